@@ -1,0 +1,136 @@
+"""What was asked of the nodes and what came back, before anybody judges it.
+
+Filled by the Kafka adapter (or by the simulator, in process), read by `reconcile/observe.py`, which makes the
+`Observation` of it. A question that got no answer is a `Failure`, never a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from kafkafeatures.core.levels import VersionRange
+
+
+class Role(StrEnum):
+    """A combined node has both."""
+
+    BROKER = "Broker"
+    CONTROLLER = "Controller"
+
+
+class FailureKind(StrEnum):
+    """Why there is no answer. The adapter's exceptions map to these in one place (`kafka/errors.py`)."""
+
+    UNREACHABLE = "Unreachable"  # no connection: refused, no route, name unknown, or silent until the deadline
+    TIMED_OUT = "TimedOut"  # connected, but no answer within the deadline
+    TLS = "Tls"  # the handshake failed: not TLS, unknown CA, wrong host name, expired, client certificate wanted
+    AUTHENTICATION = "Authentication"  # SASL said no
+    AUTHORIZATION = "Authorization"  # an ACL is missing
+    NOT_KAFKA = "NotKafka"  # bytes that are no Kafka protocol
+    UNSUPPORTED = "Unsupported"  # the node is too old for the question, or has another role
+    NO_LEADER = "NoLeader"  # no active controller is known
+    DISCONNECTED = "Disconnected"  # the connection ended before the answer
+    STALE = "Stale"  # an answer came, but its high watermark does not move: a leader without a quorum
+    REJECTED = "Rejected"  # any other error code of the node
+    NOT_ASKED = "NotAsked"  # nobody knows an address to ask
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One line for people: what, where, and what to do (`remedy`, may be empty)."""
+
+    kind: FailureKind
+    where: str  # host:port, or what was asked
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node as another node names it."""
+
+    id: int
+    host: str
+    port: int
+    is_fenced: bool = False  # DescribeCluster v2 only
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What a living process says of itself (ApiVersions). Not in `supported`: not supported."""
+
+    supported: Mapping[str, VersionRange]
+    finalized: Mapping[str, int]
+    finalized_epoch: int  # -1 unknown; for display, never compared
+    apis: Mapping[int, VersionRange]  # API key -> versions
+    zk_migration_ready: bool = False
+    complete: bool = True  # False: an ApiVersions below v4, features with minimum 0 may be missing
+
+
+@dataclass(frozen=True, slots=True)
+class AskedNode:
+    """`id` None: a bootstrap address nobody could match to a node. `role`: of the listener that was asked."""
+
+    id: int | None
+    role: Role
+    host: str
+    port: int
+    answer: NodeAnswer | Failure
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProgress:
+    """A voter or an observer as the leader sees it. Times in ms since the epoch, -1 unknown."""
+
+    id: int
+    log_end_offset: int
+    last_fetch_timestamp: int = -1
+    last_caught_up_timestamp: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAnswer:
+    """DescribeQuorum, believed only when it came through without any error code."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaProgress, ...]
+    observers: tuple[ReplicaProgress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerList:
+    """DescribeCluster of a broker. `lists_fenced` False: fenced brokers (so ghosts too) cannot be seen this way."""
+
+    brokers: tuple[Host, ...]
+    lists_fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerList:
+    """DescribeCluster (endpoint type 2) of a controller. `active` None: no active controller at the moment."""
+
+    controllers: tuple[Host, ...]
+    active: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything that was asked in one pass, but for the metadata log, which has its own reading."""
+
+    at: datetime
+    cluster_id: str | Failure
+    brokers: BrokerList | Failure
+    controllers: ControllerList | Failure
+    quorum: QuorumAnswer | Failure
+    nodes: tuple[AskedNode, ...]
+    bootstrap_failures: tuple[Failure, ...] = field(default=())  # addresses that gave nothing, while another did

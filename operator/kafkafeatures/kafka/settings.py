@@ -1,0 +1,83 @@
+"""Where a cluster is and how to speak to it, resolved: no reference to any Secret is left in here.
+
+Made by the homes of a resource (a file, later the API server) and read by the transport. `repr` of every
+type hides what must not be printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """Host (name, IPv4, or IPv6 without brackets) and port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM texts. No `ca`: the system trust. `certificate` with `key`: mTLS. Host names are always checked."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthToken:
+    """A token as it is: read from a Secret."""
+
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """Client credentials grant (RFC 6749 section 4.4) at `token_url`, https only, verified with `tls`."""
+
+    token_url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    tls: Tls = Tls()
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """One mechanism with what it needs. PLAIN and OAUTHBEARER are refused without verified TLS."""
+
+    mechanism: str  # PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
+    username: str = ""
+    password: str = field(default="", repr=False)
+    oauth: OAuthToken | OAuthClient | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Of one listener. Both None: PLAINTEXT without authentication."""
+
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+        return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """`request_timeout` in seconds bounds every single request, connecting included."""
+
+    bootstrap_servers: tuple[Address, ...] = ()
+    bootstrap_controllers: tuple[Address, ...] = ()
+    brokers: Security = Security()
+    controllers: Security = Security()
+    request_timeout: float = 30.0
+    client_id: str = "kafka-features-operator"

@@ -1,0 +1,269 @@
+"""The requests we send and the answers we read, free of protocol versions.
+
+One frozen class per message, with the fields the operator uses and nothing else. `codec.py` is the only
+translator between these and bytes; every other module speaks in these types. Field names follow Kafka's
+message schemas in snake case. A field that the negotiated version cannot carry has the documented default.
+
+Nothing here decides anything: error codes are kept as the plain integers of the wire
+(`kafkafeatures.kafka.errors` names them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.survey import Host
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = UUID(int=1)  # Uuid.METADATA_TOPIC_ID of Kafka: AAAAAAAAAAAAAAAAAAAAAQ
+
+
+# --- ApiVersions (18) ---
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersionsRequest:
+    """Always the first request of a connection (KIP-35)."""
+
+    api_key: ClassVar[int] = 18
+    client_software_name: str = "kafka-features-operator"
+    client_software_version: str = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersionsResponse:
+    """What the answering process itself supports. `finalized_features_epoch` is -1 when unknown."""
+
+    error_code: int
+    api_keys: Mapping[int, VersionRange]
+    supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
+    finalized_features_epoch: int = -1
+    finalized_features: Mapping[str, int] = field(default_factory=dict)  # name -> max version level
+    zk_migration_ready: bool = False
+    version: int = 0  # the version it was read with: below 4, features with minimum 0 are left out (KAFKA-17492)
+
+
+# --- SaslHandshake (17), SaslAuthenticate (36) ---
+
+
+@dataclass(frozen=True, slots=True)
+class SaslHandshakeRequest:
+    api_key: ClassVar[int] = 17
+    mechanism: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SaslHandshakeResponse:
+    error_code: int
+    mechanisms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticateRequest:
+    api_key: ClassVar[int] = 36
+    auth_bytes: bytes = b""
+
+    def __repr__(self) -> str:  # a password may be inside
+        return "SaslAuthenticateRequest(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class SaslAuthenticateResponse:
+    error_code: int
+    error_message: str | None
+    auth_bytes: bytes
+    session_lifetime_ms: int = 0  # 0: for ever
+
+
+# --- DescribeCluster (60) ---
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClusterRequest:
+    """`endpoint_type` 1 brokers, 2 controllers (v1+). `include_fenced_brokers` needs v2 (Kafka 4.0+)."""
+
+    api_key: ClassVar[int] = 60
+    endpoint_type: int = 1
+    include_fenced_brokers: bool = True  # dropped silently below v2; read `version` of the answer
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClusterResponse:
+    """`controller_id`: with endpoint type 2 the active controller (-1 none); with 1 a random broker in KRaft."""
+
+    error_code: int
+    error_message: str | None
+    endpoint_type: int
+    cluster_id: str
+    controller_id: int
+    nodes: tuple[Host, ...]
+    version: int
+
+
+# --- Metadata (3), for brokers that have no DescribeCluster ---
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequest:
+    """Brokers only: no topics are asked for."""
+
+    api_key: ClassVar[int] = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponse:
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[Host, ...]
+
+
+# --- DescribeQuorum (55) ---
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeQuorumRequest:
+    """Of `__cluster_metadata`, partition 0."""
+
+    api_key: ClassVar[int] = 55
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """Timestamps in ms since the epoch, -1 unknown (v0 has none)."""
+
+    id: int
+    directory_id: UUID | None  # v2; None where unknown or zero
+    log_end_offset: int
+    last_fetch_timestamp: int = -1
+    last_caught_up_timestamp: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeQuorumResponse:
+    """`leader_id`, `leader_epoch` and the lists mean nothing unless both error codes are 0."""
+
+    error_code: int
+    error_message: str | None
+    partition_error_code: int
+    partition_error_message: str | None
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaState, ...]
+    observers: tuple[ReplicaState, ...]
+    nodes: tuple[Host, ...]  # v2: every voter, one entry per listener, the first one kept
+    version: int = 0
+
+
+# --- UpdateFeatures (57) ---
+
+UPGRADE, SAFE_DOWNGRADE = 1, 2  # UNSAFE_DOWNGRADE (3) is never sent
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeaturesRequest:
+    """v1 or later only: v0 has no validateOnly and its downgrade flag is ignored by KRaft."""
+
+    api_key: ClassVar[int] = 57
+    updates: tuple[tuple[str, int, int], ...] = ()  # (feature, level, upgrade type)
+    validate_only: bool = True
+    timeout_ms: int = 60_000  # ignored by KRaft
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeaturesResponse:
+    """`results` per feature (code, text) exist in v1 only. Success is code 0, whatever the text says."""
+
+    error_code: int
+    error_message: str | None
+    results: Mapping[str, tuple[int, str | None]]
+
+
+# --- UnregisterBroker (64) ---
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerRequest:
+    api_key: ClassVar[int] = 64
+    broker_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerResponse:
+    error_code: int
+    error_message: str | None
+
+
+# --- Fetch (1) and FetchSnapshot (59) of the metadata log ---
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """One partition: `__cluster_metadata`-0, as an ordinary client (replica id -1). v17 (by topic id)."""
+
+    api_key: ClassVar[int] = 1
+    cluster_id: str | None = None
+    fetch_offset: int = 0
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = 0  # of the record before fetch_offset; 0 at offset 0
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndEpoch:
+    """A position in the log: an end offset (exclusive) and the epoch of the record before it."""
+
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndEpoch:
+    """-1: not known to the answering node."""
+
+    leader_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResponse:
+    """`high_watermark` and `log_start_offset` are -1 when unknown. `records`: whole and maybe one cut batch."""
+
+    error_code: int
+    partition_error_code: int
+    high_watermark: int
+    log_start_offset: int
+    current_leader: LeaderAndEpoch | None
+    diverging: OffsetAndEpoch | None
+    snapshot_id: OffsetAndEpoch | None
+    records: bytes
+    nodes: tuple[Host, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotRequest:
+    api_key: ClassVar[int] = 59
+    cluster_id: str | None = None
+    snapshot_id: OffsetAndEpoch = OffsetAndEpoch(0, 0)
+    current_leader_epoch: int = -1
+    position: int = 0
+    max_bytes: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotResponse:
+    """`data` starts at `position` of a file of `size` bytes; batches may be cut at its end."""
+
+    error_code: int
+    partition_error_code: int
+    current_leader: LeaderAndEpoch | None
+    snapshot_id: OffsetAndEpoch | None
+    size: int
+    position: int
+    data: bytes

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-METADATA_VERSION = "metadata.version"
-KRAFT_VERSION = "kraft.version"
-
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:

@@ -20,6 +20,22 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def parse_addresses(text: str, where: str) -> tuple[Address, ...]:
+    """Read a list such as "a:9092,[::1]:9093". Raises ValueError that names the part that is none."""
+    found = []
+    for part in (one.strip() for one in text.split(",")):
+        if not part:
+            continue
+        host, colon, port = part.rpartition(":")
+        host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        if not colon or not host or (":" in host and not part.startswith("[")):
+            raise ValueError(f"{where}: {part!r} is no address; write host:port")
+        if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{where}: {part!r} has no port from 1 to 65535")
+        found.append(Address(host, int(port)))
+    return tuple(dict.fromkeys(found))
+
+
 @dataclass(frozen=True, slots=True)
 class Tls:
     """PEM texts. No `ca`: the system trust. `certificate` with `key`: mTLS. Host names are always checked."""

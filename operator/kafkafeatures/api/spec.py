@@ -1,0 +1,160 @@
+"""The resource as frozen types: what a user may write, and nothing that does nothing.
+
+A field enters here together with the behaviour behind it. `api/document.py` turns a parsed YAML document into these
+and words the errors for people. Schema and meaning: `crds/`, contract section 1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from kafkafeatures.api.names import METADATA_VERSION
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+SecretKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+Bootstrap = Annotated[str, StringConstraints(min_length=3, max_length=2048)]
+
+_DURATION = re.compile(r"^([0-9]+)(ms|s|m)$")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_NAMED_LEVEL = re.compile(r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=False)
+
+
+class SecretKeyRef(_Frozen):
+    """One key of a Secret (or of a ConfigMap) in the namespace of the resource."""
+
+    name: Name
+    key: SecretKey = "ca.crt"
+
+
+class ClientSecretRef(_Frozen):
+    """A client certificate with its key, both PEM."""
+
+    name: Name
+    cert_key: SecretKey = Field("tls.crt", alias="certKey")
+    key_key: SecretKey = Field("tls.key", alias="keyKey")
+
+
+class TlsSpec(_Frozen):
+    """`{}` is TLS with the system's trust."""
+
+    ca_secret_ref: SecretKeyRef | None = Field(None, alias="caSecretRef")
+    ca_config_map_ref: SecretKeyRef | None = Field(None, alias="caConfigMapRef")
+    client_secret_ref: ClientSecretRef | None = Field(None, alias="clientSecretRef")
+
+
+class SaslSecretRef(_Frozen):
+    """Where user name and password (or token) are."""
+
+    name: Name
+    username_key: SecretKey = Field("username", alias="usernameKey")
+    password_key: SecretKey = Field("password", alias="passwordKey")
+
+
+class SaslSpec(_Frozen):
+    """One mechanism; its secrets are never in the document itself."""
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    username: Annotated[str, StringConstraints(max_length=256)] | None = None
+    secret_ref: SaslSecretRef = Field(alias="secretRef")
+
+
+class ListenerSpec(_Frozen):
+    """Security of the controllers' listener, where it differs from the brokers'."""
+
+    tls: TlsSpec | None = None
+    sasl: SaslSpec | None = None
+
+
+class ClusterSpec(_Frozen):
+    """Where the cluster is and how to speak to it."""
+
+    bootstrap_servers: Bootstrap | None = Field(None, alias="bootstrapServers")
+    bootstrap_controllers: Bootstrap | None = Field(None, alias="bootstrapControllers")
+    cluster_id: Annotated[str, StringConstraints(max_length=64)] | None = Field(None, alias="clusterId")
+    request_timeout: str = Field("30s", alias="requestTimeout")
+    tls: TlsSpec | None = None
+    sasl: SaslSpec | None = None
+    controller_listener: ListenerSpec | None = Field(None, alias="controllerListener")
+
+    @model_validator(mode="after")
+    def _check(self) -> ClusterSpec:
+        if not self.bootstrap_servers and not self.bootstrap_controllers:
+            raise ValueError("name bootstrapServers, bootstrapControllers, or both")
+        if not 1.0 <= self.request_timeout_seconds <= 300.0:
+            raise ValueError("requestTimeout must be between 1s and 5m, such as 30s")
+        return self
+
+    @property
+    def request_timeout_seconds(self) -> float:
+        """0 for a text that is no duration; the validator refuses that."""
+        match = _DURATION.match(self.request_timeout)
+        return int(match[1]) * _UNITS[match[2]] if match else 0.0
+
+
+def _level(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("an integer from 0 to 32767, or for metadata.version a quoted name such as '4.1-IV1'")
+    if isinstance(value, int) and not 0 <= value <= 32767:
+        raise ValueError(f"{value} is not a level; levels are 0 to 32767")
+    return value
+
+
+class LevelSpec(_Frozen):
+    """The exact level of one feature; 0 disables it."""
+
+    name: Annotated[str, StringConstraints(max_length=64, pattern=r"^[a-z][a-z0-9._]*$")]
+    level: Annotated[int | str, BeforeValidator(_level)]
+
+    @model_validator(mode="after")
+    def _named(self) -> LevelSpec:
+        if isinstance(self.level, str) and (self.name != METADATA_VERSION or not _NAMED_LEVEL.match(self.level)):
+            raise ValueError(
+                f"level {self.level!r}: write an integer; only metadata.version has names, such as '4.1-IV1'"
+            )
+        return self
+
+
+class FeaturesSpec(_Frozen):
+    """A feature that is not named is left alone."""
+
+    levels: Annotated[tuple[LevelSpec, ...], Field(max_length=32, strict=False)] = ()
+
+    @model_validator(mode="after")
+    def _once(self) -> FeaturesSpec:
+        names = [one.name for one in self.levels]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"levels: {twice[0]} is named twice")
+        return self
+
+
+class Spec(_Frozen):
+    """What is wanted."""
+
+    cluster: ClusterSpec
+    features: FeaturesSpec = FeaturesSpec()
+
+
+class Metadata(BaseModel):
+    """Names of the resource. Other metadata (labels, annotations) may be there; a file is also an API object."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    name: Name
+    namespace: Name = "default"
+
+
+class KafkaFeatures(_Frozen):
+    """The whole resource, without its status."""
+
+    api_version: Literal["kafkafeatures.dev/v1alpha1"] = Field(alias="apiVersion")
+    kind: Literal["KafkaFeatures"]
+    metadata: Metadata
+    spec: Spec

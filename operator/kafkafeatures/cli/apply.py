@@ -1,0 +1,169 @@
+"""`kafkafeatures apply -f FILE`: the reconciler without Kubernetes, pass by pass until it is settled.
+
+Ends with the status document on stdout. Progress goes to stderr, a line per change. What a document asks for is checked
+on every node first; a document that is blocked sends nothing and says everything that is in the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.cli.connect import failed
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.output import FORMATS, print_document
+from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.survey import Failure
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
+from kafkafeatures.reconcile.file_home import FileHome, StateHeld, StateUnreadable, read_file
+from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+
+_DURATION = re.compile(r"^([0-9]+)(ms|s|m|h)?$")
+_UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
+
+SETTLED_PASSES = 2
+"""What blocks must be seen in so many passes in a row: a node that is just restarting blocks one of them."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `apply`."""
+    parser.add_argument(
+        "-f", "--file", type=Path, required=True, metavar="FILE", help="a KafkaFeatures document (YAML)"
+    )
+    parser.add_argument(
+        "--state", type=Path, metavar="FILE", help="where the status is kept (default: FILE with .status.yaml)"
+    )
+    parser.add_argument(
+        "--timeout", type=_duration, default=600.0, metavar="10m", help="give up after this long (default: 10m)"
+    )
+    parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="secrets as DIR/<secret-name>/<key>")
+    parser.add_argument(
+        "-o", "--output", choices=FORMATS[1:], default="yaml", help="form of the status document (default: yaml)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Reconcile until settled, and print the document with its status."""
+    path: Path = arguments.file
+    state = arguments.state or path.with_suffix(".status.yaml")
+    with ExitStack() as stack:
+        try:
+            resource = read_file(path)
+            home = FileHome(resource, state)
+            settings = settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))
+            stack.enter_context(home)
+        except InvalidDocument as error:
+            raise CommandFailed("\n".join(f"{path}: {one}" for one in error.problems), Exit.BLOCKED) from None
+        except (CredentialsInvalid, StateHeld, StateUnreadable, ValueError) as error:
+            raise CommandFailed(str(error), Exit.BLOCKED) from None
+        except OSError as error:
+            raise CommandFailed(f"{error.filename}: {error.strerror}", Exit.BLOCKED) from None
+        last, code = asyncio.run(_until_settled(home, settings, arguments.timeout))
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": resource.metadata.name, "namespace": resource.metadata.namespace},
+        "spec": resource.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        "status": last.status,
+    }
+    print_document(document, arguments.output)
+    _last_words(last, code)
+    return code
+
+
+async def _until_settled(home: FileHome, settings: ClusterSettings, timeout: float) -> tuple[Pass, Exit]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    progress = _Progress()
+    async with Cluster(settings) as cluster:
+        shell = Shell(home=home, kafka=cluster, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+        while True:
+            last = await one_pass(shell)
+            progress.tell(last)
+            code = progress.code_of(last)
+            if code is not None:
+                return last, code
+            pause = min(last.requeue_after if last.requeue_after is not None else 1.0, deadline - loop.time())
+            if pause < 0 or loop.time() >= deadline:
+                return last, Exit.UNREACHABLE
+            await asyncio.sleep(pause)
+
+
+class _Progress:
+    """What was said already, and for how many passes in a row the same thing has blocked."""
+
+    def __init__(self) -> None:
+        self._said = ""
+        self._blocked: tuple[str, ...] = ()
+        self._times = 0
+        self._acted = False
+
+    def tell(self, last: Pass) -> None:
+        line = _line(last)
+        if line != self._said:
+            print(line, file=sys.stderr, flush=True)
+            self._said = line
+
+    def code_of(self, last: Pass) -> Exit | None:
+        """The exit code if the command is over, None to go on."""
+        self._acted = self._acted or isinstance(last.decision, Act)
+        match last.decision:
+            case Done():
+                return Exit.DONE
+            case Failure() as failure if not self._acted and "intent" not in last.status:
+                # Nothing was sent, so nothing has to be settled: a wrong address should not cost ten minutes.
+                raise failed(failure)
+            case Stalled() | Wait() as decision if isinstance(decision, Stalled) or decision.blockers:
+                return self._blocked_for_good(decision)
+            case _:
+                self._times = 0
+                return None
+
+    def _blocked_for_good(self, decision: Stalled | Wait) -> Exit | None:
+        now = (decision.reason.value, *(blocker.message for blocker in decision.blockers))
+        self._times = self._times + 1 if now == self._blocked else 1
+        self._blocked = now
+        return Exit.BLOCKED if self._times >= SETTLED_PASSES else None
+
+
+def _line(last: Pass) -> str:
+    if isinstance(last.decision, Failure):
+        return f"unreachable: {last.decision}"
+    return _DECISIONS[type(last.decision)](last.decision) + (f": {type(last.outcome).__name__}" if last.outcome else "")
+
+
+_DECISIONS: dict[type[Any], Any] = {
+    Act: lambda decision: f"UpdateFeatures {decision.step}",
+    Wait: lambda decision: f"{decision.reason}: {decision.message}",
+    Stalled: lambda decision: f"{decision.reason}: {decision.message}",
+    Done: lambda decision: f"{decision.reason}: {decision.message}",
+}
+
+
+def _last_words(last: Pass, code: Exit) -> None:
+    decision: Decision | Failure = last.decision
+    if isinstance(decision, Stalled | Wait):
+        for blocker in decision.blockers:
+            remedy = f"; {blocker.remedy}" if blocker.remedy else ""
+            print(f"kafkafeatures: {blocker.message}{remedy}", file=sys.stderr)
+        if code is Exit.UNREACHABLE:
+            print("kafkafeatures: timed out; run it again to go on from here", file=sys.stderr)
+        elif not decision.blockers:
+            print(f"kafkafeatures: {decision.message}", file=sys.stderr)
+
+
+def _duration(text: str) -> float:
+    match = _DURATION.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 10m or 1h")
+    return int(match[1]) * _UNITS[match[2]]

@@ -1,0 +1,79 @@
+"""Flags that say where a cluster is, and the words for what went wrong on the way: shared by all commands."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kafkafeatures.cli.client_config import ConfigInvalid, read_security
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.kafka.settings import ClusterSettings, Security, parse_addresses
+
+DEFAULT_TIMEOUT = 10.0
+MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
+
+
+def add_connection_flags(parser: argparse.ArgumentParser) -> None:
+    """Where the cluster is, how to speak to it, how long to wait."""
+    group = parser.add_argument_group("cluster")
+    group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers to start from")
+    group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers to start from")
+    group.add_argument("--config", type=Path, metavar="FILE", help="Kafka client properties: TLS and SASL")
+    group.add_argument(
+        "--controller-config", type=Path, metavar="FILE", help="the same for the controllers, where it differs"
+    )
+    group.add_argument(
+        "--request-timeout",
+        type=_seconds,
+        default=DEFAULT_TIMEOUT,
+        metavar="SECONDS",
+        help="for each single request, connecting included (default: %(default)s)",
+    )
+
+
+def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
+    """Raises CommandFailed with the exit code of the contract."""
+    if not arguments.bootstrap_server and not arguments.bootstrap_controller:
+        raise CommandFailed("say where the cluster is: --bootstrap-server or --bootstrap-controller", Exit.USAGE)
+    try:
+        servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
+        controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
+    except ValueError as error:
+        raise CommandFailed(str(error), Exit.USAGE) from None
+    brokers = _security(arguments.config)
+    return ClusterSettings(
+        bootstrap_servers=servers,
+        bootstrap_controllers=controllers,
+        brokers=brokers,
+        controllers=_security(arguments.controller_config) if arguments.controller_config else brokers,
+        request_timeout=arguments.request_timeout,
+    )
+
+
+def failed(failure: Failure) -> CommandFailed:
+    """A cluster that could not be asked at all: 5; 4 where it answered and said no to who we are."""
+    refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
+    return CommandFailed(str(failure), Exit.BLOCKED if refused else Exit.UNREACHABLE)
+
+
+def _security(path: Path | None) -> Security:
+    if path is None:
+        return Security()
+    try:
+        return read_security(path)
+    except ConfigInvalid as error:
+        raise CommandFailed(str(error), Exit.BLOCKED) from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise CommandFailed(f"{path}: {why}", Exit.BLOCKED) from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds") from None
+    if not MIN_TIMEOUT <= value <= MAX_TIMEOUT:
+        raise argparse.ArgumentTypeError(f"{text} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT} seconds")
+    return value

@@ -1,0 +1,55 @@
+"""`kafkafeatures describe`: every feature on every node of a cluster, and what stands in the way. Changes nothing.
+
+Needs no right for the ranges of living nodes (ApiVersions); DESCRIBE on the cluster for the lists; CLUSTER_ACTION and a
+route to the controllers for the metadata log, which alone shows everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from kafkafeatures.cli.connect import add_connection_flags, failed, settings_from_flags
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.output import add_output_flag, console, print_document
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.kafka.settings import ClusterSettings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `describe`."""
+    add_connection_flags(parser)
+    add_output_flag(parser)
+    parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look once and print."""
+    from kafkafeatures.reconcile.loop import Unreachable
+
+    settings = settings_from_flags(arguments)
+    try:
+        observation = asyncio.run(_look(settings))
+    except Unreachable as error:
+        raise failed(error.failure) from None
+    api_names = None
+    if arguments.apis:
+        from kafkafeatures.kafka.api_names import API_NAMES
+
+        api_names = dict(API_NAMES)
+    if arguments.output == "table":
+        from kafkafeatures.cli.matrix import draw
+
+        draw(console(), observation, api_names=api_names)
+    else:
+        from kafkafeatures.core.report import cluster_document
+
+        print_document(cluster_document(observation, api_names=api_names), arguments.output)
+    return Exit.DONE
+
+
+async def _look(settings: ClusterSettings) -> Observation:
+    from kafkafeatures.reconcile.cluster import Cluster
+
+    async with Cluster(settings) as cluster:
+        return await cluster.look()

@@ -1,0 +1,25 @@
+"""Exit codes of the command line (contract, section 5): one place."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What a script can rely on."""
+
+    DONE = 0
+    FAILED = 1
+    CHANGES = 2
+    APPROVAL = 3
+    BLOCKED = 4  # or refused; also a document that is not valid
+    UNREACHABLE = 5  # timed out, could not be reached, or does not speak Kafka
+    STALLED = 6
+    USAGE = 64
+    INTERRUPTED = 130
+
+
+class CommandFailed(Exception):  # noqa: N818 - reads as what it is
+    """Ends a command: one line for stderr (what, where, what to do) and the exit code."""
+
+    def __init__(self, message: str, code: Exit) -> None:
+        super().__init__(message)
+        self.code = code

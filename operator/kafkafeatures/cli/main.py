@@ -1,0 +1,84 @@
+"""The command line: finds the command, imports what it needs and nothing more, and words what went wrong.
+
+`describe` promises to start faster than a JVM, so modules of a command are imported when the command runs. Errors are
+one line on stderr; a traceback only with `--debug`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from kafkafeatures import __version__
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+
+# command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
+COMMANDS = {
+    "describe": ("kafkafeatures.cli.describe", "show every feature on every node of a cluster"),
+    "apply": ("kafkafeatures.cli.apply", "bring a cluster to the levels of a document, and read them back"),
+    "demo": ("kafkafeatures.cli.demo", "see the story on a simulated cluster; no Kafka, no network"),
+    "version": ("kafkafeatures.cli.version", "show the version and what it knows"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(Exit.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code; never raises for what a user can do wrong."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser(words)
+    try:
+        parsed = parser.parse_args(words)
+    except SystemExit as done:  # argparse ends by itself for --help and for wrong flags
+        return int(done.code or 0)
+    if "run" not in parsed:
+        parser.print_help()
+        return Exit.USAGE
+    try:
+        code = int(parsed.run(parsed))
+        sys.stdout.flush()
+    except CommandFailed as failed:
+        _say(str(failed))
+        return failed.code
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`| head`). Nothing can be flushed any more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    except Exception as error:
+        if parsed.debug:
+            raise
+        _say(f"internal error: {type(error).__name__}: {error}; run again with --debug and report it")
+        return Exit.FAILED
+    return code
+
+
+def _say(text: str) -> None:
+    print(f"kafkafeatures: {text}", file=sys.stderr)
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="kafkafeatures",
+        description="Finalized feature levels of Apache Kafka clusters: see them, plan them, raise them safely.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"kafkafeatures {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    for name, (module, help_line) in COMMANDS.items():
+        sub = subparsers.add_parser(name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False)
+        sub.add_argument("--debug", action="store_true", help="show a traceback when something goes wrong inside")
+        if name in words:  # only the command in question is imported
+            command = importlib.import_module(module)
+            command.add_arguments(sub)
+            sub.set_defaults(run=command.run)
+    return parser

@@ -1,0 +1,317 @@
+"""The picture nobody else draws: features (or APIs) by nodes.
+
+Nodes that say the same share a column, so that three nodes and three hundred read alike. Where the columns do not fit
+the terminal the picture is turned: a row per group, a column per feature. Ghosts, refused and silent nodes have rows of
+their own. A cell in the way is red, and marked `!` for those who see no colour. Used by `describe` and by `plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kafkafeatures.core.observation import (
+    NOT_SUPPORTED,
+    Known,
+    MetadataMode,
+    Node,
+    NodeState,
+    Observation,
+    SourceKind,
+    Unknown,
+)
+from kafkafeatures.core.releases import told
+from kafkafeatures.core.report import supported_by_all
+from kafkafeatures.core.survey import Role
+
+UNKNOWN_CELL, ABSENT_CELL = "?", "-"
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Nodes with the same role and the same cells."""
+
+    nodes: tuple[Node, ...]
+    cells: tuple[Text, ...]
+
+    @property
+    def role(self) -> str:
+        return _role_title(self.nodes[0], plural=len(self.nodes) > 1)
+
+    @property
+    def ids(self) -> str:
+        return compressed(node.id for node in self.nodes)
+
+
+def draw(console: Console, observation: Observation, *, api_names: dict[int, str] | None = None) -> None:
+    """Print the whole picture; `api_names` given: APIs instead of features (KIP-35)."""
+    _headline(console, observation)
+    if api_names is None:
+        names = observation.feature_names()
+        rows = [(name, _finalized(observation, name)) for name in names]
+        groups = _grouped(observation, lambda node: tuple(_feature_cell(observation, node, n) for n in names))
+        _table(console, ("FEATURE", "FINALIZED"), rows, groups)
+        _apart(console, observation)
+        _in_the_way(console, observation)
+    else:
+        keys = sorted({key for node in observation.nodes for key in _apis(node)})
+        rows = [(f"{api_names.get(key, '?')} ({key})", "") for key in keys]
+        groups = _grouped(observation, lambda node: tuple(_api_cell(node, key) for key in keys))
+        _table(console, ("API (KEY)", ""), rows, groups, turn=False)
+        _apart(console, observation)
+    _not_read(console, observation)
+
+
+def compressed(ids: Iterable[int]) -> str:
+    """Ids as people write them: "1-3, 7"."""
+    runs: list[list[int]] = []
+    for id_ in sorted(ids):
+        if runs and id_ == runs[-1][1] + 1:
+            runs[-1][1] = id_
+        else:
+            runs.append([id_, id_])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs)
+
+
+# --- the lines around the table ---
+
+
+def _headline(console: Console, observation: Observation) -> None:
+    mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
+    line = Text.assemble("Cluster ", (_told(observation.cluster_id), "bold"), f"  {mode}  {_counts(observation)}")
+    if isinstance(observation.active_controller, Known):
+        line.append(f"  active controller {observation.active_controller.value}")
+    elif isinstance(observation.mode, Known) and observation.mode.value is not MetadataMode.ZOOKEEPER:
+        line.append("  no active controller", "red")
+    console.print(line)
+    source = observation.source
+    if source.kind is SourceKind.METADATA_LOG:
+        console.print(f"Source: metadata log at offset {source.offset}, epoch {source.epoch}")
+    else:
+        answered = sum(isinstance(node.answer, Known) for node in observation.nodes)
+        console.print(f"Source: asked, {answered} of {len(observation.nodes)} nodes answered")
+    if isinstance(observation.finalized, Unknown):
+        console.print(Text(f"Finalized levels unknown: {observation.finalized.why}", "red"))
+    console.print()
+
+
+def _counts(observation: Observation) -> str:
+    combined = sum(len(node.roles) > 1 for node in observation.nodes)
+    controllers = sum(node.roles == (Role.CONTROLLER,) for node in observation.nodes)
+    brokers = sum(node.roles == (Role.BROKER,) for node in observation.nodes)
+    parts = ((controllers, "controller"), (brokers, "broker"), (combined, "combined node"))
+    return ", ".join(f"{count} {name}{'s' if count != 1 else ''}" for count, name in parts if count) or "no nodes"
+
+
+def _apart(console: Console, observation: Observation) -> None:
+    others = [node for node in observation.nodes if node.state is not NodeState.LIVE]
+    if not others:
+        return
+    console.print()
+    for state in NodeState:
+        for node in (node for node in others if node.state is state):
+            where = f" {node.host}:{node.port}" if node.port >= 0 else ""
+            line = Text.assemble((f"{state.value:<12}", "bold red"), f"{node.title}{where}: {_story(node)}")
+            console.print(line, overflow="fold", no_wrap=False)
+
+
+def _story(node: Node) -> str:
+    registered = isinstance(node.answer, Unknown) and bool(node.registered)
+    ranges = ""
+    if registered:
+        written = node.range_of("metadata.version")
+        if isinstance(written, Known):
+            ranges = f", registered with metadata.version {written.value}"
+    return _STORIES[node.state](node) + ranges
+
+
+def _ghost_story(node: Node) -> str:
+    if Role.CONTROLLER in node.roles:
+        return "no voter any more, and does not answer"
+    return "fenced, and does not answer: stopped or removed"
+
+
+_STORIES: dict[NodeState, Callable[[Node], str]] = {
+    NodeState.LIVE: lambda _: "",
+    NodeState.FENCED: lambda node: (
+        "fenced by the controller"
+        + (
+            ""
+            if isinstance(node.answer, Known)
+            else "; fetches the metadata log, does not answer: starting, or refused"
+        )
+    ),
+    NodeState.UNREACHABLE: lambda node: (
+        f"{'still a voter' if node.is_voter else 'still counted on'}, but "
+        + (node.answer.why.message if isinstance(node.answer, Unknown) else "")
+    ),
+    NodeState.GHOST: _ghost_story,
+    NodeState.REFUSED: lambda _: "keeps fetching the metadata log, but the controller does not register it",
+}
+
+
+def _in_the_way(console: Console, observation: Observation) -> None:
+    lines = []
+    for name in observation.feature_names():
+        supported = supported_by_all(observation, name)
+        best = _best(observation, name)
+        if supported is None or best <= supported.max:
+            continue
+        behind = [node for node in observation.nodes if _is_behind(observation, node, name)]
+        told_nodes = ", ".join(f"{_adjective(node)}{node.title} ({_cell_text(node, name)})" for node in behind[:5])
+        more = f" and {len(behind) - 5} more" if len(behind) > 5 else ""
+        lines.append(f"{name} above {told(name, supported.max)}: {told_nodes}{more}")
+    if lines:
+        console.print()
+        console.print(Text("In the way of", "bold"))
+        for line in lines:
+            console.print(Text(f"  {line}", "red"), overflow="fold")
+
+
+def _adjective(node: Node) -> str:
+    return "" if node.state is NodeState.LIVE else f"{node.state.value.lower()} "
+
+
+def _not_read(console: Console, observation: Observation) -> None:
+    if observation.gaps:
+        console.print()
+        console.print(Text("Not read", "bold"))
+        for gap in observation.gaps:
+            console.print(Text(f"  {gap}", "yellow"), overflow="fold")
+
+
+# --- the table ---
+
+
+def _grouped(observation: Observation, cells_of: Callable[[Node], tuple[Text, ...]]) -> list[_Group]:
+    found: dict[tuple[object, ...], list[Node]] = {}
+    cells: dict[tuple[object, ...], tuple[Text, ...]] = {}
+    for node in observation.nodes:
+        if node.state is not NodeState.LIVE:
+            continue
+        row = cells_of(node)
+        key = (node.roles, *(cell.plain for cell in row))
+        found.setdefault(key, []).append(node)
+        cells[key] = row
+    return [_Group(tuple(nodes), cells[key]) for key, nodes in found.items()]
+
+
+def _table(
+    console: Console,
+    corner: tuple[str, str],
+    rows: Sequence[tuple[str, str]],
+    groups: Sequence[_Group],
+    *,
+    turn: bool = True,
+) -> None:
+    if not groups:
+        console.print(Text("No node is live.", "red"))
+        return
+    upright = _upright(corner, rows, groups)
+    if turn and console.measure(upright).minimum > console.width:
+        upright = _turned(corner, rows, groups)
+    console.print(upright)
+
+
+def _upright(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(corner[0], no_wrap=True)
+    if corner[1]:
+        table.add_column(corner[1], no_wrap=True)
+    for group in groups:
+        table.add_column(f"{group.role}\n{_folded(group.ids)}", no_wrap=True)
+    for index, (name, level) in enumerate(rows):
+        table.add_row(name, *([level] if corner[1] else []), *(group.cells[index] for group in groups))
+    return table
+
+
+def _turned(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("NODES")
+    for name, _ in rows:
+        table.add_column(name.removesuffix(".version").replace(".", "\n"), no_wrap=True)
+    table.add_row(corner[1].lower(), *(level.split(" ")[0] for _, level in rows))
+    for group in groups:
+        table.add_row(f"{group.role.lower()} {group.ids}", *group.cells)
+    return table
+
+
+def _folded(ids: str, width: int = 18) -> str:
+    """Long lists of ids in several lines, so that a column stays narrow."""
+    lines = [""]
+    for part in ids.split(", "):
+        glue = ", " if lines[-1] else ""
+        if lines[-1] and len(lines[-1]) + len(glue) + len(part) > width:
+            lines[-1] += ","
+            lines.append(part)
+        else:
+            lines[-1] += glue + part
+    return "\n".join(lines if len(lines) <= 4 else [*lines[:3], f"... {ids.count(',') + 1} ranges"])
+
+
+def _role_title(node: Node, *, plural: bool) -> str:
+    word = "NODE" if len(node.roles) > 1 else node.roles[0].value.upper()
+    return f"{word}S" if plural else word
+
+
+# --- cells ---
+
+
+def _finalized(observation: Observation, name: str) -> str:
+    if isinstance(observation.finalized, Unknown):
+        return UNKNOWN_CELL
+    return told(name, observation.finalized.value.get(name, 0))
+
+
+def _feature_cell(observation: Observation, node: Node, name: str) -> Text:
+    text = _cell_text(node, name)
+    if _is_behind(observation, node, name):
+        return Text(f"{text} !", "bold red")
+    found = node.range_of(name)
+    if isinstance(found, Unknown):
+        return Text(text, "yellow")
+    if isinstance(observation.finalized, Known) and isinstance(node.answer, Known):
+        level = observation.finalized.value.get(name, 0)
+        seen = node.answer.value.finalized.get(name, 0)
+        if seen != level:
+            return Text(f"{text} (reads {seen})", "yellow")
+    return Text(text)
+
+
+def _cell_text(node: Node, name: str) -> str:
+    found = node.range_of(name)
+    if isinstance(found, Unknown):
+        return UNKNOWN_CELL
+    return ABSENT_CELL if found.value == NOT_SUPPORTED else str(found.value)
+
+
+def _best(observation: Observation, name: str) -> int:
+    """The highest level a living node supports: what the cluster could be raised to, were it not for the others."""
+    ranges = [node.range_of(name) for node in observation.nodes if node.state is NodeState.LIVE]
+    return max((found.value.max for found in ranges if isinstance(found, Known)), default=0)
+
+
+def _is_behind(observation: Observation, node: Node, name: str) -> bool:
+    found = node.range_of(name)
+    if isinstance(found, Unknown) or node.state is NodeState.REFUSED:
+        return False
+    return found.value.max < _best(observation, name)
+
+
+def _apis(node: Node) -> dict[int, object]:
+    return dict(node.answer.value.apis) if isinstance(node.answer, Known) else {}
+
+
+def _api_cell(node: Node, key: int) -> Text:
+    if isinstance(node.answer, Unknown):
+        return Text(UNKNOWN_CELL, "yellow")
+    versions = node.answer.value.apis.get(key)
+    return Text(ABSENT_CELL, "dim") if versions is None else Text(str(versions))
+
+
+def _told(fact: Known[str] | Unknown) -> str:
+    return fact.value if isinstance(fact, Known) else "id unknown"

@@ -1,0 +1,23 @@
+"""`kafkafeatures version`: what this is and what it knows, without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import metadata
+
+from kafkafeatures import __version__
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.core.releases import METADATA_VERSIONS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No flags."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print version, known Kafka levels, and the versions of the libraries that speak to Kafka."""
+    newest = METADATA_VERSIONS[max(METADATA_VERSIONS)]
+    print(f"kafkafeatures {__version__}")
+    print(f"knows metadata.version 1 to {newest.level} ({newest.name}); other levels are handled as numbers")
+    print(f"kio {metadata.version('kio')}, scramp {metadata.version('scramp')}")
+    return Exit.DONE

@@ -1,0 +1,175 @@
+"""One picture of the cluster: every fact is Known, with its source and time, or Unknown, with its reason.
+
+Made by `reconcile/observe.py` from the survey and the metadata log; read by every decision and every report.
+Nothing in here reads the world, and nothing turns an Unknown into a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.survey import Failure, FailureKind, NodeAnswer, QuorumAnswer, Role
+
+T = TypeVar("T")
+
+NOT_SUPPORTED = VersionRange(0, 0)  # a node that does not list a feature has it at level 0, and only there
+
+
+class SourceKind(StrEnum):
+    """Where a fact comes from."""
+
+    METADATA_LOG = "MetadataLog"
+    ASKED = "Asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[T]):
+    """A fact that was read. `where` names the node or the log offset."""
+
+    value: T
+    source: SourceKind
+    where: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A fact that could not be read, and why."""
+
+    why: Failure
+
+
+class MetadataMode(StrEnum):
+    """Where the cluster keeps its metadata."""
+
+    ZOOKEEPER = "ZooKeeper"
+    MIGRATING = "Migrating"
+    KRAFT = "KRaft"
+
+
+class NodeState(StrEnum):
+    """What a node is to the cluster. The prologue of `reconcile/observe.py` has the table of how each is told."""
+
+    LIVE = "Live"  # answers, and a broker is not fenced
+    FENCED = "Fenced"  # fenced by the controller, but something shows that it runs
+    UNREACHABLE = "Unreachable"  # the cluster counts on it, but it does not answer us
+    GHOST = "Ghost"  # registered, and nothing shows that it runs: stopped or removed
+    REFUSED = "Refused"  # keeps trying to join; the controller does not register it
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker, a controller or both.
+
+    `answer` is what the living process says of itself; `registered` what its current registration in the metadata
+    log says, per role (empty where the log was not read or knows no such node).
+    """
+
+    id: int
+    roles: tuple[Role, ...]
+    state: NodeState
+    host: str
+    port: int  # -1: no address is known
+    answer: Known[NodeAnswer] | Unknown
+    registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
+    is_voter: bool = False
+    migrating_from_zookeeper: bool = False
+
+    @property
+    def title(self) -> str:
+        """How people are told of it: "broker 4", "controller 3001", "node 1" for a combined one."""
+        return f"{'node' if len(self.roles) > 1 else self.roles[0].value.lower()} {self.id}"
+
+    def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
+        """The supported range by the evidence ladder: (a) the node itself, (b) its registration, else Unknown.
+
+        A node that speaks and a registration that says otherwise is Unknown: one of the two is of another life of
+        the process, and the next pass will tell. `NOT_SUPPORTED` for a feature the node does not have.
+        """
+        said = self._said(feature)
+        written = self._written(feature)
+        if said is None:
+            return written if written is not None else Unknown(self._why(feature))
+        if written is not None and written.value != said.value:
+            return Unknown(
+                Failure(
+                    FailureKind.STALE,
+                    f"{self.host}:{self.port}",
+                    f"{self.title} says {feature} {said.value}, its registration says {written.value}",
+                    "it is probably restarting; look again in a moment",
+                )
+            )
+        return said
+
+    def _said(self, feature: str) -> Known[VersionRange] | None:
+        if isinstance(self.answer, Unknown):
+            return None
+        answer = self.answer.value
+        if feature not in answer.supported and not answer.complete:
+            return None  # ApiVersions below v4 leaves out features with minimum 0 (KAFKA-17492)
+        return Known(
+            answer.supported.get(feature, NOT_SUPPORTED), self.answer.source, self.answer.where, self.answer.at
+        )
+
+    def _written(self, feature: str) -> Known[VersionRange] | None:
+        ranges = [Known(k.value.get(feature, NOT_SUPPORTED), k.source, k.where, k.at) for k in self.registered.values()]
+        if not ranges:
+            return None
+        # A combined node has two registrations; the narrower one is what the controller will check.
+        narrow = VersionRange(max(r.value.min for r in ranges), min(r.value.max for r in ranges))
+        return Known(narrow, ranges[0].source, ranges[0].where, ranges[0].at)
+
+    def _why(self, feature: str) -> Failure:
+        if isinstance(self.answer, Unknown):
+            return self.answer.why
+        return Failure(
+            FailureKind.UNSUPPORTED,
+            self.answer.where,
+            f"{self.title} speaks only old ApiVersions and may hide {feature}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What most of the picture rests on. `offset` and `epoch` are -1 where it was asked."""
+
+    kind: SourceKind
+    offset: int = -1
+    epoch: int = -1
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The picture. `gaps`: what could not be read, each with the address, the ACL or the setting that is missing."""
+
+    at: datetime
+    cluster_id: Known[str] | Unknown
+    mode: Known[MetadataMode] | Unknown
+    source: Source
+    nodes: tuple[Node, ...]  # controllers, then brokers, by id
+    finalized: Known[Mapping[str, int]] | Unknown  # absent = level 0
+    active_controller: Known[int] | Unknown
+    quorum: Known[QuorumAnswer] | Unknown
+    registered_controllers: Known[frozenset[int]] | Unknown
+    zk_migration_state: Known[int] | Unknown
+    gaps: tuple[Failure, ...] = ()
+
+    def feature_names(self) -> tuple[str, ...]:
+        """Every feature some node supports or that is finalized; metadata.version first."""
+        names = set(self.finalized.value) if isinstance(self.finalized, Known) else set()
+        for node in self.nodes:
+            if isinstance(node.answer, Known):
+                names.update(node.answer.value.supported)
+            for ranges in node.registered.values():
+                names.update(ranges.value)
+        return tuple(sorted(names, key=lambda name: (name != "metadata.version", name)))
+
+    def levels_on(self, node: Node) -> Mapping[str, int] | None:
+        """The finalized levels as this living node sees them; None where it did not answer."""
+        return node.answer.value.finalized if isinstance(node.answer, Known) else None

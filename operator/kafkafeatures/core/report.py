@@ -1,0 +1,295 @@
+"""What people read: a decision and an observation made into a status, and the shapes every document shares.
+
+Pure. The status holds facts that were read, never what is intended (S17 of the invariants): `finalized` is what some
+node or the log said. Called by `reconcile/commit.py` and by the commands that print documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from kafkafeatures.api.names import API_VERSION, METADATA_VERSION
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.core.checks import Blocker
+from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Wait, pending
+from kafkafeatures.core.levels import VersionRange, common
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.releases import level_name
+from kafkafeatures.core.survey import Failure, FailureKind
+
+MAX_BLOCKERS = 20
+MAX_MESSAGE = 1024
+MAX_FEATURES = 64
+
+Json = dict[str, Any]
+
+
+# --- shapes shared by `describe`, plans and statuses ---
+
+
+def cluster_document(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> Json:
+    """The document of `describe -o json` (contract section 5); `api_names` given: with every API's version range."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Cluster",
+        "clusterId": _or_none(observation.cluster_id),
+        "metadataMode": _or_none(observation.mode),
+        "activeController": _or_none(observation.active_controller),
+        "source": source_shape(observation),
+        "features": [feature_shape(observation, name) for name in observation.feature_names()],
+        "nodes": [node_shape(node, api_names=api_names) for node in observation.nodes],
+        "notRead": [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps],
+    }
+
+
+def source_shape(observation: Observation) -> Json:
+    """Where the facts come from; an offset only where there is one."""
+    source = observation.source
+    if source.kind is SourceKind.METADATA_LOG:
+        return {"kind": source.kind.value, "offset": source.offset, "epoch": source.epoch}
+    return {"kind": source.kind.value}
+
+
+def feature_shape(observation: Observation, name: str) -> Json:
+    """One feature over all nodes. `unknownNodes`: ids whose range could not be read; the ranges are of the others."""
+    shape: Json = {"name": name}
+    if isinstance(observation.finalized, Known):
+        level = observation.finalized.value.get(name, 0)
+        shape["finalized"] = level
+        if level_name(name, level):
+            shape["finalizedName"] = level_name(name, level)
+    supported = supported_by_all(observation, name)
+    if supported is not None:
+        shape["supportedMin"], shape["supportedMax"] = supported.min, supported.max
+    unknown = [node.id for node in observation.nodes if isinstance(node.range_of(name), Unknown)]
+    if unknown:
+        shape["unknownNodes"] = unknown
+    return shape
+
+
+def supported_by_all(observation: Observation, name: str) -> VersionRange | None:
+    """Highest minimum and lowest maximum over every node whose range is known."""
+    ranges = (node.range_of(name) for node in observation.nodes if node.state is not NodeState.REFUSED)
+    return common(found.value for found in ranges if isinstance(found, Known))
+
+
+def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:
+    """One node: what it is to the cluster, and the ranges that are known of it."""
+    shape: Json = {"id": node.id, "roles": [role.value for role in node.roles], "state": node.state.value}
+    if node.port >= 0:
+        shape["host"], shape["port"] = node.host, node.port
+    shape["features"] = node_ranges(node)
+    if isinstance(node.answer, Known):
+        shape["finalized"] = dict(sorted(node.answer.value.finalized.items()))
+        if api_names is not None:
+            shape["apis"] = {
+                api_names.get(key, str(key)): {"min": versions.min, "max": versions.max}
+                for key, versions in sorted(node.answer.value.apis.items())
+            }
+    else:
+        shape["why"] = str(node.answer.why)
+    return shape
+
+
+def node_ranges(node: Node) -> Json:
+    """Feature to {min, max}; a feature the node does not have, or whose range is Unknown, is not in it."""
+    names = set(node.answer.value.supported) if isinstance(node.answer, Known) else set()
+    for ranges in node.registered.values():
+        names.update(ranges.value)
+    found = {name: node.range_of(name) for name in sorted(names)}
+    return {name: {"min": one.value.min, "max": one.value.max} for name, one in found.items() if isinstance(one, Known)}
+
+
+def blocker_shape(blocker: Blocker) -> Json:
+    """One blocker as in `status.blockers`."""
+    shape: Json = {"kind": blocker.kind.value}
+    if blocker.node is not None:
+        shape["nodeId"] = blocker.node.id
+        shape["roles"] = [role.value for role in blocker.node.roles]
+    if blocker.feature:
+        shape["feature"] = blocker.feature
+    if blocker.supported is not None:
+        shape["supportedMin"], shape["supportedMax"] = blocker.supported.min, blocker.supported.max
+    if blocker.wanted >= 0:
+        shape["wanted"] = blocker.wanted
+    shape["message"] = blocker.message[:512]
+    if blocker.remedy:
+        shape["remedy"] = blocker.remedy[:512]
+    return shape
+
+
+# --- status ---
+
+
+def status_of(
+    decision: Decision,
+    observation: Observation,
+    desired: Mapping[str, int],
+    *,
+    generation: int,
+    previous: Mapping[str, Any],
+    version: str,
+    now: datetime,
+) -> Json:
+    """The whole status after a pass. What a pass does not decide (intent, history, pinned id) is kept from before."""
+    kept = ("clusterId", "changeCount", "intent", "history")
+    status: Json = {key: previous[key] for key in kept if key in previous}
+    status["observedGeneration"] = generation
+    status["operatorVersion"] = version
+    status["source"] = observation.source.kind.value
+    if isinstance(observation.mode, Known):
+        status["metadataMode"] = observation.mode.value.value
+    if isinstance(observation.cluster_id, Known):
+        status.setdefault("clusterId", observation.cluster_id.value)
+    changes = pending(desired, observation)
+    blocked = decision.blockers if isinstance(decision, Wait | Stalled) else ()
+    _levels(status, observation, desired, blocked)
+    status["progress"] = f"{len(desired) - len(changes)}/{len(desired)} levels" if desired else ""
+    if changes:
+        status["plan"] = {
+            "summary": ", ".join(str(change) for change in changes),
+            "steps": [
+                {"id": str(number), "action": "UpdateFeature", "detail": str(change), "state": "Pending"}
+                for number, change in enumerate(changes, start=1)
+            ],
+        }
+    if blocked:
+        status["blockers"] = [blocker_shape(blocker) for blocker in blocked[:MAX_BLOCKERS]]
+        status["blockersTotal"] = len(blocked)
+    status["conditions"] = _conditions(
+        {
+            Condition.READY: _ready(decision),
+            Condition.RECONCILING: _reconciling(decision),
+            Condition.STALLED: ("True", decision.reason, decision.message) if isinstance(decision, Stalled) else None,
+            Condition.REACHABLE: _reachable(observation),
+            Condition.FEATURES_FINALIZED: _finalized(decision, desired, observation, blocked=bool(blocked)),
+        },
+        generation=generation,
+        previous=previous.get("conditions", ()),
+        now=now,
+    )
+    return status
+
+
+def status_of_unreachable(failure: Failure, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
+    """Nothing could be read: the facts of before stay, the conditions say so (contract section 2, row 2)."""
+    status = dict(previous)
+    status["observedGeneration"] = generation
+    message = str(failure)
+    reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
+    status["conditions"] = _conditions(
+        {
+            Condition.READY: ("Unknown", Reason.UNREACHABLE, message),
+            Condition.REACHABLE: ("False", reason, message),
+            Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
+        },
+        generation=generation,
+        previous=previous.get("conditions", ()),
+        now=now,
+    )
+    return status
+
+
+_UNREACHABLE: Mapping[FailureKind, Reason] = {
+    FailureKind.TLS: Reason.TLS_FAILED,
+    FailureKind.AUTHENTICATION: Reason.AUTHENTICATION_FAILED,
+}
+
+_Said = tuple[str, Reason, str] | None
+
+
+def _levels(status: Json, observation: Observation, desired: Mapping[str, int], blocked: tuple[Blocker, ...]) -> None:
+    in_the_way = {blocker.feature for blocker in blocked}
+    features = []
+    for name in dict.fromkeys((*observation.feature_names(), *desired)):
+        shape = {key: value for key, value in feature_shape(observation, name).items() if key in _FEATURE_FIELDS}
+        if name in desired:
+            shape["desired"] = desired[name]
+            in_sync = shape.get("finalized") == desired[name]
+            shape["state"] = "InSync" if in_sync else "Blocked" if name in in_the_way else "Pending"
+        else:
+            shape["state"] = "Unmanaged"
+        features.append(shape)
+    status["features"] = features[:MAX_FEATURES]
+    if isinstance(observation.finalized, Known) and METADATA_VERSION in observation.finalized.value:
+        level = observation.finalized.value[METADATA_VERSION]
+        status["metadataVersion"] = level_name(METADATA_VERSION, level) or str(level)
+    if METADATA_VERSION in desired:
+        level = desired[METADATA_VERSION]
+        status["targetMetadataVersion"] = level_name(METADATA_VERSION, level) or str(level)
+
+
+_FEATURE_FIELDS = {"name", "finalized", "supportedMin", "supportedMax"}
+
+
+def _ready(decision: Decision) -> _Said:
+    match decision:
+        case Done(reason, message):
+            return "True", reason, message
+        case Act(step):
+            return "False", Reason.UPDATING_FEATURES, str(step)
+        case Wait(reason, message):
+            return "False", reason, message
+        case Stalled(reason, message):
+            return "False", reason, message
+
+
+def _reconciling(decision: Decision) -> _Said:
+    match decision:
+        case Act(step):
+            return "True", Reason.UPDATING_FEATURES, str(step)
+        case Wait(reason, message):
+            return "True", reason, message
+        case _:
+            return None
+
+
+def _reachable(observation: Observation) -> _Said:
+    if observation.gaps:
+        return "True", Reason.CONNECTED_PARTLY, "; ".join(str(gap) for gap in observation.gaps)
+    return "True", Reason.CONNECTED, f"{len(observation.nodes)} nodes seen"
+
+
+def _finalized(decision: Decision, desired: Mapping[str, int], observation: Observation, *, blocked: bool) -> _Said:
+    if isinstance(observation.finalized, Unknown):
+        return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
+    if not desired:
+        return "True", Reason.NOTHING_DESIRED, "no level is wanted"
+    if isinstance(decision, Done):
+        return "True", Reason.ALL_AT_TARGET, decision.message
+    if blocked:
+        return "False", Reason.BLOCKED, "see blockers"
+    return "False", Reason.BEHIND_TARGET, ", ".join(str(change) for change in pending(desired, observation))
+
+
+def _conditions(said: Mapping[Condition, _Said], *, generation: int, previous: Any, now: datetime) -> list[Json]:
+    before = {condition["type"]: condition for condition in previous}
+    conditions = []
+    for kind, one in said.items():
+        if one is None:
+            continue
+        status, reason, message = one
+        old = before.get(kind.value)
+        since = old["lastTransitionTime"] if old is not None and old["status"] == status else stamp(now)
+        conditions.append(
+            {
+                "type": kind.value,
+                "status": status,
+                "observedGeneration": generation,
+                "lastTransitionTime": since,
+                "reason": reason.value,
+                "message": message[:MAX_MESSAGE],
+            }
+        )
+    return conditions
+
+
+def stamp(moment: datetime) -> str:
+    """RFC 3339 in UTC, whole seconds, as Kubernetes writes it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _or_none(fact: Known[Any] | Unknown) -> Any:
+    return fact.value if isinstance(fact, Known) else None

@@ -1,0 +1,195 @@
+"""A resource that lives in a file: the document is read from one, the status is written beside it.
+
+Used by the command line without Kubernetes. The state file is replaced by an atomic rename after it is on disk, so it
+is never torn; it is locked for the life of the command, so that two of them never act for one resource; and it is bound
+to the cluster id of its first contact.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.core.releases import metadata_version_named
+from kafkafeatures.reconcile.ports import Resource
+
+MAX_DOCUMENT_BYTES = 1024 * 1024
+
+
+class StateHeld(Exception):  # noqa: N818 - reads as what it is
+    """Another process works on this state file."""
+
+
+class StateUnreadable(Exception):  # noqa: N818
+    """The state file is not one of ours, or of another document."""
+
+
+def read_file(path: Path) -> KafkaFeatures:
+    """Read and check a document. Raises InvalidDocument; OSError where the file cannot be read."""
+    data = path.read_bytes()
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise InvalidDocument((f"{len(data)} bytes; a document has at most {MAX_DOCUMENT_BYTES}",))
+    try:
+        documents = [one for one in yaml.load_all(data, Loader=_Loader) if one is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise InvalidDocument((f"{where}not YAML: {getattr(error, 'problem', None) or error}",)) from None
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise InvalidDocument((f"not YAML: {str(error).splitlines()[0]}",)) from None
+    if len(documents) != 1:
+        raise InvalidDocument((f"found {len(documents)} documents; one file holds one KafkaFeatures",))
+    return read_document(documents[0])
+
+
+def desired_levels(resource: KafkaFeatures) -> dict[str, int]:
+    """Feature to level, names resolved. Raises InvalidDocument for a name this version does not know."""
+    desired = {}
+    for index, one in enumerate(resource.spec.features.levels):
+        if isinstance(one.level, int):
+            desired[one.name] = one.level
+            continue
+        version = metadata_version_named(one.level)
+        if version is None:
+            raise InvalidDocument(
+                (
+                    f"spec.features.levels[{index}].level: metadata.version {one.level!r} is not known; "
+                    "write the number, or use a newer version of this tool",
+                )
+            )
+        desired[one.name] = version.level
+    return desired
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, refuses a key that stands twice (the last would silently win), and refuses aliases."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        # An alias is how a small file becomes a huge document; nobody needs one here.
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases are not used here", None)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, list | dict) or key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {str(key)[:60]!r} stands twice or is no text", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+class FileHome:
+    """`Home` of `reconcile/ports.py` for one document and its state file. A context manager: it holds the lock."""
+
+    def __init__(self, resource: KafkaFeatures, state: Path) -> None:
+        self._resource = resource
+        self._desired = desired_levels(resource)
+        self._state = state
+        self._lock: int | None = None
+        self._generation = 0
+        self._status: dict[str, Any] = {}
+
+    def __enter__(self) -> FileHome:
+        self._lock = self._take_lock()
+        try:
+            self._load()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    async def read(self) -> Resource:
+        """As the port says. The document was read once: a command works on what it was given."""
+        return Resource(
+            name=f"{self._resource.metadata.namespace}/{self._resource.metadata.name}",
+            generation=self._generation,
+            desired=self._desired,
+            cluster_id=self._resource.spec.cluster.cluster_id or "",
+            status=self._status,
+        )
+
+    async def write_status(self, status: Mapping[str, Any]) -> None:
+        """As the port says: on disk, then renamed over the old one."""
+        # A copy, so that a caller who goes on working on its own does not change what was written.
+        self._status = json.loads(json.dumps(status))
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": self._resource.metadata.name, "generation": self._generation},
+            "specDigest": self._digest(),
+            "status": self._status,
+        }
+        beside = self._state.with_name(f".{self._state.name}.{os.getpid()}")
+        with beside.open("w", encoding="utf-8") as file:
+            yaml.safe_dump(document, file, sort_keys=False, allow_unicode=True)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._state)
+        folder = os.open(self._state.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the rename itself
+        finally:
+            os.close(folder)
+
+    def _digest(self) -> str:
+        spec = self._resource.spec.model_dump(mode="json", by_alias=True)
+        return "sha256:" + hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+
+    def _load(self) -> None:
+        try:
+            document = yaml.safe_load(self._state.read_bytes())
+        except FileNotFoundError:
+            self._generation = 1
+            return
+        except yaml.YAMLError:
+            document = None
+        if not isinstance(document, dict) or document.get("kind") != KIND or "status" not in document:
+            raise StateUnreadable(f"{self._state} is no state file of {KIND}; name another with --state")
+        name = document.get("metadata", {}).get("name")
+        if name != self._resource.metadata.name:
+            raise StateUnreadable(
+                f"{self._state} belongs to {name}, not to {self._resource.metadata.name}; name another with --state"
+            )
+        same = document.get("specDigest") == self._digest()
+        self._generation = int(document["metadata"].get("generation", 0)) + (0 if same else 1)
+        self._status = document["status"] or {}
+
+    def _take_lock(self) -> int:
+        path = self._state.with_name(self._state.name + ".lock")
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(lock, 200).decode("utf-8", "replace").strip() or "another process"
+            os.close(lock)
+            raise StateHeld(f"{self._state} is in use by {holder}; wait for it, or name another with --state") from None
+        os.ftruncate(lock, 0)
+        os.write(lock, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        return lock
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            # The file stays: removing it would let two processes lock two files of the same name.
+            os.close(self._lock)
+            self._lock = None

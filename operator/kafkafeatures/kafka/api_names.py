@@ -1,4 +1,4 @@
-"""Kafka's API keys by name, for people (`ApiKeys.java` of Kafka 3.9 to 4.4). A key without a name is shown as a number."""
+"""Kafka's API keys by name, for people (`ApiKeys.java` of Kafka 4.x). A key without a name is shown as a number."""
 
 API_NAMES = dict(
     enumerate(

@@ -1,0 +1,54 @@
+# Everything a newcomer or CI needs. `make help` explains itself.
+# The virtual environment lives in .venv; jars and class archives in $XDG_CACHE_HOME/kafka-features-operator (or ~/.cache/...).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+.PHONY: help demo check test bench soak lint format lock clean
+
+help: ## this text
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.runtime ## see the main story on a simulated cluster: needs Python 3.11+ and PyPI, nothing else
+	@$(BIN)/kafkafeatures demo
+
+check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property tests; no Kafka, no JVM; below 3 minutes
+	@$(BIN)/python -m tests.run lint types layers unit
+
+test: $(VENV)/.dev ## everything, with real Kafka nodes (needs Java 17+ and Maven); prints the minutes of each suite
+	@$(BIN)/python -m tests.run
+
+bench: $(VENV)/.dev ## ratios against Kafka's own tools: same machine, same cluster, interleaved
+	@$(BIN)/python -m tests.bench
+
+soak: $(VENV)/.dev ## as test, with the long seeds and many more leader changes; before a release
+	@SOAK=1 $(BIN)/python -m tests.run
+
+format: $(VENV)/.dev ## let the formatter and the linter mend what they can
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
+	@$(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install -q uv
+	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --upgrade pyproject.toml -o requirements/runtime.lock
+	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --upgrade pyproject.toml --group dev -o requirements/dev.lock
+	@echo hatchling | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --upgrade - -o requirements/build.lock
+
+clean: ## remove the environment and what tools leave behind; caches outside the tree stay
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# hatchling builds the package from the sources in place; it is locked as well, so nothing unlocked is ever fetched.
+$(VENV)/.runtime: requirements/runtime.lock requirements/build.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/runtime.lock -r requirements/build.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@touch $@

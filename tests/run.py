@@ -1,0 +1,96 @@
+"""Runs the suites, one after the other, and says at the end what each took and what was not run.
+
+`make check` and `make test` call it. A suite whose tools are missing is named in the last lines; under CI=true such a
+run fails, and so does one in which a single test was skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+PY = [sys.executable, "-m"]
+PYTEST = [*PY, "pytest", "-q", "--durations=5"]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """`budget` in minutes, for people who add tests. `needs`: program -> how to get it."""
+
+    name: str
+    commands: list[list[str]]
+    budget: float
+    needs: dict[str, str] = field(default_factory=dict)
+
+
+SUITES = [
+    Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
+    Suite("types", [[*PY, "mypy"]], 0.8),
+    Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
+    Suite("unit", [[*PYTEST, "tests", "--ignore=tests/e2e"]], 2),
+    Suite(
+        "kafka",
+        [[*PYTEST, "tests/e2e/kafka"]],
+        8,
+        {"java": "a JDK or JRE, 17 or newer", "mvn": "Maven 3.8 or newer"},
+    ),
+]
+COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed|xpassed)\b")
+
+
+def main(names: list[str]) -> int:
+    """Run the named suites, or all."""
+    unknown = set(names) - {suite.name for suite in SUITES}
+    if unknown:
+        print(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(s.name for s in SUITES)}")
+        return 64
+    chosen = [suite for suite in SUITES if not names or suite.name in names]
+    total = {"passed": 0, "failed": 0, "skipped": 0}
+    lines, missing = [], []
+    for suite in chosen:
+        absent = [f"{program} ({how})" for program, how in suite.needs.items() if shutil.which(program) is None]
+        if absent:
+            missing.append(f"{suite.name}: needs {', '.join(absent)}")
+            continue
+        began = time.monotonic()
+        ok = all([_run(command, total) for command in suite.commands])
+        minutes = (time.monotonic() - began) / 60
+        lines.append(f"  {suite.name:<8} {minutes:5.1f} min of {suite.budget:g}   {'ok' if ok else 'FAILED'}")
+        total["failed"] += 0 if ok else 1
+    print("\nSuites:", *lines, sep="\n")
+    for one in missing:
+        print(f"  NOT RUN  {one}")
+    print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
+    strict = os.environ.get("CI") == "true"
+    return int(bool(total["failed"] or (strict and (missing or total["skipped"]))))
+
+
+def _run(command: list[str], total: dict[str, int]) -> bool:
+    """Stream the output of one command, and count what pytest says on its last line."""
+    print(f"\n$ {' '.join(command[2:] if command[:2] == PY else command)}", flush=True)
+    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    last = ""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            last = line if line.strip() else last
+    if "pytest" in command:
+        counted = {kind: int(number) for number, kind in COUNTS.findall(last)}
+        total["passed"] += counted.get("passed", 0)
+        total["skipped"] += counted.get("skipped", 0) + counted.get("xfailed", 0)
+    else:
+        total["passed"] += process.returncode == 0
+    return process.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

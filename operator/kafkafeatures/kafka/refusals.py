@@ -68,16 +68,16 @@ def parse_refusal(message: str | None) -> Refusal:
 
 
 def _refusal(cause: Cause, reason: str, feature: str | None, level: int | None, part: dict[str, str | None]) -> Refusal:
-    who = part.get("who") or ""
-    low = part.get("low")
-    depends = part.get("other")
+    who, low, depends = part.get("who"), part.get("low"), part.get("other")
+    if named := part.get("level"):
+        level = int(named)
     return Refusal(
         cause,
         reason,
         part.get("feature") or feature,
-        int(part.get("level") or level) if (part.get("level") or level is not None) else None,
+        level,
         role=(Role.BROKER if who == "Broker" else Role.CONTROLLER) if who else None,
-        node_id=int(part["id"] or -1) if part.get("id") else None,
+        node_id=int(part["id"] or -1) if who else None,
         local=who == "Local controller",
         supported=VersionRange(int(low), int(part.get("high") or low)) if low else None,
         depends_on=(depends, int(part.get("needed") or 0)) if depends else None,

@@ -1,0 +1,174 @@
+"""Ask every node: one pass over the whole cluster, in parallel, within the time limits.
+
+Called by `reconcile` and by `describe`. It decides which listener of which node is asked and what a node without an
+answer leaves behind: a `Failure`, never an exception, never a default. It judges nothing; `reconcile/observe.py` does.
+
+Nodes are asked as soon as a list names them, while the lists of the other kind are still on their way. A combined
+node is asked on both its listeners where both are known: each answers for itself. Equal answers share one map, so
+that a thousand equal nodes weigh little more than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from kafkafeatures.core.survey import AskedNode, Failure, FailureKind, Host, NodeAnswer, Role, Survey
+from kafkafeatures.kafka.directory import Discovery, Found, address_of
+from kafkafeatures.kafka.errors import KafkaError, to_failure
+from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
+
+Clock = Callable[[], datetime]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def utc_now() -> datetime:
+    """The wall clock, with its time zone."""
+    return datetime.now(UTC)
+
+
+async def survey(pool: Pool, *, found: Found | None = None, now: Clock = utc_now) -> Survey:
+    """One pass: lists, leader, and every node there is an address for.
+
+    `found` hears of nodes as soon as they are known (to begin following the metadata log meanwhile). Bounded by three
+    request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes milliseconds.
+    """
+    started = now()
+    asking = Asking(pool, now)
+
+    def on_found(role: Role, hosts: tuple[Host, ...]) -> None:
+        if found is not None:
+            found(role, hosts)
+        asking.begin(role, hosts)
+
+    try:
+        async with Discovery(pool, on_found) as discovery:
+            asking.known = discovery.answer_of
+            directory = await discovery.run()
+            nodes = await asking.finish()
+            asked = {(node.role, Address(node.host, node.port)) for node in nodes}
+            if isinstance(directory.controllers, Failure):
+                nodes += _strangers(discovery, asked, asking)
+            addresses = {address for _, address in asked}
+            silent = tuple(f for a, f in discovery.bootstrap_failures().items() if a not in addresses)
+    finally:
+        await asking.cancel()
+    return Survey(
+        at=started,
+        cluster_id=directory.cluster_id,
+        brokers=directory.brokers,
+        controllers=directory.controllers,
+        quorum=directory.quorum,
+        nodes=nodes,
+        bootstrap_failures=silent,
+    )
+
+
+async def ask_more(pool: Pool, done: Survey, role: Role, hosts: Sequence[Host], *, now: Clock = utc_now) -> Survey:
+    """Ask nodes that only the metadata log named (`hosts_from_registrations`), unless they were asked already."""
+    asked = {node.id for node in done.nodes if node.role is role}
+    asking = Asking(pool, now)
+    try:
+        asking.begin(role, [host for host in hosts if host.id not in asked])
+        return replace(done, nodes=done.nodes + await asking.finish())
+    finally:
+        await asking.cancel()
+
+
+async def ask_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
+    """What one living process says of itself, now."""
+    try:
+        return node_answer(await pool.api_versions(address, role))
+    except KafkaError as error:
+        return to_failure(error, str(address))
+
+
+def node_answer(response: ApiVersionsResponse) -> NodeAnswer:
+    """Translate. Below ApiVersions v4 a node leaves out features whose minimum is 0 (KAFKA-17492)."""
+    return NodeAnswer(
+        supported=response.supported_features,
+        finalized=response.finalized_features,
+        finalized_epoch=response.finalized_features_epoch,
+        apis=response.api_keys,
+        zk_migration_ready=response.zk_migration_ready,
+        complete=response.version >= 4,
+    )
+
+
+class Asking:
+    """The nodes that are being asked, each listener once. Begun from a callback, so it owns its tasks."""
+
+    def __init__(self, pool: Pool, now: Clock) -> None:
+        self._pool = pool
+        self._now = now
+        self._tasks: dict[tuple[Role, int], asyncio.Task[AskedNode]] = {}
+        self._hosts: dict[tuple[Role, int], Host] = {}
+        self._shared: dict[object, Mapping[Any, Any]] = {}
+        self.known: Callable[[Role, Address], ApiVersionsResponse | None] = lambda role, address: None
+
+    def begin(self, role: Role, hosts: Sequence[Host]) -> None:
+        """Start asking those that are not being asked yet."""
+        for host in hosts:
+            key = (role, host.id)
+            if key not in self._tasks:
+                self._hosts[key] = host
+                self._tasks[key] = asyncio.create_task(self._ask(role, host))
+
+    async def finish(self) -> tuple[AskedNode, ...]:
+        """All answers, brokers first, by id. Those still waiting after two request timeouts are given up."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=2 * self._pool.settings.request_timeout)
+        return tuple(self._outcome(key) for key in sorted(self._tasks))
+
+    async def cancel(self) -> None:
+        """End what still runs."""
+        running = [task for task in self._tasks.values() if not task.done()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def asked(self, role: Role, host: Host | None, address: Address, answer: NodeAnswer | Failure) -> AskedNode:
+        """Put an answer down, sharing the maps that an earlier one had too."""
+        if isinstance(answer, NodeAnswer):
+            answer = replace(
+                answer,
+                supported=self._one(answer.supported),
+                finalized=self._one(answer.finalized),
+                apis=self._one(answer.apis),
+            )
+        return AskedNode(host.id if host else None, role, address.host, address.port, answer, self._now())
+
+    async def _ask(self, role: Role, host: Host) -> AskedNode:
+        address = address_of(host)
+        known = self.known(role, address)
+        answer = node_answer(known) if known else await ask_node(self._pool, address, role)
+        return self.asked(role, host, address, answer)
+
+    def _outcome(self, key: tuple[Role, int]) -> AskedNode:
+        task, host = self._tasks[key], self._hosts[key]
+        if task.done():
+            return task.result()
+        address = address_of(host)
+        late = Failure(FailureKind.TIMED_OUT, str(address), "no answer while the other nodes were asked")
+        return self.asked(key[0], host, address, late)
+
+    def _one(self, mapping: Mapping[K, V]) -> Mapping[K, V]:
+        return self._shared.setdefault(frozenset(mapping.items()), mapping)
+
+
+def _strangers(discovery: Discovery, asked: set[tuple[Role, Address]], asking: Asking) -> tuple[AskedNode, ...]:
+    """Bootstrap controllers that no list names: without the list (old metadata.version) nobody knows their ids.
+
+    A bootstrap broker always comes with a list; one that is not in it is another name of one that is.
+    """
+    return tuple(
+        asking.asked(role, None, address, node_answer(contact.api_versions))
+        for (role, address), contact in discovery.contacts.items()
+        if role is Role.CONTROLLER and (role, address) not in asked
+    )

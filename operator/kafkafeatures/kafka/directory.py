@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,7 +31,7 @@ from kafkafeatures.core.survey import (
     Role,
 )
 from kafkafeatures.kafka.bootstrap import Race, Unusable, combined
-from kafkafeatures.kafka.errors import KafkaError
+from kafkafeatures.kafka.errors import ErrorCode
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.quorum import DESCRIBE_QUORUM, NO_LEADER, describe_quorum, refused, short_timeout
 from kafkafeatures.kafka.settings import Address
@@ -156,7 +156,7 @@ class Discovery:
             if voters:
                 self._found(Role.CONTROLLER, voters)
                 if isinstance(controllers, Failure):
-                    controllers = await self._list_from_voters(voters, controllers)
+                    controllers = await self._list_from_voters(voters)
         return Directory(self._cluster_id(brokers, controllers), brokers, controllers, quorum, voters)
 
     def bootstrap_failures(self) -> Mapping[Address, Failure]:
@@ -234,19 +234,23 @@ class Discovery:
         return contact, await self._list_controllers(contact)
 
     async def _list_controllers(self, contact: Contact, timeout: float | None = None) -> ControllerList | Failure:
-        """Raises `KafkaError` when there is no answer; an answer that is a no is a Failure."""
+        """A Failure where no controller of the cluster can tell. Raises `KafkaError` and `Unusable` of this one."""
         address, offered = contact.address, contact.api_versions.api_keys.get(DESCRIBE_CLUSTER)
         if offered is None or offered.max < 1:
             return _no_list(address, "it is older than Kafka 3.7")
         answer: DescribeClusterResponse = await self._pool.ask(
             address, Role.CONTROLLER, DescribeClusterRequest(endpoint_type=2), timeout=timeout
         )
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # metadata.version below 3.7-IV0
+            return _no_list(address, answer.error_message or "its metadata.version is below 3.7-IV0")
         if answer.error_code:
-            return _no_list(address, answer.error_message or f"error {answer.error_code}")
+            raise Unusable(refused("DescribeCluster", address, answer.error_code, answer.error_message))
+        if not answer.nodes:
+            raise Unusable(Failure(FailureKind.REJECTED, str(address), "lists no controllers yet: it has just started"))
         self._cluster_ids.setdefault(Role.CONTROLLER, answer.cluster_id)
         return ControllerList(answer.nodes, None if answer.controller_id < 0 else answer.controller_id)
 
-    async def _list_from_voters(self, voters: tuple[Host, ...], otherwise: Failure) -> ControllerList | Failure:
+    async def _list_from_voters(self, voters: tuple[Host, ...]) -> ControllerList | Failure:
         """The registered controllers, of any voter that can be reached. The addresses are learned, not told."""
 
         async def attempt(address: Address) -> ControllerList:
@@ -270,33 +274,51 @@ class Discovery:
     async def _quorum_from_leader(
         self, listed: ControllerList, told_by: Contact
     ) -> tuple[ControllerList | Failure, QuorumAnswer | Failure, tuple[Host, ...]]:
+        if listed.active is None:  # maybe only this one is cut off from the others
+            listed = await self._who_leads_now(listed, told_by) or listed
         quorum: QuorumAnswer | Failure = NO_LEADER
         voters: tuple[Host, ...] = ()
         for attempt in range(_LEADER_MOVED):
-            leader = next((h for h in listed.controllers if h.id == listed.active), None)
             if listed.active is None:
                 return listed, NO_LEADER, voters
+            leader = next((h for h in listed.controllers if h.id == listed.active), None)
             if leader is None:
                 message = f"controller {listed.active} leads the quorum, but its address is not listed"
                 return listed, Failure(FailureKind.NOT_ASKED, "DescribeQuorum", message), voters
             quorum, voters = await describe_quorum(self._pool, address_of(leader), Role.CONTROLLER)
             if isinstance(quorum, QuorumAnswer) or quorum.kind is not FailureKind.NO_LEADER:
                 return listed, quorum, voters
-            await asyncio.sleep(0.1 * (attempt + 1))  # it led a moment ago: the others will know who does now
-            try:
-                again = await self._list_controllers(told_by, self._limit)
-            except KafkaError:
+            await asyncio.sleep(0.1 * (attempt + 1))  # it led a moment ago: somebody will know who does now
+            again = await self._who_leads_now(listed, told_by)
+            if again is None:
                 return listed, quorum, voters
-            listed = again if isinstance(again, ControllerList) else listed
+            listed = again
         return listed, quorum, voters
+
+    async def _who_leads_now(self, listed: ControllerList, told_by: Contact) -> ControllerList | None:
+        """Ask every listed controller, until one names another leader than `listed` does; None if nobody does."""
+
+        async def attempt(address: Address) -> ControllerList:
+            answer = await self._list_controllers(replace(told_by, address=address), self._limit)
+            if isinstance(answer, Failure):
+                raise Unusable(answer)
+            if answer.active in (None, listed.active):
+                raise Unusable(NO_LEADER)
+            return answer
+
+        race = Race([address_of(host) for host in listed.controllers], attempt)
+        try:
+            return await race.winner()
+        finally:
+            await race.close()
 
     async def _quorum_from_whoever_leads(self) -> tuple[QuorumAnswer | Failure, tuple[Host, ...]]:
         """Below metadata.version 3.7-IV0 no controller names the leader: all are asked, only the leader answers."""
         addresses = self._pool.settings.bootstrap_controllers
         answers = await asyncio.gather(*(describe_quorum(self._pool, a, Role.CONTROLLER) for a in addresses))
-        for quorum, voters in answers:
+        for address, (quorum, voters) in zip(addresses, answers, strict=True):
             if isinstance(quorum, QuorumAnswer):
-                return quorum, voters
+                return quorum, voters or (Host(quorum.leader_id, address.host, address.port),)
         return combined("DescribeQuorum", [quorum for quorum, _ in answers if isinstance(quorum, Failure)]), ()
 
     # --- either ---

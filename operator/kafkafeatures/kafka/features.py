@@ -198,7 +198,9 @@ async def _send(
     try:
         async with pool.lease(address, role, fresh=True) as lease:
             handed_over = True
-            reply: UpdateFeaturesResponse = await lease.connection.request(request)
+            reply: UpdateFeaturesResponse = await lease.connection.request(
+                request, timeout=pool.settings.request_timeout
+            )
             return reply
     except KafkaError as error:
         why = str(to_failure(error, str(address)))

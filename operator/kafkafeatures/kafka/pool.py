@@ -49,7 +49,7 @@ class Pool:
     """All connections to one cluster.
 
     `concurrency` bounds the conversations that run at once, `keep` the idle connections that stay open. `permit` is
-    called before each connect to an address that a node named and no user did; what it raises reaches the caller.
+    called before each connect to an address that a node named and no user did, and raises `KafkaError` to forbid it.
     """
 
     def __init__(
@@ -107,8 +107,10 @@ class Pool:
     ) -> Any:
         """Send one question that changes nothing and return the answer to it. Raises `KafkaError`.
 
-        `timeout` bounds connecting and the answer, each. A connection that had died while idle is replaced once.
+        `timeout` (by default the request timeout) bounds connecting and the answer, each. A connection that had died
+        while idle is replaced once.
         """
+        timeout = self.settings.request_timeout if timeout is None else timeout
         reused = False
         try:
             async with self.lease(address, role, timeout=timeout) as lease:

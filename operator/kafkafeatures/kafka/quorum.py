@@ -21,7 +21,7 @@ QUORUM_TIMEOUT = 5.0
 
 NO_LEADER = Failure(
     FailureKind.NO_LEADER,
-    "DescribeCluster",
+    "controllers",
     "no controller is active at the moment",
     "a majority of the controllers must run and reach each other",
 )
@@ -49,6 +49,8 @@ async def describe_quorum(pool: Pool, address: Address, role: Role) -> tuple[Quo
     code = answer.error_code or answer.partition_error_code
     if code:
         return refused("DescribeQuorum", address, code, answer.error_message or answer.partition_error_message), ()
+    if answer.leader_id < 0:
+        return NO_LEADER, ()
     quorum = QuorumAnswer(
         leader_id=answer.leader_id,
         leader_epoch=answer.leader_epoch,

@@ -1,0 +1,39 @@
+"""What a metadata log can be refused for.
+
+Raised by the readers of this package and caught by whoever owns the bytes: a follower that can fetch them again, a
+command that was given a file. Damage met on a walk over a file is not raised: it is a value (`batches.Damage`), because
+the rest of the file is still worth reading. Nothing here ever carries the content of a record: records may hold
+secrets.
+"""
+
+from __future__ import annotations
+
+
+class KraftLogError(ValueError):
+    """The base of everything this package raises about the bytes it was given."""
+
+
+class MalformedError(KraftLogError):
+    """A batch body, a frame or a record body does not follow its layout."""
+
+
+class DamagedError(KraftLogError):
+    """A batch in a stream is not what was written (length, magic or CRC-32C): fetch it again, do not skip it."""
+
+    def __init__(self, position: int, why: str) -> None:
+        super().__init__(f"damaged batch at byte {position}: {why}")
+        self.position = position
+        self.why = why
+
+
+class GapError(KraftLogError):
+    """The next batch starts beyond the end of what was applied: records between the two would be lost."""
+
+    def __init__(self, expected: int, found: int) -> None:
+        super().__init__(f"the next batch starts at offset {found}, expected {expected}")
+        self.expected = expected
+        self.found = found
+
+
+class SnapshotIncomplete(KraftLogError):  # noqa: N818 - named for the state of the file, which its caller asks about
+    """A snapshot without its header or its footer, or with damage in between: it stands for no state (KIP-630)."""

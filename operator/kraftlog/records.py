@@ -1,0 +1,176 @@
+"""Record frames: which type a value is, and its body by the schema table; control records likewise.
+
+A value either decodes (`Decoded`), is of a type or version the table does not have and is kept as bytes (`Raw`), or
+contradicts its own layout (`Unreadable`). None of the three is an error: whoever asks decides. All three are written
+back bit for bit by `encode`. Bytes behind a body make it unreadable, as they do for Kafka
+(`AbstractApiMessageSerde.java`). Called by `replay` and by tools; never looks at batches.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import struct
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.errors import MalformedError
+from kraftlog.schema import BY_KEY, NAMES, RecordType
+from kraftlog.schema.compiler import reader, writer
+from kraftlog.varints import read_unsigned, unsigned
+
+FRAME_VERSION = 1  # 0 was the 2.8 preview, which Kafka itself refuses
+_CONTROL_KEY = struct.Struct(">hh")  # version 0, type
+_VERSION = struct.Struct(">h")
+_INT16_MAX = 0x7FFF
+
+
+class RawReason(enum.Enum):
+    """Why a record was kept as bytes."""
+
+    TYPE = "the table has no such type"
+    VERSION = "the table does not have this version of the type"
+    FRAME = "the frame has another version than 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A record read by the table. `data` has Kafka's field names; `layout` is empty but for a type that has more than
+    one.
+    """
+
+    type: RecordType
+    version: int
+    data: Mapping[str, Any]
+    layout: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A record kept as it came. `key` and `version` are -1 under another frame version: what follows one is not ours to
+    read.
+    """
+
+    key: int
+    version: int
+    value: bytes
+    reason: RawReason
+    control: bool = False
+    control_key: bytes = b""
+
+    @property
+    def name(self) -> str | None:
+        """What Kafka calls it, if a release does."""
+        return None if self.control else NAMES.get(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that contradicts its layout; `why` never quotes its content."""
+
+    key: int
+    version: int
+    value: bytes
+    why: str
+    control_key: bytes = b""
+
+
+def decode(value: bytes | None) -> Decoded | Raw | Unreadable:
+    """The value of a data record: frame version, api key and version as unsigned varints, then the body."""
+    if value is None:
+        return Unreadable(-1, -1, b"", "a record without a value")
+    key = version = -1
+    try:
+        frame, position = read_unsigned(value, 0)
+        if frame != FRAME_VERSION:
+            return Raw(-1, -1, value, RawReason.FRAME)
+        key, position = read_unsigned(value, position)
+        version, position = read_unsigned(value, position)
+        if key > _INT16_MAX or version > _INT16_MAX:
+            return Unreadable(-1, -1, value, "a key or version beyond 16 bits")
+        known = BY_KEY.get((False, key))
+        if known is None:
+            return Raw(key, version, value, RawReason.TYPE)
+        if version > known.last_version:
+            return Raw(key, version, value, RawReason.VERSION)
+        data, layout = _body(known, version, value, position)
+        return Decoded(known, version, data, layout)
+    except MalformedError as error:
+        return Unreadable(key, version, value, str(error))
+
+
+def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Unreadable:
+    """A record of a control batch: the key holds its type, the value a body that begins with its version
+    (`ControlRecordType.java`).
+    """
+    if key is None or value is None or len(key) < _CONTROL_KEY.size or len(value) < _VERSION.size:
+        return Unreadable(-1, -1, value or b"", "a control record without type or version", key or b"")
+    key_version, number = _CONTROL_KEY.unpack_from(key)
+    (version,) = _VERSION.unpack_from(value)
+    known = BY_KEY.get((True, number))
+    if known is None or key_version < 0:
+        return Raw(number, version, value, RawReason.TYPE, control=True, control_key=key)
+    if not 0 <= version <= known.last_version:
+        return Raw(number, version, value, RawReason.VERSION, control=True, control_key=key)
+    try:
+        data, layout = _body(known, version, value, 0)
+    except MalformedError as error:
+        return Unreadable(number, version, value, str(error), key)
+    return Decoded(known, version, data, layout)
+
+
+def _body(known: RecordType, version: int, value: bytes, position: int) -> tuple[dict[str, Any], str]:
+    """The first layout that takes all bytes. Raises what the current layout had to say when none does."""
+    first: MalformedError | None = None
+    for layout in known.layouts:
+        try:
+            data, end = reader(layout, version)(value, position)
+            if end != len(value):
+                raise MalformedError(f"{len(value) - end} bytes behind the body")
+        except MalformedError as error:
+            first = first or error
+        else:
+            return data, layout.name
+    raise first or MalformedError("no layout")
+
+
+def encode(record: Decoded | Raw | Unreadable) -> bytes:
+    """The value again, bit for bit. ValueError for data that does not fit the type, naming the field."""
+    if not isinstance(record, Decoded):
+        return record.value
+    layout = next(layout for layout in record.type.layouts if layout.name == record.layout)
+    body = writer(layout, record.version)(dict(record.data))
+    if record.type.control:
+        return body
+    return unsigned(FRAME_VERSION) + unsigned(record.type.key) + unsigned(record.version) + body
+
+
+def frame(kind: RecordType, data: Mapping[str, Any], version: int = 0) -> bytes:
+    """The value of a new metadata record."""
+    return encode(Decoded(kind, version, data))
+
+
+def control(kind: RecordType, data: Mapping[str, Any], version: int = 0) -> tuple[bytes, bytes]:
+    """Key and value of a new control record; its version field is filled in here."""
+    return _CONTROL_KEY.pack(0, kind.key), encode(Decoded(kind, version, {"version": version, **data}))
+
+
+def kafka_uuid(value: uuid.UUID) -> str:
+    """The text Kafka writes for a uuid: URL-safe base64 of its bytes without padding (`Uuid.java`)."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def parse_kafka_uuid(text: str) -> uuid.UUID:
+    """The uuid behind such a text; ValueError if it is none."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
+def to_json(value: Any) -> Any:
+    """Decoded data as Kafka's dump tool prints it: uuids as text, unknown tags left out."""
+    if isinstance(value, Mapping):
+        return {name: to_json(each) for name, each in value.items() if not name.startswith("_")}
+    if isinstance(value, tuple):
+        return [to_json(each) for each in value]
+    return kafka_uuid(value) if isinstance(value, uuid.UUID) else value

@@ -1,0 +1,246 @@
+"""The state behind an image, and what each record type does to it: a table from type to rule.
+
+Called by `replay` with decoded records in offset order, transactions already sorted out. A rule that finds the state in
+contradiction to its record (a change for another broker epoch: Kafka's ClusterDelta refuses it) raises
+ContradictionError and changes nothing. Never decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from kraftlog.image import BrokerRegistration, ControllerRegistration, Endpoint, Voter
+from kraftlog.schema import table
+
+KRAFT_VERSION_FEATURE = "kraft.version"
+
+K = TypeVar("K")
+V = TypeVar("V")
+Data = Mapping[str, Any]
+
+
+class ContradictionError(ValueError):
+    """A record acts on something that is not there."""
+
+
+class Shared(Generic[K, V]):
+    """A dict that is copied when it is written to after it was shown: images cost nothing until something changes."""
+
+    __slots__ = ("_items", "_shown")
+
+    def __init__(self) -> None:
+        self._items: dict[K, V] = {}
+        self._shown = False
+
+    def view(self) -> Mapping[K, V]:
+        """What is in it now; later writes do not show."""
+        self._shown = True
+        return MappingProxyType(self._items)
+
+    def get(self, key: K) -> V | None:
+        """The value, or None."""
+        return self._items.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Set one key."""
+        self._own()[key] = value
+
+    def drop(self, key: K) -> None:
+        """Take one key away, if it is there."""
+        if key in self._items:
+            del self._own()[key]
+
+    def _own(self) -> dict[K, V]:
+        if self._shown:
+            self._items = dict(self._items)
+            self._shown = False
+        return self._items
+
+
+class State:
+    """Everything the rules write to."""
+
+    __slots__ = (
+        "brokers",
+        "controllers",
+        "feature_record_kraft_version",
+        "features",
+        "kraft_version",
+        "leader_id",
+        "snapshot_timestamp_ms",
+        "voters",
+        "zk_migration_state",
+    )
+
+    def __init__(self) -> None:
+        self.brokers: Shared[int, BrokerRegistration] = Shared()
+        self.controllers: Shared[int, ControllerRegistration] = Shared()
+        self.features: Shared[str, int] = Shared()
+        self.feature_record_kraft_version: int | None = None
+        self.kraft_version = 0
+        self.voters: tuple[Voter, ...] | None = None
+        self.zk_migration_state: int | None = None
+        self.leader_id: int | None = None
+        self.snapshot_timestamp_ms = -1
+
+    def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
+        """The registration a record is about. Raises ContradictionError for an id or epoch that is not registered."""
+        found = self.brokers.get(broker_id)
+        if found is None or found.epoch != epoch:
+            raise ContradictionError(f"broker {broker_id} is not registered with epoch {epoch}")
+        return found
+
+
+def _endpoints(items: tuple[Data, ...]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(e["name"], e["host"], e["port"], e.get("securityProtocol", -1)) for e in items)
+
+
+def _ranges(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
+    return MappingProxyType({f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in items})
+
+
+def _register_broker(state: State, data: Data) -> None:
+    broker_id = data["brokerId"]
+    state.brokers.put(
+        broker_id,
+        BrokerRegistration(
+            id=broker_id,
+            epoch=data["brokerEpoch"],
+            incarnation=data["incarnationId"],
+            endpoints=_endpoints(data["endPoints"]),
+            features=_ranges(data["features"]),
+            rack=data["rack"],
+            fenced=data["fenced"],
+            in_controlled_shutdown=data.get("inControlledShutdown", False),
+            is_migrating_zk_broker=data.get("isMigratingZkBroker", False),
+        ),
+    )
+
+
+def _unregister_broker(state: State, data: Data) -> None:
+    state.brokers.drop(state.broker(data["brokerId"], data["brokerEpoch"]).id)
+
+
+def _fence(state: State, data: Data) -> None:
+    state.brokers.put(data["id"], replace(state.broker(data["id"], data["epoch"]), fenced=True))
+
+
+def _unfence(state: State, data: Data) -> None:
+    state.brokers.put(data["id"], replace(state.broker(data["id"], data["epoch"]), fenced=False))
+
+
+_FENCED = {-1: False, 0: None, 1: True}  # BrokerRegistrationFencingChange.java
+_SHUTDOWN = {0: None, 1: True}  # BrokerRegistrationInControlledShutdownChange.java
+
+
+def _change_broker(state: State, data: Data) -> None:
+    now = state.broker(data["brokerId"], data["brokerEpoch"])
+    fenced, shutdown = data.get("fenced", 0), data.get("inControlledShutdown", 0)
+    if fenced not in _FENCED or shutdown not in _SHUTDOWN:
+        raise ContradictionError(
+            f"unknown change of broker {now.id}: fenced {fenced}, in controlled shutdown {shutdown}"
+        )
+    changed = replace(
+        now,
+        fenced=now.fenced if _FENCED[fenced] is None else bool(_FENCED[fenced]),
+        in_controlled_shutdown=now.in_controlled_shutdown or bool(_SHUTDOWN[shutdown]),
+    )
+    state.brokers.put(now.id, changed)
+
+
+def _register_controller(state: State, data: Data) -> None:
+    controller_id = data["controllerId"]
+    state.controllers.put(
+        controller_id,
+        ControllerRegistration(
+            id=controller_id,
+            incarnation=data["incarnationId"],
+            zk_migration_ready=data["zkMigrationReady"],
+            endpoints=_endpoints(data["endPoints"]),
+            features=_ranges(data["features"]),
+        ),
+    )
+
+
+def _unregister_controller(state: State, data: Data) -> None:
+    state.controllers.drop(data["controllerId"])  # without an epoch, so nothing can contradict it
+
+
+def _feature_level(state: State, data: Data) -> None:
+    # The range of 3.0 to 3.2 finalized a maximum; its minimum was dropped by KIP-778.
+    _set_level(state, data["name"], data["featureLevel"] if "featureLevel" in data else data["maxFeatureLevel"])
+
+
+def _remove_feature_level(state: State, data: Data) -> None:
+    _set_level(state, data["name"], 0)
+
+
+def _set_level(state: State, name: str, level: int) -> None:
+    if name == KRAFT_VERSION_FEATURE:
+        state.feature_record_kraft_version = level or None
+    elif level == 0:
+        state.features.drop(name)
+    else:
+        state.features.put(name, level)
+
+
+def _zk_migration_state(state: State, data: Data) -> None:
+    state.zk_migration_state = data["zkMigrationState"]
+
+
+def _leader_change(state: State, data: Data) -> None:
+    state.leader_id = data["leaderId"]
+
+
+def _snapshot_header(state: State, data: Data) -> None:
+    state.snapshot_timestamp_ms = data["lastContainedLogTimestamp"]
+
+
+def _snapshot_footer(state: State, data: Data) -> None:
+    """Says only that the file is whole, which is `replay`'s to check."""
+
+
+def _kraft_version(state: State, data: Data) -> None:
+    state.kraft_version = data["kRaftVersion"]
+
+
+def _kraft_voters(state: State, data: Data) -> None:
+    state.voters = tuple(
+        Voter(
+            v["voterId"],
+            v["voterDirectoryId"],
+            _endpoints(v["endpoints"]),
+            (v["kRaftVersionFeature"]["minSupportedVersion"], v["kRaftVersionFeature"]["maxSupportedVersion"]),
+        )
+        for v in data["voters"]
+    )
+
+
+# Keyed by api key. NoOp is not here: it changes nothing, so it need not be decoded.
+METADATA_RULES: Mapping[int, Callable[[State, Data], None]] = MappingProxyType(
+    {
+        table.REGISTER_BROKER.key: _register_broker,
+        table.UNREGISTER_BROKER.key: _unregister_broker,
+        table.FENCE_BROKER.key: _fence,
+        table.UNFENCE_BROKER.key: _unfence,
+        table.FEATURE_LEVEL.key: _feature_level,
+        table.REMOVE_FEATURE_LEVEL.key: _remove_feature_level,
+        table.BROKER_REGISTRATION_CHANGE.key: _change_broker,
+        table.ZK_MIGRATION_STATE.key: _zk_migration_state,
+        table.REGISTER_CONTROLLER.key: _register_controller,
+        table.UNREGISTER_CONTROLLER.key: _unregister_controller,
+    }
+)
+# Keyed by the type number of the control record.
+CONTROL_RULES: Mapping[int, Callable[[State, Data], None]] = MappingProxyType(
+    {
+        table.LEADER_CHANGE.key: _leader_change,
+        table.SNAPSHOT_HEADER.key: _snapshot_header,
+        table.SNAPSHOT_FOOTER.key: _snapshot_footer,
+        table.KRAFT_VERSION.key: _kraft_version,
+        table.KRAFT_VOTERS.key: _kraft_voters,
+    }
+)

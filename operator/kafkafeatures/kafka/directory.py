@@ -157,7 +157,7 @@ class Discovery:
                 self._found(Role.CONTROLLER, voters)
                 if isinstance(controllers, Failure):
                     controllers = await self._list_from_voters(voters)
-        return Directory(self._cluster_id(brokers, controllers), brokers, controllers, quorum, voters)
+        return Directory(self._cluster_id(controllers), brokers, controllers, quorum, voters)
 
     def bootstrap_failures(self) -> Mapping[Address, Failure]:
         """Addresses that gave nothing, while another one of their kind answered. As of now."""
@@ -334,7 +334,7 @@ class Discovery:
         self.contacts[role, address] = contact
         return contact
 
-    def _cluster_id(self, brokers: BrokerList | Failure, controllers: ControllerList | Failure) -> str | Failure:
+    def _cluster_id(self, controllers: ControllerList | Failure) -> str | Failure:
         ids = self._cluster_ids
         if len(set(ids.values())) > 1:
             return Failure(
@@ -345,7 +345,9 @@ class Discovery:
             )
         if ids:
             return next(iter(ids.values()))
-        failures = [f for f in (brokers, controllers) if isinstance(f, Failure) and f.kind is not FailureKind.NOT_ASKED]
+        if self._answered and isinstance(controllers, Failure):  # controllers answered that may not name the cluster
+            return controllers
+        failures = [*self._broker_race.failures().values(), *self._controller_race.failures().values()]
         return combined("bootstrap", failures) if failures else _NO_ADDRESS
 
 

@@ -44,7 +44,7 @@ from kafkafeatures.kafka.wire.messages import (
 )
 
 if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
-    from kraftlog import Image
+    from kraftlog import BrokerRegistration, ControllerRegistration, Image
 
 METADATA, DESCRIBE_CLUSTER = 3, 60  # api keys
 
@@ -100,6 +100,7 @@ def hosts_from_registrations(image: Image, role: Role, protocol: str) -> tuple[H
     a node that has none is left out. The only way from bootstrap controllers to the brokers.
     """
     wanted = _PROTOCOLS[protocol]
+    nodes: Mapping[int, BrokerRegistration | ControllerRegistration]
     nodes = image.brokers if role is Role.BROKER else image.controllers
     fenced = {id_ for id_, broker in image.brokers.items() if broker.fenced} if role is Role.BROKER else set()
     found = []

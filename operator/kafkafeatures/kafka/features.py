@@ -5,7 +5,7 @@ never decides that a change is right, never repeats one that may have been sent,
 
 The way: straight to the active controller, which answers within seconds whatever happens. Only where it cannot be
 reached through a broker, which passes the request on but keeps it when no controller is active, and may see it
-applied minutes later (seen on 4.2): so with the controllers asked and none active, nothing is sent at all.
+applied minutes later (seen on 4.2): so where no quorum was seen at work, nothing goes through a broker.
 
 Success is error code 0 and nothing else: the text may be "NONE" or empty. 4.0 and newer answer for all features at
 once; 3.3 to 3.9 answer 0 and put the real codes beside each feature. Refused is only what the controller refused by
@@ -73,27 +73,29 @@ class Route:
 
 
 def route(survey: Survey) -> Route:
-    """The way to the active controller, from what was just asked. Nodes that did not answer are no way."""
+    """The way to the active controller, from what was just asked. Nodes that did not answer are no way.
+
+    Without a believed DescribeQuorum only a named leader that answered is left: a surviving controller may go on
+    naming a dead one (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate),
+    and a broker would keep the request until there is a quorum again.
+    """
     answering = [node for node in survey.nodes if isinstance(node.answer, NodeAnswer)]
-    brokers = tuple(Address(node.host, node.port) for node in answering if node.role is Role.BROKER)
     listed = survey.controllers if isinstance(survey.controllers, ControllerList) else None
     if isinstance(survey.quorum, QuorumAnswer):
         leader: int | None = survey.quorum.leader_id
-    elif listed is not None:
-        leader = listed.active
-        if leader is None:
-            return Route(None, (), survey.quorum)
+        brokers = tuple(Address(node.host, node.port) for node in answering if node.role is Role.BROKER)
     else:
-        leader = None
+        leader, brokers = listed.active if listed else None, ()
     controller = next(
         (
-            Address(n.host, n.port)
-            for n in answering
-            if n.role is Role.CONTROLLER and n.id == leader and n.id is not None
+            Address(node.host, node.port)
+            for node in answering
+            if node.role is Role.CONTROLLER and node.id is not None and node.id == leader
         ),
         None,
     )
-    return Route(controller, brokers)
+    closed = survey.quorum if isinstance(survey.quorum, Failure) and controller is None else None
+    return Route(controller, brokers, closed)
 
 
 async def update_feature(pool: Pool, way: Route, change: UpdateFeature) -> Outcome:

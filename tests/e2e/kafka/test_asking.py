@@ -1,0 +1,252 @@
+"""Real nodes: everybody is found and asked from either side, answers are bounded when nodes are gone, levels move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.steps import Accepted, Applied, OutcomeUnknown, Refused, Rejected, UpdateFeature
+from kafkafeatures.core.survey import (
+    BrokerList,
+    ControllerList,
+    Failure,
+    FailureKind,
+    NodeAnswer,
+    QuorumAnswer,
+    Role,
+    Survey,
+)
+from kafkafeatures.kafka.features import Route, read_levels, route, update_feature, validate
+from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.refusals import Cause, parse_refusal
+from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
+from kafkafeatures.kafka.survey import survey
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
+
+BROKERS, CONTROLLERS = {1, 2, 3}, {3001, 3002, 3003}
+
+
+@pytest.fixture(scope="module", params=[(OLD, False, "3.7"), (MIDDLE, True, "4.0"), (NEWEST, False, "4.1")], ids=str)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    version, dynamic, release = request.param
+    root = tmp_path_factory.mktemp("asking")
+    with Cluster(root, version, controllers=3, brokers=3, dynamic=dynamic, release_version=release) as running:
+        running.wait_ready()
+        yield running
+
+
+def settings(
+    cluster: Cluster, *, servers: bool = True, controllers: bool = True, timeout: float = 10.0
+) -> ClusterSettings:
+    return ClusterSettings(
+        bootstrap_servers=parse_addresses(cluster.bootstrap_servers, "") if servers else (),
+        bootstrap_controllers=parse_addresses(cluster.bootstrap_controllers, "") if controllers else (),
+        request_timeout=timeout,
+    )
+
+
+async def surveyed(config: ClusterSettings) -> tuple[Survey, float]:
+    began = time.monotonic()
+    async with Pool(config) as pool:
+        result = await survey(pool)
+    return result, time.monotonic() - began
+
+
+def answering(result: Survey, role: Role) -> set[int | None]:
+    return {n.id for n in result.nodes if n.role is role and isinstance(n.answer, NodeAnswer)}
+
+
+# --- a healthy cluster ---
+
+
+@pytest.mark.parametrize("given", ["brokers", "one broker", "both"])
+async def test_everybody_is_asked_from_brokers(cluster: Cluster, given: str) -> None:
+    config = settings(cluster, controllers=given == "both")
+    if given == "one broker":
+        config = replace(config, bootstrap_servers=config.bootstrap_servers[:1])
+    result, took = await surveyed(config)
+    print(f"{cluster.version} {given}: {took:.3f} s")
+    assert result.cluster_id == cluster.cluster_id
+    assert answering(result, Role.BROKER) == BROKERS
+    assert answering(result, Role.CONTROLLER) == CONTROLLERS
+    assert isinstance(result.brokers, BrokerList)
+    assert result.brokers.lists_fenced == (cluster.version != OLD)
+    assert isinstance(result.controllers, ControllerList)
+    assert isinstance(result.quorum, QuorumAnswer)
+    assert result.quorum.leader_id == result.controllers.active == cluster.leader()
+    assert {v.id for v in result.quorum.voters} == CONTROLLERS
+    assert {o.id for o in result.quorum.observers} == BROKERS
+    assert all(isinstance(n.answer, NodeAnswer) and n.answer.complete for n in result.nodes)
+    assert result.bootstrap_failures == ()
+    assert took < 3
+
+
+async def test_every_controller_is_asked_from_one_of_them(cluster: Cluster) -> None:
+    config = settings(cluster, servers=False)
+    for address in config.bootstrap_controllers:
+        result, _ = await surveyed(replace(config, bootstrap_controllers=(address,)))
+        assert result.cluster_id == cluster.cluster_id
+        assert answering(result, Role.CONTROLLER) == CONTROLLERS
+        assert answering(result, Role.BROKER) == set()
+        assert isinstance(result.quorum, QuorumAnswer)
+        assert isinstance(result.brokers, Failure)
+        assert result.brokers.kind is FailureKind.NOT_ASKED
+
+
+async def test_addresses_under_the_wrong_kind_are_told(cluster: Cluster) -> None:
+    right = settings(cluster)
+    result, _ = await surveyed(
+        replace(right, bootstrap_servers=right.bootstrap_controllers, bootstrap_controllers=right.bootstrap_servers)
+    )
+    assert isinstance(result.brokers, Failure)
+    assert "is a controller; put it under bootstrapControllers" in str(result.brokers)
+    assert isinstance(result.controllers, Failure)
+    assert "is a broker; put it under bootstrapServers" in str(result.controllers)
+
+
+# --- levels ---
+
+
+def levels_of(result: Survey) -> tuple[NodeAnswer, int]:
+    assert isinstance(result.quorum, QuorumAnswer)
+    leader = result.quorum.leader_id
+    (answer,) = [n.answer for n in result.nodes if n.id == leader and n.role is Role.CONTROLLER]
+    assert isinstance(answer, NodeAnswer)
+    return answer, leader
+
+
+async def test_a_level_no_node_has_is_refused_by_name(cluster: Cluster) -> None:
+    async with Pool(settings(cluster)) as pool:
+        result = await survey(pool)
+        answer, leader = levels_of(result)
+        change = UpdateFeature("metadata.version", answer.finalized["metadata.version"], 999)
+        verdict = await validate(pool, route(result), (change,))
+        assert isinstance(verdict, Refused)
+        rejected = await update_feature(pool, route(result), change)
+        assert rejected == Rejected(verdict.code, verdict.message)
+        refusal = parse_refusal(verdict.message)
+        assert (verdict.code, refusal.cause, refusal.local) == (95, Cause.NODE_RANGE, True)
+        assert (refusal.node_id, refusal.feature, refusal.level) == (leader, "metadata.version", 999)
+        assert refusal.supported == answer.supported["metadata.version"]
+
+
+async def test_a_standby_refuses_and_the_outcome_is_unknown(cluster: Cluster) -> None:
+    async with Pool(settings(cluster)) as pool:
+        result = await survey(pool)
+        answer, leader = levels_of(result)
+        standby = next(n for n in result.nodes if n.role is Role.CONTROLLER and n.id != leader)
+        level = answer.finalized["metadata.version"]
+        outcome = await update_feature(
+            pool, Route(Address(standby.host, standby.port)), UpdateFeature("metadata.version", level, level)
+        )
+        assert isinstance(outcome, OutcomeUnknown)
+        assert f"node {leader}" in outcome.why
+
+
+@pytest.mark.parametrize("through", ["a broker", "the controller"])
+async def test_a_level_is_validated_raised_and_read_back_everywhere(cluster: Cluster, through: str) -> None:
+    async with Pool(settings(cluster)) as pool:
+        result = await survey(pool)
+        answer, _ = levels_of(result)
+        way = route(result)
+        assert way.controller is not None
+        if through == "a broker":
+            way = replace(way, controller=None)
+        before = answer.finalized["metadata.version"]
+        change = UpdateFeature("metadata.version", before, before + 1)  # two steps are there: one for each way
+        assert change.after in answer.supported["metadata.version"]
+        assert await validate(pool, way, (change,)) == Accepted()
+        assert await read_levels(pool, *_stop(result, Role.BROKER)) == answer.finalized
+        assert await update_feature(pool, way, change) == Applied()
+        for node in result.nodes:
+            await _shows(pool, Address(node.host, node.port), node.role, change)
+
+
+def _stop(result: Survey, role: Role) -> tuple[Address, Role]:
+    node = next(n for n in result.nodes if n.role is role)
+    return Address(node.host, node.port), role
+
+
+async def _shows(pool: Pool, address: Address, role: Role, change: UpdateFeature) -> None:
+    deadline = time.monotonic() + 10
+    seen: Any = None
+    while time.monotonic() < deadline:
+        seen = await read_levels(pool, address, role)
+        if not isinstance(seen, Failure) and seen[change.feature] == change.after:
+            return
+    raise AssertionError(f"{address} shows {seen}")
+
+
+# --- combined ---
+
+
+async def test_combined_nodes_of_a_dynamic_quorum_are_asked_on_both_listeners(tmp_path: Path) -> None:
+    with Cluster(tmp_path, NEWEST, controllers=0, brokers=0, combined=3, dynamic=True) as cluster:
+        cluster.wait_ready()
+        result, took = await surveyed(settings(cluster, controllers=False))
+        print(f"{NEWEST} combined: {took:.3f} s")
+        assert answering(result, Role.BROKER) == {1, 2, 3}
+        assert answering(result, Role.CONTROLLER) == {1, 2, 3}
+        assert len({(n.host, n.port) for n in result.nodes}) == 6
+        again, _ = await surveyed(settings(cluster, servers=False))
+        assert answering(again, Role.CONTROLLER) == {1, 2, 3}
+
+
+# --- nodes that are gone (the last tests of the module: the cluster does not come back) ---
+
+
+async def test_what_is_gone_is_a_failure_and_answers_stay_bounded(cluster: Cluster) -> None:
+    cluster.nodes[2].stop()
+    leader = cluster.leader()
+    standby = next(id_ for id_ in sorted(CONTROLLERS) if id_ != leader)
+    cluster.nodes[standby].kill()
+
+    result, took = await surveyed(settings(cluster, timeout=5.0))
+    print(f"{cluster.version} a broker and a controller stopped: {took:.3f} s")
+    assert answering(result, Role.BROKER) == {1, 3}
+    assert answering(result, Role.CONTROLLER) == CONTROLLERS - {standby}
+    gone = {(n.role, n.id): n.answer.kind for n in result.nodes if isinstance(n.answer, Failure)}
+    expected = {(Role.CONTROLLER, standby): FailureKind.UNREACHABLE}
+    if cluster.version != OLD:  # a stopped broker is fenced, and listed only by DescribeCluster v2
+        expected[Role.BROKER, 2] = FailureKind.UNREACHABLE
+        assert isinstance(result.brokers, BrokerList)
+        assert [h.id for h in result.brokers.brokers if h.is_fenced] == [2]
+    else:
+        gone.pop((Role.BROKER, 2), None)  # older lists forget it, but not at once
+    assert gone == expected
+    assert took < 3
+
+    # Frozen, it accepts connections and says nothing.
+    cluster.nodes[3].freeze()
+    result, took = await surveyed(settings(cluster, timeout=1.5))
+    print(f"{cluster.version} a broker frozen, 1.5 s of patience: {took:.3f} s")
+    cluster.nodes[3].thaw()
+    assert 1 in answering(result, Role.BROKER)
+    assert took < 5
+
+    # Two of three controllers gone. The survivor may go on naming the dead leader, so the quorum is what counts.
+    leader = cluster.leader()
+    cluster.nodes[leader].kill()
+    (last,) = CONTROLLERS - {standby, leader}
+    result, took = await surveyed(settings(cluster, timeout=3.0))
+    print(f"{cluster.version} no leader: {took:.3f} s")
+    assert answering(result, Role.CONTROLLER) == {last}
+    assert isinstance(result.controllers, ControllerList)
+    assert result.controllers.active in (None, leader)
+    assert isinstance(result.quorum, Failure)
+    assert took < 7
+    way = route(result)
+    assert way.closed is not None
+    assert way.stops() == ()
+
+    result, took = await surveyed(settings(cluster, controllers=False, timeout=3.0))
+    print(f"{cluster.version} no leader, from brokers: {took:.3f} s")
+    assert isinstance(result.quorum, Failure)
+    assert 1 in answering(result, Role.BROKER)
+    assert took < 8

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.steps import (
+    Accepted,
+    Applied,
+    NotSent,
+    OutcomeUnknown,
+    Refused,
+    Rejected,
+    Unavailable,
+    UpdateFeature,
+)
+from kafkafeatures.core.survey import Failure, FailureKind, Role
+from kafkafeatures.kafka.errors import Disconnected
+from kafkafeatures.kafka.features import Route, outcome, read_levels, request_for, route, update_feature, validate
+from kafkafeatures.kafka.survey import survey
+from kafkafeatures.kafka.wire.messages import (
+    SAFE_DOWNGRADE,
+    UPGRADE,
+    DescribeQuorumRequest,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from tests.kafkafeatures.kafka.scripted import CONTROLLER_APIS, HANG, Cluster, Node, at, broker, quorum, standby
+from tests.kafkafeatures.kafka.test_directory import BROKERS, CONTROLLERS, settings, whole
+
+RAISE = UpdateFeature("metadata.version", 25, 27)
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+OK = UpdateFeaturesResponse(0, None, {})
+REFUSED = UpdateFeaturesResponse(
+    95,
+    "The update failed for all features since the following feature had an error: "
+    "Invalid update version 27 for feature metadata.version. Broker 4 only supports versions 7-25",
+    {},
+)
+DIRECT = Route(at(3002), (at(1),))
+
+
+def answering(reply: Any, through_broker: Any = OK) -> Cluster:
+    cluster = whole()
+    for host in CONTROLLERS:
+        cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = reply
+    for host in BROKERS:
+        cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = through_broker
+    return cluster
+
+
+def updates(cluster: Cluster) -> dict[int, list[UpdateFeaturesRequest]]:
+    sent = {a.port: [m for m in n.asked if isinstance(m, UpdateFeaturesRequest)] for a, n in cluster.nodes.items()}
+    return {port: messages for port, messages in sent.items() if messages}
+
+
+async def sent(cluster: Cluster, way: Route = DIRECT, change: UpdateFeature = RAISE) -> Any:
+    async with cluster.pool(settings()) as pool:
+        return await update_feature(pool, way, change)
+
+
+async def asked(cluster: Cluster, way: Route = DIRECT, changes: tuple[UpdateFeature, ...] = (RAISE,)) -> Any:
+    async with cluster.pool(settings()) as pool:
+        return await validate(pool, way, changes)
+
+
+# --- what a reply means ---
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        OK,
+        UpdateFeaturesResponse(0, "", {}),  # the top level of 3.9
+        UpdateFeaturesResponse(0, None, {"metadata.version": (0, "NONE")}),  # v1 to 4.x
+        UpdateFeaturesResponse(0, "", {"metadata.version": (0, None)}),  # v1 to 3.9
+    ],
+)
+def test_success_is_code_0_whatever_the_text_says(reply: UpdateFeaturesResponse) -> None:
+    assert outcome(reply, RAISE, at(1)) == Applied()
+
+
+def test_a_top_level_0_of_3_9_does_not_hide_the_code_of_the_feature() -> None:
+    text = "Invalid update version 27 for feature metadata.version. Local controller 1 only supports versions 1-21"
+    reply = UpdateFeaturesResponse(0, "", {"metadata.version": (95, text)})
+    assert outcome(reply, RAISE, at(1)) == Rejected(95, text)
+
+
+def test_a_reply_about_other_features_only_proves_nothing() -> None:
+    reply = UpdateFeaturesResponse(0, None, {"group.version": (0, None)})
+    assert isinstance(outcome(reply, RAISE, at(1)), OutcomeUnknown)
+
+
+@pytest.mark.parametrize("code", [31, 35, 42, 95])
+def test_a_judged_request_is_rejected(code: int) -> None:
+    assert outcome(UpdateFeaturesResponse(code, "no", {}), RAISE, at(1)) == Rejected(code, "no")
+
+
+@pytest.mark.parametrize("code", [41, 7, -1, 96, 13, 999])
+@pytest.mark.parametrize("level", ["top", "feature"])
+def test_every_other_code_leaves_the_outcome_unknown(code: int, level: str) -> None:
+    reply = (
+        UpdateFeaturesResponse(code, "text", {})
+        if level == "top"
+        else UpdateFeaturesResponse(0, None, {"metadata.version": (code, "text")})
+    )
+    result = outcome(reply, RAISE, at(1))
+    assert isinstance(result, OutcomeUnknown)
+    assert "text" in result.why
+    assert str(code) in result.why
+
+
+def test_a_refusal_without_words_is_named_by_its_code() -> None:
+    assert outcome(UpdateFeaturesResponse(95, None, {}), RAISE, at(1)) == Rejected(95, "INVALID_UPDATE_VERSION (95)")
+
+
+# --- what is sent ---
+
+
+@pytest.mark.parametrize(("after", "kind"), [(27, UPGRADE), (24, SAFE_DOWNGRADE), (0, SAFE_DOWNGRADE)])
+def test_up_is_an_upgrade_and_down_is_a_safe_downgrade(after: int, kind: int) -> None:
+    request = request_for((UpdateFeature("f", 25, after),), validate_only=False)
+    assert request.updates == (("f", after, kind),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "validate_only"),
+    [
+        ((), True),
+        ((UpdateFeature(" ", 0, 1),), True),
+        ((UpdateFeature("f", 0, -1),), True),
+        ((UpdateFeature("f", 0, 1), UpdateFeature("f", 0, 2)), True),
+        ((UpdateFeature("kraft.version", 0, 1), RAISE), True),
+        ((UpdateFeature("group.version", 0, 1), RAISE), False),
+    ],
+)
+def test_what_must_not_be_sent_is_not_built(changes: tuple[UpdateFeature, ...], validate_only: bool) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        request_for(changes, validate_only=validate_only)
+
+
+async def test_a_change_goes_straight_to_the_active_controller() -> None:
+    cluster = answering(OK)
+    assert await sent(cluster) == Applied()
+    assert updates(cluster) == {
+        3002: [UpdateFeaturesRequest((("metadata.version", 27, UPGRADE),), validate_only=False)]
+    }
+
+
+async def test_a_controller_that_cannot_be_reached_leaves_the_way_through_a_broker() -> None:
+    cluster = answering(OK)
+    cluster.nodes[at(3002)].refuses = Disconnected
+    assert await sent(cluster) == Applied()
+    assert list(updates(cluster)) == [1]
+
+
+@pytest.mark.parametrize(
+    "reply", [HANG, Disconnected, UpdateFeaturesResponse(41, "No controller appears to be active.", {})]
+)
+async def test_a_change_that_may_have_been_sent_is_never_sent_again(reply: Any) -> None:
+    cluster = answering(reply)
+    assert isinstance(await sent(cluster), OutcomeUnknown)
+    assert {port: len(messages) for port, messages in updates(cluster).items()} == {3002: 1}
+
+
+async def test_a_node_without_update_features_was_sent_nothing() -> None:
+    cluster = answering(OK)
+    for node in cluster.nodes.values():
+        node.apis = {key: versions for key, versions in CONTROLLER_APIS.items() if key != 57}
+    result = await sent(cluster)
+    assert isinstance(result, NotSent)
+    assert "node:3002" in result.why
+    assert "node:1" in result.why
+
+
+async def test_nothing_is_sent_where_nobody_can_be_reached() -> None:
+    result = await sent(Cluster({}))
+    assert isinstance(result, NotSent)
+    assert isinstance(await asked(Cluster({})), Unavailable)
+    assert isinstance(await sent(whole(), Route(None)), NotSent)
+
+
+async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() -> None:
+    cluster = whole(leader=-1)
+    for host in BROKERS:
+        cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = OK
+    async with cluster.pool(settings(servers=(1,), controllers=(3001,))) as pool:
+        way = route(await survey(pool, now=lambda: NOW))
+        result = await update_feature(pool, way, RAISE)
+        assert isinstance(result, NotSent)
+        assert "no controller is active" in result.why
+        assert isinstance(await validate(pool, way, (RAISE,)), Unavailable)
+    assert updates(cluster) == {}
+
+
+# --- the way ---
+
+
+async def test_the_way_is_the_leader_then_brokers_that_answer() -> None:
+    cluster = whole()
+    del cluster.nodes[at(1)]
+    async with cluster.pool(settings(servers=(2,))) as pool:
+        way = route(await survey(pool, now=lambda: NOW))
+    assert way == Route(at(3002), (at(2), at(3)))
+    assert way.stops() == ((at(3002), Role.CONTROLLER), (at(2), Role.BROKER), (at(3), Role.BROKER))
+
+
+async def test_a_leader_that_does_not_answer_is_no_way() -> None:
+    cluster = whole()
+    cluster.nodes[at(3002)].refuses = HANG
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        way = route(await survey(pool, now=lambda: NOW))
+    assert way.controller is None
+    assert way.brokers
+
+
+async def test_a_dead_leader_that_the_survivor_still_names_closes_every_way() -> None:
+    cluster = whole()
+    del cluster.nodes[at(3002)]
+    for host in BROKERS:
+        cluster.nodes[at(host.id)].answers[DescribeQuorumRequest] = HANG
+    async with cluster.pool(settings(servers=(1,), controllers=(3001,))) as pool:
+        way = route(await survey(pool, now=lambda: NOW))
+        assert isinstance(await update_feature(pool, way, RAISE), NotSent)
+    assert way.closed is not None
+    assert way.stops() == ()
+
+
+async def test_without_a_way_to_the_controllers_the_brokers_are_the_way() -> None:
+    cluster = Cluster({at(h.id): broker(BROKERS, quorum(3002, CONTROLLERS, named=False)) for h in BROKERS})
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        way = route(await survey(pool, now=lambda: NOW))
+    assert way == Route(None, tuple(at(h.id) for h in BROKERS))
+
+
+# --- the verdict ---
+
+
+async def test_a_verdict_is_asked_of_all_changes_together_and_changes_nothing() -> None:
+    cluster = answering(OK)
+    both = (RAISE, UpdateFeature("group.version", 0, 1))
+    assert await asked(cluster, changes=both) == Accepted()
+    (request,) = updates(cluster)[3002]
+    assert request.validate_only
+    assert len(request.updates) == 2
+
+
+async def test_a_refusal_is_a_verdict_in_the_controllers_words() -> None:
+    assert await asked(answering(REFUSED)) == Refused(95, str(REFUSED.error_message))
+
+
+async def test_all_refusals_of_3_9_reach_the_verdict() -> None:
+    reply = UpdateFeaturesResponse(0, "", {"a": (95, "first"), "b": (0, None), "c": (95, "second")})
+    assert await asked(answering(reply)) == Refused(95, "first; second")
+
+
+async def test_a_missing_right_is_no_verdict() -> None:
+    verdict = await asked(answering(UpdateFeaturesResponse(31, "Cluster authorization failed.", {})))
+    assert isinstance(verdict, Unavailable)
+    assert verdict.rights
+    assert "ALTER" in verdict.why
+
+
+@pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
+async def test_a_verdict_may_be_asked_again_elsewhere(reply: Any) -> None:
+    cluster = answering(reply)
+    assert await asked(cluster) == Accepted()
+    assert set(updates(cluster)) == {3002, 1}
+
+
+async def test_no_verdict_anywhere_says_why_for_each() -> None:
+    verdict = await asked(answering(UpdateFeaturesResponse(41, "moved", {}), Disconnected))
+    assert isinstance(verdict, Unavailable)
+    assert not verdict.rights
+    assert "NOT_CONTROLLER (41): moved" in verdict.why
+    assert "node:1" in verdict.why
+
+
+# --- read back ---
+
+
+async def test_levels_are_read_afresh_also_on_a_connection_that_was_idle() -> None:
+    cluster = Cluster({at(1): Node(CONTROLLER_APIS, {DescribeQuorumRequest: standby()})})
+    async with cluster.pool(settings()) as pool:
+        for _ in range(3):
+            assert await read_levels(pool, at(1), Role.CONTROLLER) == {"metadata.version": 25}
+        assert len(cluster.connects) == 1
+        assert len(cluster.nodes[at(1)].asked) == 2  # ApiVersions again, but for the first time
+        gone = await read_levels(pool, at(2), Role.CONTROLLER)
+    assert isinstance(gone, Failure)
+    assert gone.kind is FailureKind.UNREACHABLE

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import time
+import tracemalloc
+from datetime import UTC, datetime
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.survey import BrokerList, Failure, FailureKind, Host, NodeAnswer, Role, Survey
+from kafkafeatures.kafka.errors import Disconnected
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.survey import ask_more, survey
+from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeClusterResponse
+from tests.kafkafeatures.kafka.scripted import HANG, Cluster, at, broker, controller, hosts, quorum, standby
+from tests.kafkafeatures.kafka.test_directory import BROKERS, CONTROLLERS, settings, whole
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+async def surveyed(cluster: Cluster, config: ClusterSettings) -> Survey:
+    async with cluster.pool(config) as pool:
+        result = await survey(pool, now=lambda: NOW)
+    assert cluster.open == 0
+    return result
+
+
+async def test_every_broker_and_every_controller_is_asked_from_one_broker() -> None:
+    result = await surveyed(whole(), settings(servers=(1,)))
+    assert [(n.role, n.id) for n in result.nodes] == [
+        *((Role.BROKER, h.id) for h in BROKERS),
+        *((Role.CONTROLLER, h.id) for h in CONTROLLERS),
+    ]
+    assert all(
+        isinstance(n.answer, NodeAnswer) and n.answer.finalized == {"metadata.version": 25} for n in result.nodes
+    )
+    assert {n.at for n in result.nodes} == {NOW}
+    assert result.bootstrap_failures == ()
+
+
+async def test_an_address_that_was_just_contacted_is_not_connected_to_again() -> None:
+    cluster = whole()
+    await surveyed(cluster, settings(servers=(1,), controllers=(3001,)))
+    assert cluster.connects.count(at(1)) == 1
+    assert cluster.connects.count(at(3001)) == 1
+    assert set(cluster.connects) == set(cluster.nodes)
+
+
+async def test_a_combined_node_is_asked_on_both_its_listeners() -> None:
+    brokers, controllers = (Host(1, "node", 19), Host(2, "node", 29)), (Host(1, "node", 18), Host(2, "node", 28))
+    answer = quorum(1, controllers)
+    cluster = Cluster(
+        {
+            at(19): broker(brokers, answer),
+            at(29): broker(brokers, answer),
+            at(18): controller(controllers, 1, answer),
+            at(28): controller(controllers, 1, standby()),
+        }
+    )
+    result = await surveyed(cluster, settings(servers=(19,)))
+    assert [(n.role, n.id, n.port) for n in result.nodes] == [
+        (Role.BROKER, 1, 19),
+        (Role.BROKER, 2, 29),
+        (Role.CONTROLLER, 1, 18),
+        (Role.CONTROLLER, 2, 28),
+    ]
+
+
+async def test_nodes_that_do_not_answer_are_failures_beside_those_that_do() -> None:
+    cluster = whole()
+    del cluster.nodes[at(2)]
+    cluster.nodes[at(3)].refuses = Disconnected
+    cluster.nodes[at(3003)].refuses = HANG
+    result = await surveyed(cluster, settings(servers=(1,)))
+    kinds = {n.id: n.answer.kind for n in result.nodes if isinstance(n.answer, Failure)}
+    assert kinds == {
+        2: FailureKind.UNREACHABLE,
+        3: FailureKind.DISCONNECTED,
+        3003: FailureKind.UNREACHABLE,
+    }
+
+
+async def test_brokers_are_asked_while_the_quorum_keeps_us_waiting() -> None:
+    cluster = Cluster({at(h.id): broker(BROKERS, HANG) for h in BROKERS})
+    result = await surveyed(cluster, settings(servers=(1,)))
+    assert sum(isinstance(n.answer, NodeAnswer) for n in result.nodes) == 3
+    assert isinstance(result.quorum, Failure)
+
+
+async def test_a_bootstrap_address_that_gives_nothing_is_named_while_another_answers() -> None:
+    result = await surveyed(whole(), settings(servers=(99, 1)))
+    assert [f.where for f in result.bootstrap_failures] == ["node:99"]
+    assert isinstance(result.brokers, BrokerList)
+
+
+async def test_a_bootstrap_address_that_is_a_listed_node_is_not_named_twice() -> None:
+    cluster = whole()
+    del cluster.nodes[at(2)]
+    result = await surveyed(cluster, settings(servers=(2, 1)))
+    assert result.bootstrap_failures == ()
+    assert [n.id for n in result.nodes if isinstance(n.answer, Failure)] == [2]
+
+
+async def test_controllers_whose_ids_nobody_tells_are_kept_without_one() -> None:
+    cluster = whole(named=False)
+    for host in CONTROLLERS:
+        cluster.nodes[at(host.id)].answers[DescribeClusterRequest] = DescribeClusterResponse(
+            35, "too low", 2, "", -1, (), 1
+        )
+    result = await surveyed(cluster, settings(controllers=(3001,)))
+    assert [(n.id, n.role, n.port) for n in result.nodes] == [(None, Role.CONTROLLER, 3001)]
+
+
+async def test_nobody_to_ask_is_a_survey_of_failures() -> None:
+    result = await surveyed(Cluster({}), settings(servers=(1,), controllers=(2,)))
+    assert result.nodes == ()
+    for part in (result.cluster_id, result.brokers, result.controllers, result.quorum):
+        assert isinstance(part, Failure)
+    assert "node:1" in str(result.cluster_id)
+    assert "node:2" in str(result.cluster_id)
+
+
+async def test_brokers_that_only_the_metadata_log_names_are_asked_afterwards() -> None:
+    cluster = whole()
+    async with cluster.pool(settings(controllers=(3001,))) as pool:
+        first = await survey(pool, now=lambda: NOW)
+        assert {n.role for n in first.nodes} == {Role.CONTROLLER}
+        second = await ask_more(pool, first, Role.BROKER, BROKERS, now=lambda: NOW)
+        third = await ask_more(pool, second, Role.BROKER, BROKERS, now=lambda: NOW)
+    assert [n.id for n in second.nodes] == [3001, 3002, 3003, 1, 2, 3]
+    assert third == second
+
+
+async def test_who_wants_to_begin_early_hears_of_nodes_as_they_are_found() -> None:
+    heard: list[tuple[Role, int]] = []
+    async with whole().pool(settings(servers=(1,))) as pool:
+        await survey(pool, found=lambda role, found: heard.extend((role, h.id) for h in found))
+    assert set(heard) == {(Role.BROKER, h.id) for h in BROKERS} | {(Role.CONTROLLER, h.id) for h in CONTROLLERS}
+
+
+async def test_a_thousand_equal_nodes_share_their_maps_and_few_connections() -> None:
+    many = hosts(*range(1, 1001))
+    node = broker(many, quorum(1, ()))
+    node.apis = {key: VersionRange(0, key) for key in range(1, 90)}
+    cluster = Cluster({at(h.id): node for h in many})
+    tracemalloc.start()
+    try:
+        began = time.monotonic()
+        result = await surveyed(cluster, settings(servers=(1,), request_timeout=30.0))
+        took = time.monotonic() - began
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    answers = [n.answer for n in result.nodes if isinstance(n.answer, NodeAnswer)]
+    assert len(answers) == 1000
+    assert len({id(a.apis) for a in answers}) == 1
+    assert len({id(a.supported) for a in answers}) == 1
+    assert cluster.most <= 100 + 32
+    assert took < 5
+    assert peak < 20_000_000

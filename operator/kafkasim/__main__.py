@@ -1,0 +1,191 @@
+"""`python -m kafkasim`: serve a simulated cluster until SIGTERM. For demos, client tests and benchmarks.
+
+Prints one JSON line with the bootstrap addresses when every port is open. Then it reads control requests, one per line,
+from standard input, and answers each with a JSON line when it is done:
+
+    upgrade broker 2 4.2      stop, and start with the binaries of 4.2
+    stop broker 2             orderly; `kill` ends it without goodbye, `start` begins it again
+    stop controller 3001
+    snapshot                  write a checkpoint of the metadata log
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import resource
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.releases import metadata_version_named
+from kafkafeatures.core.survey import Role
+from kafkasim.control import RefusedError, perform
+from kafkasim.plan import NodePlan, Plan
+from kafkasim.releases import RELEASES, Release, release_named
+from kafkasim.wire.server import Face, Ports
+from kafkasim.world import World
+
+FIRST_CONTROLLER = 3001
+_FILES_BESIDE_LISTENERS = 512  # connections of clients, pipes
+
+
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m kafkasim",
+        description="A simulated Kafka cluster on 127.0.0.1. Brokers have the ids 1, 2 and so on, controllers 3001, 3002.",
+    )
+    parser.add_argument("--controllers", type=int, default=3, metavar="N", help="controllers (default: 3)")
+    parser.add_argument("--brokers", type=int, default=3, metavar="N", help="brokers (default: 3)")
+    parser.add_argument("--nodes", type=int, metavar="N", help="so many brokers and controllers in all")
+    parser.add_argument("--release", type=_release, default="4.2", help=f"one of {', '.join(RELEASES)} (default: 4.2)")
+    parser.add_argument("--metadata-version", type=_metadata_version, metavar="LEVEL", help="27 or 4.1-IV1")
+    parser.add_argument("--feature", action="append", default=[], type=_level, metavar="NAME=LEVEL")
+    for role in ("broker", "controller"):
+        for kind, text in (("old", "runs another release"), ("ghost", "registered, but not there any more")):
+            parser.add_argument(
+                f"--{kind}-{role}", action="append", default=[], type=_other_node, metavar="ID=RELEASE",
+                help=f"a {role} that {text}",
+            )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of everything drawn at random (default: 0)")
+    parser.add_argument("--exit-with-stdin", action="store_true", help="end when standard input ends")
+    return parser.parse_args(words)
+
+
+def _release(text: str) -> Release:
+    try:
+        return release_named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _metadata_version(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    found = metadata_version_named(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no metadata.version")
+    return found.level
+
+
+def _level(text: str) -> tuple[str, int]:
+    name, _, level = text.partition("=")
+    if not level.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=LEVEL")
+    return name, int(level)
+
+
+def _other_node(text: str) -> tuple[int, Release]:
+    node_id, _, release = text.partition("=")
+    if not node_id.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not ID=RELEASE")
+    return int(node_id), _release(release)
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """The cluster the flags describe. Raises ValueError for one that cannot be."""
+    brokers = arguments.brokers if arguments.nodes is None else max(0, arguments.nodes - arguments.controllers)
+    nodes = {(Role.BROKER, 1 + i): arguments.release for i in range(brokers)}
+    nodes |= {(Role.CONTROLLER, FIRST_CONTROLLER + i): arguments.release for i in range(arguments.controllers)}
+    nodes |= {(Role.BROKER, node_id): release for node_id, release in arguments.old_broker}
+    nodes |= {(Role.CONTROLLER, node_id): release for node_id, release in arguments.old_controller}
+    planned = [NodePlan(role, node_id, release) for (role, node_id), release in nodes.items()]
+    for role, ghosts in ((Role.BROKER, arguments.ghost_broker), (Role.CONTROLLER, arguments.ghost_controller)):
+        planned += [NodePlan(role, node_id, release, ghost=True) for node_id, release in ghosts]
+    lowest = min(node.release.bootstrap_level for node in planned)
+    levels = {METADATA_VERSION: arguments.metadata_version or lowest, **dict(arguments.feature)}
+    return Plan(tuple(planned), levels)
+
+
+async def serve(plan: Plan, *, seed: int, exit_with_stdin: bool) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    ports = Ports((node.role, node.id) for node in plan.nodes)
+    random = Random(seed)  # noqa: S311 - drawn ids and elections of a simulation, no secret
+    world = World(replace(plan, addresses=ports.addresses), now_ms=_now_ms(), random=random)
+    async with Face(world, ports, _now_ms) as face:
+        _say(_greeting(world))
+        control = asyncio.create_task(_control(face, stop if exit_with_stdin else None))
+        await stop.wait()
+        control.cancel()
+        await asyncio.gather(control, return_exceptions=True)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _greeting(world: World) -> dict[str, Any]:
+    def listening(role: Role) -> str:
+        nodes = [n for n in world.of_role(role) if n.running and not n.refused]
+        return ",".join(f"{n.host}:{n.port}" for n in nodes[:3])
+
+    return {
+        "simulated": True,
+        "clusterId": world.cluster_id,
+        "bootstrapServers": listening(Role.BROKER),
+        "bootstrapControllers": listening(Role.CONTROLLER),
+        "nodes": len(world.nodes),
+    }
+
+
+def _say(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+async def _control(face: Face, at_end: asyncio.Event | None) -> None:
+    """Requests from standard input, until it ends."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    try:
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    except (ValueError, OSError):
+        return  # /dev/null or a file: nobody to take requests from
+    with contextlib.closing(transport):
+        while line := await reader.readline():
+            request = line.decode(errors="replace").strip()
+            try:
+                await perform(face, request)
+            except RefusedError as refused:
+                _say({"simulated": True, "request": request, "error": str(refused)})
+            else:
+                _say({"simulated": True, "request": request, "done": True})
+    if at_end is not None:
+        at_end.set()
+
+
+def _raise_file_limit(listeners: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * listeners + _FILES_BESIDE_LISTENERS  # a listener and a connection of each node
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run; 64 for flags that describe no cluster."""
+    arguments = _arguments(words)
+    try:
+        plan = plan_of(arguments)
+    except ValueError as error:
+        sys.stderr.write(f"kafkasim: {error}\n")
+        return 64
+    _raise_file_limit(len(plan.nodes))
+    asyncio.run(serve(plan, seed=arguments.seed, exit_with_stdin=arguments.exit_with_stdin))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

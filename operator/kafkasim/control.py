@@ -1,0 +1,79 @@
+"""Control requests: one line of words, done to the world of a face.
+
+Called by `__main__` with what comes in on standard input. It decides what a line means and when it is done; a line that
+means nothing raises `RefusedError` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.core.survey import Role
+from kafkasim.releases import Release, release_named
+from kafkasim.wire.server import Face
+from kafkasim.world import Node, World
+
+FORMS = "upgrade|start ROLE ID [RELEASE], stop|kill ROLE ID, snapshot; ROLE is broker or controller"
+_ROLES = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
+
+
+class RefusedError(ValueError):
+    """A request that cannot be done, in words for people."""
+
+
+async def perform(face: Face, request: str) -> None:
+    """Do it, and return when a client can see it. Raises RefusedError."""
+    match request.split():
+        case ["snapshot"]:
+            await face.act(lambda world: world.take_snapshot())
+        case ["stop" | "kill" as how, role, node_id]:
+            node = _node(face.world, role, node_id)
+            await face.act(lambda world: world.stop(node.role, node.id, kill=how == "kill"))
+            await face.until(lambda world: world.active is None or world.log.high_watermark == world.log.end_offset)
+        case ["start", role, node_id]:
+            await _begin(face, _node(face.world, role, node_id), None)
+        case ["start", role, node_id, release]:
+            await _begin(face, _node(face.world, role, node_id), _release(release))
+        case ["upgrade", role, node_id, release]:
+            node, target = _node(face.world, role, node_id), _release(release)
+            await face.act(lambda world: world.upgrade(node.role, node.id, target))
+            await _back(face, node)
+        case _:
+            raise RefusedError(f"{request!r} is no request; there are: {FORMS}")
+
+
+async def _begin(face: Face, node: Node, release: Release | None) -> None:
+    if node.running:
+        raise RefusedError(f"{node.role.value.lower()} {node.id} runs already")
+    await face.act(lambda world: world.start(node.role, node.id, release))
+    await _back(face, node)
+
+
+async def _back(face: Face, node: Node) -> None:
+    """A broker is back when it is registered and not fenced, or refused; a controller when it runs and one leads."""
+
+    def is_back(world: World) -> bool:
+        if not node.running or world.active is None:
+            return False
+        if node.role is Role.CONTROLLER or node.refused:
+            return True
+        found = world.image.brokers.get(node.id)
+        return found is not None and found.incarnation == node.incarnation and not found.fenced
+
+    await face.until(is_back)
+    if node.refused:
+        raise RefusedError(
+            f"broker {node.id} runs, but its registration is refused: a finalized level is out of its range"
+        )
+
+
+def _node(world: World, role: str, node_id: str) -> Node:
+    found = world.nodes.get((_ROLES[role], int(node_id))) if role in _ROLES and node_id.isdecimal() else None
+    if found is None:
+        raise RefusedError(f"there is no {role} {node_id}")
+    return found
+
+
+def _release(name: str) -> Release:
+    try:
+        return release_named(name)
+    except ValueError as error:
+        raise RefusedError(str(error)) from None

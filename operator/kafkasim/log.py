@@ -1,0 +1,125 @@
+"""The metadata log of a simulated cluster: real batches, offsets, epochs, a high watermark and one snapshot.
+
+Owned by `world`, read by the wire face. It decides what a Fetch at (offset, epoch) may see, as `KafkaRaftClient` does:
+records up to the end of the log (also uncommitted ones), a diverging epoch, or the snapshot. It never looks at time and
+never decides what is written.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kraftlog.batches import Record, encode_batch
+from kraftlog.records import control, frame
+from kraftlog.schema import RecordType
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A record to be written: its type, Kafka's field names, the version."""
+
+    type: RecordType
+    data: Mapping[str, Any]
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """An end offset (exclusive) and the leader epoch of the record before it."""
+
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A checkpoint file: its id and its bytes."""
+
+    id: Position
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    base_offset: int
+    end_offset: int
+    epoch: int
+    data: bytes
+
+
+class MetadataLog:
+    """Append only. Nothing is truncated: a new leader always has everything that was appended."""
+
+    def __init__(self) -> None:
+        self._segments: list[_Segment] = []
+        self._ends: list[int] = []
+        self.high_watermark = 0
+        self.snapshot: Snapshot | None = None
+
+    @property
+    def end_offset(self) -> int:
+        """The offset the next record gets."""
+        return self._segments[-1].end_offset if self._segments else 0
+
+    def append(self, writes: Sequence[Write], *, epoch: int, timestamp_ms: int) -> bytes:
+        """Write one batch (all control records or none) and return its bytes."""
+        base = self.end_offset
+        data = encode(writes, base_offset=base, epoch=epoch, timestamp_ms=timestamp_ms)
+        segment = _Segment(base, base + len(writes), epoch, data)
+        self._segments.append(segment)
+        self._ends.append(segment.end_offset)
+        return data
+
+    def commit(self, offset: int) -> None:
+        """Move the high watermark up to `offset`."""
+        self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
+
+    def read(self, offset: int, *, max_bytes: int, below: int | None = None) -> bytes:
+        """Whole batches from the one that holds `offset` on: at least one, then as many as fit into `max_bytes`.
+
+        `below` leaves out batches that end behind it.
+        """
+        chosen: list[bytes] = []
+        size = 0
+        for segment in self._segments[bisect_right(self._ends, offset) :]:
+            if below is not None and segment.end_offset > below:
+                break
+            size += len(segment.data)
+            if chosen and size > max_bytes:
+                break
+            chosen.append(segment.data)
+        return b"".join(chosen)
+
+    def epoch_before(self, offset: int) -> int:
+        """The leader epoch of the record before `offset`; 0 at the start of the log."""
+        index = bisect_right(self._ends, offset - 1) if offset > 0 else -1
+        return self._segments[min(index, len(self._segments) - 1)].epoch if index >= 0 and self._segments else 0
+
+    def diverging(self, offset: int, last_epoch: int) -> Position | None:
+        """Where a reader's log parts from this one, None if it does not (`ReplicatedLog.validateOffsetAndEpoch`)."""
+        if offset == 0:
+            return None
+        end = Position(0, 0)
+        for segment in self._segments:
+            if segment.epoch > last_epoch:
+                break
+            end = Position(segment.end_offset, segment.epoch)
+        return None if end.epoch == last_epoch and offset <= end.offset else end
+
+
+def encode(writes: Sequence[Write], *, base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
+    """One batch of these records. ValueError when control records and others are mixed."""
+    is_control = writes[0].type.control
+    if any(write.type.control is not is_control for write in writes):
+        raise ValueError("control records have a batch of their own")
+    records = []
+    for offset, write in enumerate(writes, base_offset):
+        if is_control:
+            key, value = control(write.type, write.data, write.version)
+            records.append(Record(offset, timestamp_ms, value, key))
+        else:
+            records.append(Record(offset, timestamp_ms, frame(write.type, write.data, write.version)))
+    return encode_batch(records, leader_epoch=epoch, control=is_control)

@@ -1,0 +1,64 @@
+"""What a world is built from: nodes with their releases, and the levels the cluster was brought to before it begins.
+
+Made by `__main__` from flags and by tests; read by `world` once. A plan that no real cluster could have come to is
+refused with ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.survey import Role
+from kafkasim.releases import KRAFT_VERSION, Release
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node. `ghost`: it registered once, is fenced if a broker, and no process of it runs any more."""
+
+    role: Role
+    id: int
+    release: Release
+    ghost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A cluster. `levels`: finalized levels, metadata.version among them; kraft.version 1 makes the quorum a dynamic
+    one. `leader`: the first active controller, the lowest id when None. `cluster_id` None: drawn at random.
+    """
+
+    nodes: tuple[NodePlan, ...]
+    levels: Mapping[str, int]
+    leader: int | None = None
+    cluster_id: str | None = None
+    addresses: Mapping[tuple[Role, int], tuple[str, int]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        keys = [(node.role, node.id) for node in self.nodes]
+        if len(set(keys)) != len(keys):
+            raise ValueError("two nodes of one role have the same id")
+        if not any(node.role is Role.CONTROLLER and not node.ghost for node in self.nodes):
+            raise ValueError("a cluster needs a controller")
+        if METADATA_VERSION not in self.levels:
+            raise ValueError("a cluster has a metadata.version")
+        for node in self.nodes:
+            if node.ghost or node.role is Role.CONTROLLER:
+                self._must_fit(node)
+
+    def _must_fit(self, node: NodePlan) -> None:
+        for feature, level in self.levels.items():
+            supported = node.release.features.get(feature)
+            if level and (supported is None or level not in supported):
+                raise ValueError(
+                    f"{feature} {level} cannot be finalized with {node.role.value.lower()} {node.id} of Kafka "
+                    f"{node.release.name} registered"
+                )
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the voters are in the log (KIP-853)."""
+        return self.levels.get(KRAFT_VERSION, 0) > 0

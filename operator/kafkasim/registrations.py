@@ -1,0 +1,157 @@
+"""The records a simulated cluster writes, as data: registrations, levels, the quorum's own, and the snapshot.
+
+Called by `world`, which decides when. Record versions follow `MetadataVersion.java`; a field that a version does not
+have is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.survey import Role
+from kafkasim.log import Position, Write, encode
+from kafkasim.releases import KRAFT_VERSION
+from kafkasim.rules import java_hash_order
+from kraftlog import Endpoint, Image
+from kraftlog.schema import table
+
+if TYPE_CHECKING:
+    from kafkasim.world import Node, World
+
+LISTENER = {Role.BROKER: "PLAINTEXT", Role.CONTROLLER: "CONTROLLER"}
+_PLAINTEXT = 0
+
+# metadata.version from which on -> version of RegisterBrokerRecord
+_REGISTER_BROKER = ((30, 4), (17, 3), (8, 2), (7, 1))
+_SNAPSHOT_BATCH = 500
+
+
+def supported(node: Node, feature: str) -> VersionRange:
+    """The range of a node; a feature it does not list counts as 0-0."""
+    return node.release.features.get(feature, VersionRange(0, 0))
+
+
+def level(feature: str, value: int) -> Write:
+    """A finalized level; 0 removes it."""
+    return Write(table.FEATURE_LEVEL, {"name": feature, "featureLevel": value})
+
+
+def broker(node: Node, epoch: int, metadata_version: int) -> Write:
+    """A registration, fenced until the first heartbeat. `epoch` is the offset the record gets."""
+    features = {name: (r.min, r.max) for name, r in node.release.features.items()}
+    endpoint = Endpoint(LISTENER[Role.BROKER], node.host, node.port, _PLAINTEXT)
+    version = next((v for since, v in _REGISTER_BROKER if metadata_version >= since), 0)
+    data: dict[str, Any] = {
+        "brokerId": node.id,
+        "isMigratingZkBroker": False,
+        "incarnationId": node.incarnation,
+        "brokerEpoch": epoch,
+        "endPoints": _endpoints([endpoint]),
+        "features": _features(features),
+        "rack": None,
+        "fenced": True,
+        "inControlledShutdown": False,
+        "logDirs": (node.directory,),
+    }
+    return Write(table.REGISTER_BROKER, _fitting(data, version), version)
+
+
+def _fitting(data: dict[str, Any], version: int) -> dict[str, Any]:
+    known = {field.name for field in table.REGISTER_BROKER.layouts[0].fields.fields if field.since <= version}
+    return {name: value for name, value in data.items() if name in known}
+
+
+def controller(node: Node) -> Write:
+    """A registration of KIP-919."""
+    endpoint = Endpoint(LISTENER[Role.CONTROLLER], node.host, node.port, _PLAINTEXT)
+    data = {
+        "controllerId": node.id,
+        "incarnationId": node.incarnation,
+        "zkMigrationReady": False,
+        "endPoints": _endpoints([endpoint]),
+        "features": _features({name: (r.min, r.max) for name, r in node.release.features.items()}),
+    }
+    return Write(table.REGISTER_CONTROLLER, data)
+
+
+def leader_change(world: World, granting: Sequence[int], *, dynamic: bool) -> Write:
+    """The first record of an epoch."""
+
+    def voter(node_id: int) -> dict[str, Any]:
+        directory = world.nodes[Role.CONTROLLER, node_id].directory
+        return {"voterId": node_id} | ({"voterDirectoryId": directory} if dynamic else {})
+
+    data = {
+        "leaderId": world.active,
+        "voters": tuple(voter(v) for v in world.voters),
+        "grantingVoters": tuple(voter(v) for v in granting),
+    }
+    return Write(table.LEADER_CHANGE, data, 1 if dynamic else 0)
+
+
+def quorum_records(world: World, kraft_version: int) -> list[Write]:
+    """What raising kraft.version writes: the level and the voters with their directories."""
+    voters = []
+    for voter in world.voters:
+        node = world.nodes[Role.CONTROLLER, voter]
+        kraft = supported(node, KRAFT_VERSION)
+        voters.append(
+            {
+                "voterId": voter,
+                "voterDirectoryId": node.directory,
+                "endpoints": ({"name": LISTENER[Role.CONTROLLER], "host": node.host, "port": node.port},),
+                "kRaftVersionFeature": {"minSupportedVersion": kraft.min, "maxSupportedVersion": kraft.max},
+            }
+        )
+    return [
+        Write(table.KRAFT_VERSION, {"kRaftVersion": kraft_version}),
+        Write(table.KRAFT_VOTERS, {"voters": tuple(voters)}),
+    ]
+
+
+def snapshot(world: World, image: Image, position: Position) -> bytes:
+    """A checkpoint file of this image: header and quorum, the records, the footer. Offsets count from 0."""
+    header = [Write(table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": image.timestamp_ms})]
+    if image.kraft_version:
+        header += quorum_records(world, image.kraft_version)
+    writes = [level(name, value) for name, value in image.features.items()]
+    metadata_version = image.features["metadata.version"]
+    writes += [_registered(world, image, broker_id, metadata_version) for broker_id in sorted(image.brokers)]
+    writes += [controller(world.nodes[Role.CONTROLLER, each]) for each in sorted(image.controllers)]
+    batches = [header, *(writes[i : i + _SNAPSHOT_BATCH] for i in range(0, len(writes), _SNAPSHOT_BATCH))]
+    batches.append([Write(table.SNAPSHOT_FOOTER, {})])
+    offset, chunks = 0, []
+    for batch in batches:
+        chunks.append(encode(batch, base_offset=offset, epoch=position.epoch, timestamp_ms=world.now_ms))
+        offset += len(batch)
+    return b"".join(chunks)
+
+
+def _registered(world: World, image: Image, broker_id: int, metadata_version: int) -> Write:
+    """A registration as it stands in the image: not what the node may have become since."""
+    found = image.brokers[broker_id]
+    write = broker(world.nodes[Role.BROKER, broker_id], found.epoch, metadata_version)
+    data = dict(write.data)
+    data |= {
+        "incarnationId": found.incarnation,
+        "endPoints": _endpoints(found.endpoints),
+        "features": _features(found.features),
+        "fenced": found.fenced,
+        "inControlledShutdown": found.in_controlled_shutdown,
+    }
+    return Write(write.type, _fitting(data, write.version), write.version)
+
+
+def _endpoints(endpoints: Sequence[Endpoint]) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {"name": e.name, "host": e.host, "port": e.port, "securityProtocol": e.security_protocol} for e in endpoints
+    )
+
+
+def _features(features: Mapping[str, tuple[int, int]]) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {"name": name, "minSupportedVersion": features[name][0], "maxSupportedVersion": features[name][1]}
+        for name in java_hash_order(features)
+    )

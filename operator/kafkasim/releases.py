@@ -1,0 +1,127 @@
+"""What each simulated Kafka release supports: feature ranges and API versions, one row per release.
+
+Read by `world` (registrations, judgements) and by the wire face (ApiVersions). A new release is one row.
+
+Sources: feature ranges from `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches.
+API versions were read off real nodes of 3.9.1 and 4.2.0 (brokers and controllers) and 4.1.1 (controllers); those of 4.0,
+of 4.1 brokers and of 4.3 are derived from the neighbouring rows and were not compared with nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.levels import VersionRange
+
+KRAFT_VERSION = "kraft.version"
+TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
+ELR_VERSION = "eligible.leader.replicas.version"
+SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
+
+Ranges = Mapping[str, VersionRange]
+Apis = Mapping[int, VersionRange]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One Kafka release. `number` is (major, minor), for rules that changed with a release."""
+
+    number: tuple[int, int]
+    features: Ranges
+    broker_apis: Apis
+    controller_apis: Apis
+    bootstrap_level: int  # metadata.version of a cluster formatted with this release
+
+    @property
+    def name(self) -> str:
+        """As people write it: "4.2"."""
+        return ".".join(map(str, self.number))
+
+
+def _apis(text: str) -> dict[int, VersionRange]:
+    """`key:min-max` words."""
+    pairs = (word.split(":") for word in text.split())
+    return {int(key): VersionRange(*map(int, versions.split("-"))) for key, versions in pairs}
+
+
+_BROKER_39 = _apis(
+    "0:0-11 1:0-17 2:0-9 3:0-12 8:0-9 9:0-9 10:0-6 11:0-9 12:0-4 13:0-5 14:0-5 15:0-5 16:0-5 17:0-1 18:0-4 19:0-7 "
+    "20:0-6 21:0-2 22:0-5 23:0-4 24:0-5 25:0-4 26:0-4 27:0-1 28:0-4 29:0-3 30:0-3 31:0-3 32:0-4 33:0-2 34:0-2 35:0-4 "
+    "36:0-2 37:0-3 38:0-3 39:0-2 40:0-2 41:0-3 42:0-2 43:0-2 44:0-1 45:0-0 46:0-0 47:0-0 48:0-1 49:0-1 50:0-0 51:0-0 "
+    "55:0-2 57:0-1 60:0-1 61:0-0 64:0-0 65:0-0 66:0-1 68:0-0 69:0-0 74:0-0 75:0-0 80:0-0 81:0-0"
+)
+_CONTROLLER_39 = _apis(
+    "1:0-17 7:0-3 17:0-1 18:0-4 19:0-7 20:0-6 29:0-3 30:0-3 31:0-3 32:0-4 33:0-2 36:0-2 37:0-3 38:0-3 39:0-2 40:0-2 "
+    "41:0-3 43:0-2 44:0-1 45:0-0 46:0-0 49:0-1 50:0-0 51:0-0 52:0-1 53:0-1 54:0-1 55:0-2 56:0-3 57:0-1 58:0-0 59:0-1 "
+    "60:0-1 62:0-4 63:0-1 64:0-0 67:0-0 70:0-0 73:0-0 80:0-0 81:0-0 82:0-0"
+)
+_BROKER_42 = _apis(
+    "0:0-13 1:4-18 2:1-11 3:0-13 8:2-10 9:1-10 10:0-6 11:0-9 12:0-4 13:0-5 14:0-5 15:0-6 16:0-5 17:0-1 18:0-4 19:2-7 "
+    "20:1-6 21:0-2 22:0-5 23:2-4 24:0-5 25:0-4 26:0-5 27:1-2 28:0-5 29:1-3 30:1-3 31:1-3 32:1-4 33:0-2 34:1-2 35:1-4 "
+    "36:0-2 37:0-3 38:1-3 39:1-2 40:1-2 41:1-3 42:0-2 43:0-2 44:0-1 45:0-1 46:0-0 47:0-0 48:0-1 49:0-1 50:0-0 51:0-0 "
+    "55:0-2 57:0-2 60:0-2 61:0-0 64:0-0 65:0-0 66:0-2 68:0-1 69:0-1 74:0-1 75:0-0 76:1-1 77:1-1 78:1-2 79:1-2 80:0-1 "
+    "81:0-0 83:0-0 84:0-0 85:0-1 86:0-0 87:0-1 88:0-0 89:0-0 90:0-1 91:0-0 92:0-0"
+)
+_CONTROLLER_42 = _apis(
+    "1:4-18 17:0-1 18:0-4 19:2-7 20:1-6 29:1-3 30:1-3 31:1-3 32:1-4 33:0-2 36:0-2 37:0-3 38:1-3 39:1-2 40:1-2 41:1-3 "
+    "43:0-2 44:0-1 45:0-1 46:0-0 49:0-1 50:0-0 51:0-0 52:0-2 53:0-1 54:0-1 55:0-2 56:2-3 57:0-2 58:0-0 59:0-1 60:0-2 "
+    "62:0-4 63:0-1 64:0-0 67:0-0 70:0-0 73:0-0 80:0-1 81:0-0 82:0-0"
+)
+
+
+def _but(apis: Apis, changes: str, without: tuple[int, ...] = ()) -> dict[int, VersionRange]:
+    changed = {**apis, **_apis(changes)}
+    return {key: versions for key, versions in changed.items() if key not in without}
+
+
+_CONTROLLER_41 = _but(_CONTROLLER_42, "80:0-0")
+_BROKER_41 = _but(_BROKER_42, "78:1-1 79:1-1 80:0-0 85:0-0 87:0-0 90:0-0")
+_CONTROLLER_40 = _but(_CONTROLLER_41, "1:4-17 45:0-0 52:0-2")
+# Share groups (76 to 79, 83 to 87) and streams groups (88, 89) are early access in 4.0 and not offered; 90 to 92 are new.
+_BROKER_40 = _but(
+    _BROKER_41,
+    "0:0-12 1:4-17 2:1-10 8:2-9 9:1-9 45:0-0 66:0-1 74:0-0",
+    without=(76, 77, 78, 79, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
+)
+
+
+def _release(
+    number: tuple[int, int], metadata: tuple[int, int], features: Mapping[str, int], broker: Apis, controller: Apis
+) -> Release:
+    """`features` by their highest level: the lowest is 0, which is what "disabled" is."""
+    ranges = {METADATA_VERSION: VersionRange(*metadata)}
+    ranges |= {name: VersionRange(0, highest) for name, highest in features.items()}
+    frozen = MappingProxyType(ranges)
+    return Release(number, frozen, MappingProxyType(dict(broker)), MappingProxyType(dict(controller)), metadata[1])
+
+
+_F39 = {KRAFT_VERSION: 1}
+_F40 = _F39 | {TRANSACTION_VERSION: 2, GROUP_VERSION: 1, ELR_VERSION: 1}
+_F41 = _F40 | {SHARE_VERSION: 1}
+_F42 = _F41 | {STREAMS_VERSION: 1}
+
+RELEASES: Mapping[str, Release] = MappingProxyType(
+    {
+        release.name: release
+        for release in (
+            _release((3, 9), (1, 21), _F39, _BROKER_39, _CONTROLLER_39),
+            _release((4, 0), (7, 25), _F40, _BROKER_40, _CONTROLLER_40),
+            _release((4, 1), (7, 27), _F41, _BROKER_41, _CONTROLLER_41),
+            _release((4, 2), (7, 29), _F42, _BROKER_42, _CONTROLLER_42),
+            _release((4, 3), (7, 30), _F42, _BROKER_42, _CONTROLLER_42),
+        )
+    }
+)
+
+
+def release_named(name: str) -> Release:
+    """The row of "4.2", also for "4.2.0". ValueError for a release that is not simulated."""
+    found = RELEASES.get(".".join(name.split(".")[:2]))
+    if found is None:
+        raise ValueError(f"Kafka {name} is not simulated; choose one of {', '.join(RELEASES)}")
+    return found

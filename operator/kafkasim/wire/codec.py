@@ -1,0 +1,116 @@
+"""Frames and messages: the only place of the simulator that knows kio.
+
+Called by `server` with one frame at a time. It decides how bytes become a request and how an answer, given as plain
+data, becomes bytes: `Shape` builds kio's classes of a message version from dicts and leaves out what the version does
+not have, so that `answers` can be written once for all versions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import struct
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from kafkafeatures.core.levels import VersionRange
+
+API_VERSIONS = 18
+UNSUPPORTED_VERSION = 35
+_HEAD = struct.Struct(">hhi")
+_UNSUPPORTED = struct.Struct(">ihihhh")
+
+
+class NotKafkaError(Exception):
+    """Bytes that are no request: the connection is closed, as a node does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What every request begins with, whatever follows."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+def read_head(frame: bytes) -> Head:
+    """The first eight bytes. Raises NotKafkaError for less."""
+    if len(frame) < _HEAD.size:
+        raise NotKafkaError(f"a request of {len(frame)} bytes")
+    return Head(*_HEAD.unpack_from(frame))
+
+
+def read_request(head: Head, frame: bytes) -> Any:
+    """The body of a request whose key and version are offered. Raises NotKafkaError when it cannot be read."""
+    try:
+        schema: Any = load_request_schema(head.api_key, head.api_version)
+        offset = _reader(schema.__header_schema__)(frame, 0)[1]
+        return _reader(schema)(frame, offset)[0]
+    except Exception as error:  # kio raises many types for bytes that do not fit
+        raise NotKafkaError(f"api {head.api_key} version {head.api_version}: {error}") from error
+
+
+def write_response(head: Head, body: Mapping[str, Any]) -> bytes:
+    """A whole response frame, without its length."""
+    schema: Any = load_response_schema(head.api_key, head.api_version)
+    out = io.BytesIO()
+    header = schema.__header_schema__
+    _writer(header)(out, header(correlation_id=head.correlation_id))
+    _writer(schema)(out, _shape(schema)(body))
+    return out.getvalue()
+
+
+def unsupported_api_versions(head: Head, offered: VersionRange) -> bytes:
+    """The answer to an ApiVersions that is too new: a v0 body that offers nothing but ApiVersions itself (KIP-511)."""
+    return _UNSUPPORTED.pack(head.correlation_id, UNSUPPORTED_VERSION, 1, API_VERSIONS, offered.min, offered.max)
+
+
+@cache
+def _reader(schema: Any) -> Callable[[bytes, int], tuple[Any, int]]:
+    return entity_reader(schema)
+
+
+@cache
+def _writer(schema: Any) -> Callable[[Any, Any], None]:
+    return entity_writer(schema)
+
+
+@cache
+def _shape(schema: Any) -> Callable[[Mapping[str, Any]], Any]:
+    """Builds one message, or a part of it, from a dict. A missing field takes the default of the schema."""
+    hints = typing.get_type_hints(schema)
+    fields = [
+        (field.name, _converter(hints[field.name], field.metadata.get("kafka_type")))
+        for field in dataclasses.fields(schema)
+    ]
+
+    def build(data: Mapping[str, Any]) -> Any:
+        return schema(**{name: convert(data[name]) for name, convert in fields if name in data})
+
+    return build
+
+
+def _converter(hint: Any, kafka_type: str | None) -> Callable[[Any], Any]:
+    if kafka_type == "error_code":
+        return ErrorCode
+    if kafka_type == "timedelta_i32":
+        return lambda ms: timedelta(milliseconds=ms)
+    parts = [hint, *typing.get_args(hint)]
+    for part in list(parts):
+        parts += typing.get_args(part)
+    nested: Any = next((part for part in parts if dataclasses.is_dataclass(part)), None)
+    if nested is None:
+        return lambda value: value
+    build = _shape(nested)
+    if dataclasses.is_dataclass(hint):
+        return build
+    return lambda items: items if items is None else tuple(map(build, items))

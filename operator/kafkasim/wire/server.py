@@ -1,0 +1,232 @@
+"""The listeners of a world: one asyncio server per running node on 127.0.0.1, and the task that moves the world's time.
+
+Made by `__main__` and by tests. It decides when a port is open (a process that runs and was let in), when a connection
+is closed (an API or version that is not offered, bytes that are no request, the process ended) and when waiting answers
+look again. What is said is `answers`' business, what happens is the world's.
+
+Ports are reserved before the world exists, because registrations carry them, and stay bound while a node is down: a
+connection to it is refused, and nobody else can take the port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from kafkafeatures.core.survey import Role
+from kafkasim.wire.answers import SIMULATED_FROM, Desk
+from kafkasim.wire.codec import (
+    API_VERSIONS,
+    Head,
+    NotKafkaError,
+    read_head,
+    read_request,
+    unsupported_api_versions,
+    write_response,
+)
+from kafkasim.world import Node, World
+
+HOST = "127.0.0.1"
+LARGEST_REQUEST = 1 << 20  # bytes; socket.request.max.bytes is larger, but nothing that is simulated needs it
+_BACKLOG = 128
+_LENGTH = struct.Struct(">i")
+
+Key = tuple[Role, int]
+T = TypeVar("T")
+
+
+class Ports:
+    """A bound socket for every node, listening or not."""
+
+    def __init__(self, keys: Iterable[Key], host: str = HOST) -> None:
+        self._sockets: dict[Key, socket.socket] = {}
+        try:
+            for key in keys:
+                self._sockets[key] = _bound(host, 0)
+        except OSError:
+            self.close()
+            raise
+
+    @property
+    def addresses(self) -> Mapping[Key, tuple[str, int]]:
+        """Host and port by node."""
+        return {key: bound.getsockname() for key, bound in self._sockets.items()}
+
+    def take(self, key: Key) -> socket.socket:
+        """The socket, to listen on; `give_back` when the listener is closed."""
+        return self._sockets.pop(key)
+
+    def give_back(self, key: Key, address: tuple[str, int]) -> None:
+        """Bind the port again."""
+        self._sockets[key] = _bound(*address)
+
+    def close(self) -> None:
+        """Give all ports free that are not taken."""
+        for bound in self._sockets.values():
+            bound.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    made = socket.socket()
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+    except OSError:
+        made.close()
+        raise
+    made.setblocking(False)
+    return made
+
+
+class Face:
+    """A world on the network. `now_ms` is the clock the world runs by."""
+
+    def __init__(self, world: World, ports: Ports, now_ms: Callable[[], int]) -> None:
+        self.world = world
+        self._ports = ports
+        self._now_ms = now_ms
+        self._servers: dict[Key, asyncio.Server] = {}
+        self._connections: dict[Key, set[asyncio.Task[None]]] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._wake = asyncio.Event()
+        self._pump: asyncio.Task[None] | None = None
+        self._listeners = asyncio.Lock()  # one at a time opens and closes
+
+    async def __aenter__(self) -> Face:
+        await self._open_and_close()
+        self._pump = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
+        for key in list(self._servers):
+            await self._close(key)
+        self._ports.close()
+
+    def now_ms(self) -> int:
+        """The clock."""
+        return self._now_ms()
+
+    async def moved(self, until_ms: int | None = None) -> None:
+        """Wait for the next change of the world, or until then."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        seconds = None if until_ms is None else max(0, until_ms - self._now_ms()) / 1000
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await future
+        finally:
+            self._waiting.discard(future)
+
+    async def act(self, action: Callable[[World], T]) -> T:
+        """Do something to the world, and return when its listeners are as the world says."""
+        self.world.advance(self._now_ms())
+        result = action(self.world)
+        await self._open_and_close()
+        self.changed()
+        return result
+
+    async def until(self, condition: Callable[[World], bool]) -> None:
+        """Wait until the world is so."""
+        while not condition(self.world):
+            await self.moved()
+        await self._open_and_close()
+
+    # --- time ---
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            due = self.world.next_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if due is None else max(0, due - self._now_ms()) / 1000):
+                    await self._wake.wait()
+            self.world.advance(self._now_ms())
+            await self._open_and_close()
+            for future in self._waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    def changed(self) -> None:
+        """Look at once what is due now, and let those who wait look too."""
+        self._wake.set()
+
+    # --- listeners ---
+
+    async def _open_and_close(self) -> None:
+        async with self._listeners:
+            for key, node in self.world.nodes.items():
+                should = node.running and not node.refused  # a broker opens its port when it is registered
+                if should and key not in self._servers:
+                    await self._open(key, node)
+                elif not should and key in self._servers:
+                    await self._close(key)
+
+    async def _open(self, key: Key, node: Node) -> None:
+        connections = self._connections[key] = set()
+        desk = Desk(self.world, node, self)
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            if task is not None:
+                connections.add(task)
+                task.add_done_callback(connections.discard)
+            try:
+                await self._converse(desk, node, reader, writer)
+            except (OSError, EOFError, NotKafkaError, asyncio.CancelledError):
+                pass  # cancelled only when the node ends: to the client that is a closed connection, like the others
+            finally:
+                writer.transport.abort()
+
+        self._servers[key] = await asyncio.start_server(
+            connected, sock=self._ports.take(key), backlog=_BACKLOG, limit=LARGEST_REQUEST
+        )
+
+    async def _close(self, key: Key) -> None:
+        server = self._servers.pop(key)
+        address = server.sockets[0].getsockname()
+        server.close()
+        running = list(self._connections.pop(key))
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await server.wait_closed()
+        self._ports.give_back(key, address)
+
+    async def _converse(
+        self, desk: Desk, node: Node, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        offered = node.release.broker_apis if node.role is Role.BROKER else node.release.controller_apis
+        while True:
+            (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+            if not 0 <= size <= LARGEST_REQUEST:
+                raise NotKafkaError(f"a request of {size} bytes")
+            frame = await reader.readexactly(size)
+            head = read_head(frame)
+            versions = offered.get(head.api_key)
+            if versions is None or head.api_version not in versions:
+                if head.api_key != API_VERSIONS or versions is None:
+                    return
+                answer = unsupported_api_versions(head, versions)
+            else:
+                found = await self._answer(desk, head, frame)
+                if found is None:
+                    return
+                answer = found
+            writer.write(_LENGTH.pack(len(answer)) + answer)
+            await writer.drain()
+
+    async def _answer(self, desk: Desk, head: Head, frame: bytes) -> bytes | None:
+        if head.api_version < SIMULATED_FROM.get(head.api_key, 0):
+            return None
+        request = read_request(head, frame)
+        self.world.advance(self._now_ms())
+        body = await desk.answer(head.api_key, head.api_version, request)
+        return None if body is None else write_response(head, body)

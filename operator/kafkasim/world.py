@@ -1,0 +1,338 @@
+"""A simulated cluster: nodes, quorum, registrations and finalized levels, as its metadata log says.
+
+What it decides: who leads, who may register, what is written to the log and when it is committed. There is no second
+copy of the state: what the controllers know is the replay of the log they wrote, what brokers and standbys know is the
+replay up to the high watermark. No I/O; time comes in through `advance` and requests, chance through the given
+`Random`, so the same plan, seed and calls give the same bytes. Called by the wire face and by tests.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from uuid import UUID
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.survey import Role
+from kafkasim import registrations
+from kafkasim.log import MetadataLog, Position, Snapshot, Write
+from kafkasim.plan import NodePlan, Plan
+from kafkasim.releases import KRAFT_VERSION, Release
+from kafkasim.rules import CONTROLLER_REGISTRATION, NOT_CONTROLLER, FeatureUpdate, Verdict, View, finalized, judge
+from kraftlog import Image, Replay
+from kraftlog.records import kafka_uuid
+from kraftlog.schema import table
+
+NOOP_MS = 500  # metadata.max.idle.interval.ms
+COMMIT_MS = 5  # a round of the followers
+SESSION_MS = 9_000  # broker.session.timeout.ms
+ELECTION_MS = 1_000  # controller.quorum.election.timeout.ms
+RESTART_MS = 800  # a stopped node that is started again with other binaries
+RETRY_MS = 2_000  # a refused broker tries again
+TRANSACTIONS = 13  # metadata.version 3.6-IV1: bootstrap records are one metadata transaction, KIP-868
+
+BROKER_ID_NOT_REGISTERED = 102
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One process of one role. `features_epoch`: what a controller reports as FinalizedFeaturesEpoch."""
+
+    role: Role
+    id: int
+    release: Release
+    host: str
+    port: int
+    directory: UUID
+    incarnation: UUID
+    running: bool = True
+    refused: bool = False
+    features_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An answer of the active controller, to be sent when the log is committed up to `offset`."""
+
+    verdict: Verdict
+    offset: int = 0
+
+
+class NoActiveControllerError(Exception):
+    """A broker keeps the request until a controller is active: no answer now."""
+
+
+class World:
+    """See the module. `advance` moves time; everything else happens at the time of the last call of it."""
+
+    def __init__(self, plan: Plan, *, now_ms: int, random: Random) -> None:
+        self.now_ms = now_ms
+        self.log = MetadataLog()
+        self.random = random
+        self.cluster_id = plan.cluster_id or kafka_uuid(self._uuid())
+        self.active: int | None = None
+        self.epoch = 0
+        self._leader = Replay()  # everything appended
+        self._committed = Replay()
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+        self._last_append = now_ms
+        self.nodes = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
+        self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
+        self._begin(plan)
+
+    # --- what nodes know ---
+
+    @property
+    def image(self) -> Image:
+        """The committed state: what brokers and standby controllers know."""
+        return self._committed.image()
+
+    @property
+    def leader_image(self) -> Image:
+        """The state with what is not committed yet: what the active controller judges by."""
+        return self._leader.image()
+
+    @property
+    def active_node(self) -> Node | None:
+        """The active controller."""
+        return None if self.active is None else self.nodes[Role.CONTROLLER, self.active]
+
+    def of_role(self, role: Role) -> list[Node]:
+        """All nodes of a role, ghosts too, by id."""
+        return [node for _, node in sorted(self.nodes.items()) if node.role is role]
+
+    def finalized(self, node: Node) -> tuple[dict[str, int], int]:
+        """Levels and FinalizedFeaturesEpoch as this node reports them (a broker: the newest offset it holds)."""
+        epoch = node.features_epoch if node.role is Role.CONTROLLER else self._committed.offset - 1
+        return dict(finalized(self.image, node.release)), epoch
+
+    # --- time ---
+
+    def next_due(self) -> int | None:
+        """When something happens by itself next, in ms; None if never."""
+        times = [self._due[0][0]] if self._due else []
+        if self.active is not None:
+            times.append(self._last_append + NOOP_MS)
+        return min(times, default=None)
+
+    def advance(self, now_ms: int) -> None:
+        """Let happen what is due until then."""
+        while (due := self.next_due()) is not None and due <= now_ms:
+            self.now_ms = max(self.now_ms, due)
+            if self._due and self._due[0][0] <= due:
+                heapq.heappop(self._due)[2]()
+            else:
+                self._append([Write(table.NO_OP, {})])
+        self.now_ms = max(self.now_ms, now_ms)
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (self.now_ms + delay_ms, next(self._order), action))
+
+    # --- requests ---
+
+    def update_features(self, at: Node, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Outcome:
+        """UpdateFeatures as sent to this node. Raises NoActiveControllerError where a broker would keep it."""
+        leader, refused = self._route(at)
+        if leader is None:
+            return refused
+        verdict = judge(View(leader.id, leader.release, self.leader_image, self._static_voters()), updates)
+        if validate_only:
+            return Outcome(verdict)
+        if verdict.kraft_version is not None:
+            self._append(registrations.quorum_records(self, verdict.kraft_version))
+            self._append([Write(table.NO_OP, {})])  # gives the request an offset to wait for
+        if verdict.levels:
+            levels = [registrations.level(*each) for each in verdict.levels]
+            before = self.leader_image.features.get(METADATA_VERSION, 0)
+            self._append(levels)
+            if before < CONTROLLER_REGISTRATION <= self.leader_image.features.get(METADATA_VERSION, 0):
+                self._register_controllers()
+        return Outcome(verdict, self.log.end_offset)
+
+    def unregister_broker(self, at: Node, broker_id: int) -> Outcome:
+        """UnregisterBroker as sent to this node."""
+        leader, refused = self._route(at)
+        if leader is None:
+            return refused
+        registered = self.leader_image.brokers.get(broker_id)
+        if registered is None:
+            text = f"Broker ID {broker_id} is not currently registered"
+            return Outcome(Verdict(BROKER_ID_NOT_REGISTERED, text))
+        self._append([Write(table.UNREGISTER_BROKER, {"brokerId": broker_id, "brokerEpoch": registered.epoch})])
+        node = self.nodes.get((Role.BROKER, broker_id))
+        if node is not None and node.running:  # its next heartbeat is refused, and it registers again
+            self._after(RETRY_MS, lambda: self._register_broker(node))
+        return Outcome(Verdict(error_message=""), self.log.end_offset)
+
+    def _route(self, at: Node) -> tuple[Node | None, Outcome]:
+        leader = self.active_node
+        if at.role is Role.BROKER:
+            if leader is None:
+                raise NoActiveControllerError
+        elif leader is None:
+            return None, Outcome(Verdict(NOT_CONTROLLER, "No controller appears to be active."))
+        elif leader is not at:
+            text = f"The active controller appears to be node {leader.id}."
+            return None, Outcome(Verdict(NOT_CONTROLLER, text))
+        return leader, Outcome(Verdict())
+
+    def _static_voters(self) -> tuple[int, ...]:
+        # Up to 4.4 the list is that of the configuration; a dynamic quorum has none there.
+        return () if self._committed.image().voters is not None else self.voters
+
+    # --- things done to nodes ---
+
+    def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
+        """End a process; killed, a broker is fenced only when its session ends. KeyError for a node there is not."""
+        node = self.nodes[role, node_id]
+        if not node.running:
+            return
+        node.running = False
+        if role is Role.CONTROLLER:
+            self._quorum_changed()
+        elif kill:
+            self._after(SESSION_MS, lambda: self._fence(node, node.incarnation))
+        else:
+            self._change(node, {"inControlledShutdown": 1}, version=1)
+            self._fence(node, node.incarnation)
+
+    def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
+        """Begin a process of this node, maybe with other binaries. KeyError for a node there is not."""
+        node = self.nodes[role, node_id]
+        if node.running:
+            return
+        node.running, node.refused = True, False
+        node.release = release or node.release
+        node.incarnation = self._uuid()
+        if role is Role.BROKER:
+            self._register_broker(node)
+            return
+        node.features_epoch = self._committed.offset - 1
+        self._quorum_changed()
+        if self.active is not None and self._level(METADATA_VERSION) >= CONTROLLER_REGISTRATION:
+            self._append([registrations.controller(node)])
+
+    def upgrade(self, role: Role, node_id: int, release: Release) -> None:
+        """Stop, and start with other binaries a moment later. KeyError for a node there is not."""
+        self.stop(role, node_id)
+        self._after(RESTART_MS, lambda: self.start(role, node_id, release))
+
+    def take_snapshot(self) -> None:
+        """Write the committed state to a checkpoint; readers from offset 0 are sent to it from then on."""
+        image = self.image
+        position = Position(image.offset, self.log.epoch_before(image.offset))
+        data = registrations.snapshot(self, image, position)
+        self.log.snapshot = Snapshot(position, data)
+
+    # --- inside ---
+
+    def _node(self, plan: Plan, node: NodePlan) -> Node:
+        host, port = plan.addresses.get((node.role, node.id), ("127.0.0.1", 0))
+        return Node(node.role, node.id, node.release, host, port, self._uuid(), self._uuid(), running=not node.ghost)
+
+    def _uuid(self) -> UUID:
+        return UUID(int=self.random.getrandbits(128), version=4)
+
+    def _level(self, feature: str) -> int:
+        return self._leader.image().features.get(feature, 0)
+
+    def _begin(self, plan: Plan) -> None:
+        """The life of the cluster so far: first leader, bootstrap records, registrations. All of it is committed."""
+        self.active, self.epoch = plan.leader or self.voters[0], 1
+        first = [registrations.leader_change(self, self.voters, dynamic=plan.is_dynamic)]
+        if plan.is_dynamic:
+            first += registrations.quorum_records(self, plan.levels[KRAFT_VERSION])
+        self._append(first, commit=True)
+        levels = {METADATA_VERSION: plan.levels[METADATA_VERSION], **plan.levels}
+        writes = [registrations.level(name, each) for name, each in levels.items() if each and name != KRAFT_VERSION]
+        if levels[METADATA_VERSION] >= TRANSACTIONS:
+            begin = Write(table.BEGIN_TRANSACTION, {"name": "Bootstrap records"})
+            writes = [begin, *writes, Write(table.END_TRANSACTION, {})]
+        self._append(writes, commit=True)
+        if levels[METADATA_VERSION] >= CONTROLLER_REGISTRATION:
+            for node in self.of_role(Role.CONTROLLER):
+                self._append([registrations.controller(node)], commit=True)
+        for node in self.of_role(Role.BROKER):
+            self._register_broker(node, commit=True)
+            if not node.running:
+                self._fence(node, node.incarnation, commit=True)
+
+    def _append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
+        data = self.log.append(writes, epoch=self.epoch, timestamp_ms=self.now_ms)
+        self._last_append = self.now_ms
+        self._leader.append(data, below=self.log.end_offset)
+        if commit:
+            self._commit(self.log.end_offset)
+        else:
+            offset = self.log.end_offset
+            self._after(COMMIT_MS, lambda: self._commit(offset))
+
+    def _commit(self, offset: int) -> None:
+        if self.active is None:
+            return  # the next leader commits it with its first batch
+        before = (self.image.features, self.image.kraft_version)
+        self.log.commit(offset)
+        known = self._committed.offset
+        data = self.log.read(known, max_bytes=1 << 62, below=self.log.high_watermark)
+        self._committed.append(data, below=self.log.high_watermark)
+        if before != (self.image.features, self.image.kraft_version):
+            for node in self.of_role(Role.CONTROLLER):
+                node.features_epoch = self._committed.offset - 1
+
+    def _quorum_changed(self) -> None:
+        running = [v for v in self.voters if self.nodes[Role.CONTROLLER, v].running]
+        majority = len(running) * 2 > len(self.voters)
+        if self.active is not None and self.active in running and majority:
+            return
+        self.active = None
+        if majority:
+            self._after(ELECTION_MS, self._elect)
+
+    def _elect(self) -> None:
+        running = tuple(v for v in self.voters if self.nodes[Role.CONTROLLER, v].running)
+        if self.active is not None or len(running) * 2 <= len(self.voters):
+            return
+        self.epoch += 1
+        self.active = self.random.choice(running)
+        dynamic = self._leader.image().kraft_version > 0
+        self._append([registrations.leader_change(self, running, dynamic=dynamic)])
+
+    def _register_controllers(self) -> None:
+        for node in self.of_role(Role.CONTROLLER):
+            if node.running:
+                self._append([registrations.controller(node)])
+
+    def _register_broker(self, node: Node, *, commit: bool = False) -> None:
+        """`ClusterControlManager.registerBroker`: every finalized level must be in the broker's range."""
+        if not node.running and not commit:
+            return
+        if self.active is None:
+            self._after(RETRY_MS, lambda: self._register_broker(node))
+            return
+        image = self._leader.image()
+        node.refused = any(
+            level not in registrations.supported(node, feature) for feature, level in image.features.items()
+        )
+        if node.refused:
+            self._after(RETRY_MS, lambda: self._register_broker(node))
+            return
+        self._append([registrations.broker(node, self.log.end_offset, image.features[METADATA_VERSION])], commit=commit)
+        self._change(node, {"fenced": -1}, commit=commit)
+
+    def _fence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
+        if node.incarnation == incarnation:  # else it is back with another process
+            self._change(node, {"fenced": 1}, commit=commit)
+
+    def _change(self, node: Node, change: dict[str, int], *, version: int = 0, commit: bool = False) -> None:
+        registered = self._leader.image().brokers.get(node.id)
+        if registered is None:
+            return
+        if self.active is None:
+            self._after(RETRY_MS, lambda: self._change(node, change, version=version))
+            return
+        data = {"brokerId": node.id, "brokerEpoch": registered.epoch, **change}
+        self._append([Write(table.BROKER_REGISTRATION_CHANGE, data, version)], commit=commit)

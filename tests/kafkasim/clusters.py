@@ -1,0 +1,75 @@
+"""Simulated clusters for tests: plans in few words, a clock that stands still, and raw exchanges over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from random import Random
+
+from kafkafeatures.core.survey import Role
+from kafkasim.plan import NodePlan, Plan
+from kafkasim.releases import release_named
+from kafkasim.wire.server import Face, Ports
+from kafkasim.world import World
+
+START_MS = 1_800_000_000_000
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+def plan(
+    brokers: Mapping[int, str] | None = None,
+    controllers: Mapping[int, str] | None = None,
+    *,
+    metadata_version: int = 21,
+    ghosts: tuple[tuple[Role, int, str], ...] = (),
+    leader: int | None = None,
+    **levels: int,
+) -> Plan:
+    """Ids and releases; `levels` with underscores for dots, but metadata.version."""
+    brokers = {1: "4.2", 2: "4.2", 3: "4.2"} if brokers is None else brokers
+    controllers = controllers or {3001: "4.2", 3002: "4.2", 3003: "4.2"}
+    nodes = [NodePlan(Role.CONTROLLER, i, release_named(r)) for i, r in controllers.items()]
+    nodes += [NodePlan(Role.BROKER, i, release_named(r)) for i, r in brokers.items()]
+    nodes += [NodePlan(role, i, release_named(r), ghost=True) for role, i, r in ghosts]
+    named = {name.replace("_", "."): level for name, level in levels.items()}
+    return Plan(tuple(nodes), {"metadata.version": metadata_version, **named}, leader, CLUSTER_ID)
+
+
+def world(made: Plan | None = None, seed: int = 0) -> World:
+    return World(made or plan(), now_ms=START_MS, random=Random(seed))
+
+
+def settle(made: World, ms: int = 100) -> World:
+    """Let some time pass."""
+    made.advance(made.now_ms + ms)
+    return made
+
+
+@asynccontextmanager
+async def served(made: Plan, seed: int = 0) -> AsyncIterator[Face]:
+    """A cluster on real ports, by the real clock."""
+    loop = asyncio.get_running_loop()
+
+    def now_ms() -> int:
+        return START_MS + int(loop.time() * 1000)
+
+    ports = Ports((node.role, node.id) for node in made.nodes)
+    living = World(replace(made, addresses=ports.addresses), now_ms=now_ms(), random=Random(seed))
+    async with Face(living, ports, now_ms) as face:
+        yield face
+
+
+async def exchange(face: Face, role: Role, node_id: int, request: bytes) -> bytes:
+    """Send one whole frame on a connection of its own and read one; EOFError when the node closes it instead."""
+    node = face.world.nodes[role, node_id]
+    reader, writer = await asyncio.open_connection(node.host, node.port)
+    try:
+        writer.write(request)
+        head = await reader.readexactly(4)
+        return head + await reader.readexactly(struct.unpack(">i", head)[0])
+    finally:
+        writer.close()
+        await writer.wait_closed()

@@ -40,7 +40,7 @@ _FILES_BESIDE_LISTENERS = 512  # connections of clients, pipes
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m kafkasim",
-        description="A simulated Kafka cluster on 127.0.0.1. Brokers have the ids 1, 2 and so on, controllers 3001, 3002.",
+        description="A simulated Kafka cluster on 127.0.0.1. Broker ids are 1, 2 and so on, controller ids 3001, 3002.",
     )
     parser.add_argument("--controllers", type=int, default=3, metavar="N", help="controllers (default: 3)")
     parser.add_argument("--brokers", type=int, default=3, metavar="N", help="brokers (default: 3)")

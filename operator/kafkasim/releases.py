@@ -3,8 +3,8 @@
 Read by `world` (registrations, judgements) and by the wire face (ApiVersions). A new release is one row.
 
 Sources: feature ranges from `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches.
-API versions were read off real nodes of 3.9.1 and 4.2.0 (brokers and controllers) and 4.1.1 (controllers); those of 4.0,
-of 4.1 brokers and of 4.3 are derived from the neighbouring rows and were not compared with nodes.
+API versions were read off real nodes of 3.9.1 and 4.2.0 (brokers and controllers) and 4.1.1 (controllers); those of
+4.0, of 4.1 brokers and of 4.3 are derived from the neighbouring rows and were not compared with nodes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _but(apis: Apis, changes: str, without: tuple[int, ...] = ()) -> dict[int, V
 _CONTROLLER_41 = _but(_CONTROLLER_42, "80:0-0")
 _BROKER_41 = _but(_BROKER_42, "78:1-1 79:1-1 80:0-0 85:0-0 87:0-0 90:0-0")
 _CONTROLLER_40 = _but(_CONTROLLER_41, "1:4-17 45:0-0 52:0-2")
-# Share groups (76 to 79, 83 to 87) and streams groups (88, 89) are early access in 4.0 and not offered; 90 to 92 are new.
+# Share groups (76 to 79, 83 to 87) and streams groups (88, 89) are early access in 4.0 and not offered.
 _BROKER_40 = _but(
     _BROKER_41,
     "0:0-12 1:4-17 2:1-10 8:2-9 9:1-9 45:0-0 66:0-1 74:0-0",

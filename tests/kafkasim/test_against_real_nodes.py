@@ -4,7 +4,6 @@ as decoded messages, without what depends on addresses, offsets and time.
 
 import dataclasses
 import gzip
-import io
 import json
 from datetime import timedelta
 from pathlib import Path

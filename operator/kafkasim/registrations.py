@@ -14,7 +14,7 @@ from kafkafeatures.core.survey import Role
 from kafkasim.log import Position, Write, encode
 from kafkasim.releases import KRAFT_VERSION
 from kafkasim.rules import java_hash_order
-from kraftlog import Endpoint, Image
+from kraftlog import ControllerRegistration, Endpoint, Image
 from kraftlog.schema import table
 
 if TYPE_CHECKING:
@@ -66,14 +66,8 @@ def _fitting(data: dict[str, Any], version: int) -> dict[str, Any]:
 def controller(node: Node) -> Write:
     """A registration of KIP-919."""
     endpoint = Endpoint(LISTENER[Role.CONTROLLER], node.host, node.port, _PLAINTEXT)
-    data = {
-        "controllerId": node.id,
-        "incarnationId": node.incarnation,
-        "zkMigrationReady": False,
-        "endPoints": _endpoints([endpoint]),
-        "features": _features({name: (r.min, r.max) for name, r in node.release.features.items()}),
-    }
-    return Write(table.REGISTER_CONTROLLER, data)
+    features = {name: (r.min, r.max) for name, r in node.release.features.items()}
+    return _registered_controller(ControllerRegistration(node.id, node.incarnation, False, (endpoint,), features))
 
 
 def leader_change(world: World, granting: Sequence[int], *, dynamic: bool) -> Write:
@@ -119,7 +113,7 @@ def snapshot(world: World, image: Image, position: Position) -> bytes:
     writes = [level(name, value) for name, value in image.features.items()]
     metadata_version = image.features["metadata.version"]
     writes += [_registered(world, image, broker_id, metadata_version) for broker_id in sorted(image.brokers)]
-    writes += [controller(world.nodes[Role.CONTROLLER, each]) for each in sorted(image.controllers)]
+    writes += [_registered_controller(each) for _, each in sorted(image.controllers.items())]
     batches = [header, *(writes[i : i + _SNAPSHOT_BATCH] for i in range(0, len(writes), _SNAPSHOT_BATCH))]
     batches.append([Write(table.SNAPSHOT_FOOTER, {})])
     offset, chunks = 0, []
@@ -142,6 +136,17 @@ def _registered(world: World, image: Image, broker_id: int, metadata_version: in
         "inControlledShutdown": found.in_controlled_shutdown,
     }
     return Write(write.type, _fitting(data, write.version), write.version)
+
+
+def _registered_controller(found: ControllerRegistration) -> Write:
+    data = {
+        "controllerId": found.id,
+        "incarnationId": found.incarnation,
+        "zkMigrationReady": found.zk_migration_ready,
+        "endPoints": _endpoints(found.endpoints),
+        "features": _features(found.features),
+    }
+    return Write(table.REGISTER_CONTROLLER, data)
 
 
 def _endpoints(endpoints: Sequence[Endpoint]) -> tuple[dict[str, Any], ...]:

@@ -35,5 +35,5 @@ class GapError(KraftLogError):
         self.found = found
 
 
-class SnapshotIncomplete(KraftLogError):  # noqa: N818 - named for the state of the file, which its caller asks about
+class SnapshotIncomplete(KraftLogError):
     """A snapshot without its header or its footer, or with damage in between: it stands for no state (KIP-630)."""

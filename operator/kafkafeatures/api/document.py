@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from kafkafeatures.api.spec import KafkaFeatures
 
 
-class InvalidDocument(ValueError):  # noqa: N818 - reads as what it is
+class InvalidDocument(ValueError):
     """The document cannot be understood. `str()` is one line per problem."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:

@@ -23,7 +23,7 @@ _JAAS_OPTION = re.compile(r"""([A-Za-z0-9_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?
 _PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n?", re.DOTALL)
 
 
-class ConfigInvalid(ValueError):  # noqa: N818 - reads as what it is
+class ConfigInvalid(ValueError):
     """The file cannot be used. `str()` names file and property, never a value that could be secret."""
 
 

@@ -17,7 +17,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class CommandFailed(Exception):  # noqa: N818 - reads as what it is
+class CommandFailed(Exception):
     """Ends a command: one line for stderr (what, where, what to do) and the exit code."""
 
     def __init__(self, message: str, code: Exit) -> None:

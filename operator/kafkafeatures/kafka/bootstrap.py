@@ -23,7 +23,7 @@ STAGGER = 0.1
 """Seconds. RFC 8305 recommends 250 ms between attempts to addresses of one name; within a data centre less will do."""
 
 
-class Unusable(Exception):  # noqa: N818 - it carries a Failure and is caught a few lines further up
+class Unusable(Exception):
     """An address that answers, but not as what it was given for."""
 
     def __init__(self, failure: Failure) -> None:

@@ -1,0 +1,142 @@
+"""What can go wrong between us and a node, as a small tree, and what each is to people.
+
+    KafkaError                       `sent`: whether the request may have reached the node
+    ├── Unreachable                  no connection: refused, no route, name unknown, silent            retriable
+    ├── TimedOut                     connected, no answer within the deadline                          retriable
+    ├── Disconnected                 the connection ended before the answer                            retriable
+    ├── TlsFailed                    the handshake failed, or one side speaks TLS and the other not
+    ├── AuthenticationFailed         SASL said no, or no token could be had
+    ├── NotKafka                     bytes that are no Kafka protocol
+    ├── UnsupportedApi               the node does not offer the question; nothing was sent
+    └── ServerError                  the node answered with an error code
+        ├── NotAuthorized            an ACL is missing
+        └── NoLeader                 no active controller is known, or this node is not it              retriable
+
+The mapping to `Failure` (what people and conditions see) is `to_failure`, and nowhere else. A server's own words are
+kept in the text. No text ever holds a password, a token or a key.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+from kafkafeatures.core.survey import Failure, FailureKind
+
+
+class ErrorCode(IntEnum):
+    """The codes we treat by name (`Errors.java`). Others stay plain integers."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    NETWORK_EXCEPTION = 13
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
+    UNSUPPORTED_VERSION = 35
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
+    SASL_AUTHENTICATION_FAILED = 58
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    INVALID_UPDATE_VERSION = 95
+    FEATURE_UPDATE_FAILED = 96
+    SNAPSHOT_NOT_FOUND = 98
+    POSITION_OUT_OF_RANGE = 99
+    UNKNOWN_TOPIC_ID = 100
+    BROKER_ID_NOT_REGISTERED = 102
+    INCONSISTENT_TOPIC_ID = 103
+    INCONSISTENT_CLUSTER_ID = 104
+    MISMATCHED_ENDPOINT_TYPE = 114
+
+
+def code_name(code: int) -> str:
+    """For people: "NOT_CONTROLLER (41)", or the bare number of a code without a name here."""
+    try:
+        return f"{ErrorCode(code).name} ({code})"
+    except ValueError:
+        return f"error {code}"
+
+
+class KafkaError(Exception):
+    """Any failure of a conversation. `sent`: the request may have reached the node, its effect may still come."""
+
+    kind: ClassVar[FailureKind] = FailureKind.REJECTED
+
+    def __init__(self, text: str, *, remedy: str = "", sent: bool = False) -> None:
+        super().__init__(text)
+        self.remedy = remedy
+        self.sent = sent
+
+
+class Unreachable(KafkaError):
+    """There is no connection."""
+
+    kind = FailureKind.UNREACHABLE
+
+
+class TimedOut(KafkaError):
+    """There is a connection, but no answer in time. The connection is closed: a late answer would confuse it."""
+
+    kind = FailureKind.TIMED_OUT
+
+
+class Disconnected(KafkaError):
+    """The node, or something between, ended the connection."""
+
+    kind = FailureKind.DISCONNECTED
+
+
+class TlsFailed(KafkaError):
+    """No TLS session, for a reason that a person has to mend."""
+
+    kind = FailureKind.TLS
+
+
+class AuthenticationFailed(KafkaError):
+    """The node does not believe who we are, or we could not get what proves it."""
+
+    kind = FailureKind.AUTHENTICATION
+
+
+class NotKafka(KafkaError):
+    """Whatever answers there speaks another protocol."""
+
+    kind = FailureKind.NOT_KAFKA
+
+
+class UnsupportedApi(KafkaError):
+    """The node does not advertise a version of this request that we speak. Nothing was sent (KIP-35)."""
+
+    kind = FailureKind.UNSUPPORTED
+
+
+class ServerError(KafkaError):
+    """The node answered with an error code."""
+
+    def __init__(self, code: int, message: str | None, *, remedy: str = "", sent: bool = True) -> None:
+        super().__init__(message or code_name(code), remedy=remedy, sent=sent)
+        self.code = code
+
+
+class NotAuthorized(ServerError):
+    """An ACL is missing; `remedy` has the line that grants it."""
+
+    kind = FailureKind.AUTHORIZATION
+
+
+class NoLeader(ServerError):
+    """No active controller is known to the node, or it is not the one that was asked."""
+
+    kind = FailureKind.NO_LEADER
+
+
+def to_failure(error: KafkaError, where: str) -> Failure:
+    """What people read of it. `where`: the address, or what was asked."""
+    return Failure(error.kind, where, str(error), error.remedy)

@@ -1,0 +1,352 @@
+"""Between our messages and bytes: the only module that knows kio.
+
+Called by `connection.py`. `VERSIONS` is what we speak; the connection picks the highest version both sides have. One
+function each way per message, in two tables at the end; a new request is one entry in each. Schemas of kio are
+imported when a version is first used: start-up time is a promise of the command line.
+
+Error codes come out as plain integers. A code that kio does not know would make it refuse the whole reply, so such a
+reply is an error of its own (`NotKafka` it is not): `ServerError`, with the outcome of the request unknown.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import cache
+from io import BytesIO
+from types import ModuleType
+from typing import Any
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.survey import Host
+from kafkafeatures.kafka.errors import NotKafka, ServerError
+from kafkafeatures.kafka.wire import messages as m
+
+_FOLDER = {
+    1: "fetch",
+    3: "metadata",
+    17: "sasl_handshake",
+    18: "api_versions",
+    36: "sasl_authenticate",
+    55: "describe_quorum",
+    57: "update_features",
+    59: "fetch_snapshot",
+    60: "describe_cluster",
+    64: "unregister_broker",
+}
+
+VERSIONS: Mapping[int, VersionRange] = {
+    1: VersionRange(17, 17),  # by topic id and without replica id, as an ordinary client; Kafka 3.9+
+    3: VersionRange(9, 12),
+    17: VersionRange(1, 1),  # v1: tokens go in SaslAuthenticate
+    18: VersionRange(0, 4),
+    36: VersionRange(1, 2),  # v1: with the lifetime of the session
+    55: VersionRange(0, 2),
+    57: VersionRange(1, 2),  # v0 has no validateOnly, and KRaft ignores its downgrade flag
+    59: VersionRange(1, 1),  # names the leader's address
+    60: VersionRange(0, 2),
+    64: VersionRange(0, 0),
+}
+
+MAX_FETCH_KINDS = frozenset({1, 59})
+
+
+def encode_request(message: Any, *, version: int, correlation_id: int, client_id: str) -> bytes:
+    """Header and body, without the length in front."""
+    schema = _schema(message.api_key, version, "request")
+    body = _ENCODERS[message.api_key](schema, message)
+    header_type = body.__header_schema__
+    header = header_type(
+        request_api_key=message.api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    buffer = BytesIO()
+    writer = _serial().entity_writer
+    writer(header_type)(buffer, header)
+    writer(type(body))(buffer, body)
+    return buffer.getvalue()
+
+
+def decode_response(api_key: int, version: int, payload: bytes) -> tuple[int, Any]:
+    """(correlation id, message). Raises NotKafka for bytes that do not decode, ServerError for an unknown code.
+
+    An ApiVersions reply to a version the node does not have comes in the layout of v0 with error 35 (KIP-511).
+    """
+    correlation_id = int.from_bytes(payload[:4], "big", signed=True)
+    if api_key == 18 and payload[4:6] == b"\x00\x23":
+        version = 0
+    schema = _schema(api_key, version, "response")
+    body_type = getattr(schema, _class_name(api_key, "Response"))
+    reader = _serial().entity_reader
+    try:
+        header_size = reader(body_type.__header_schema__)(payload, 0)[1]
+        body, size = reader(body_type)(payload, header_size)
+    except Exception as error:
+        if type(error).__module__.startswith("kio") or isinstance(error, ValueError | IndexError | EOFError):
+            if "ErrorCode" in str(error):
+                raise ServerError(-1, f"an error code this version does not know: {error}") from None
+            raise NotKafka(f"an answer that does not decode ({type(error).__name__})", sent=True) from None
+        raise
+    if header_size + size < len(payload) and api_key != 18:
+        raise NotKafka(f"{len(payload) - header_size - size} bytes too many in an answer", sent=True)
+    return correlation_id, _DECODERS[api_key](body, version)
+
+
+@cache
+def _serial() -> ModuleType:
+    return importlib.import_module("kio.serial")
+
+
+@cache
+def _schema(api_key: int, version: int, kind: str) -> ModuleType:
+    return importlib.import_module(f"kio.schema.{_FOLDER[api_key]}.v{version}.{kind}")
+
+
+def _class_name(api_key: int, kind: str) -> str:
+    return "".join(part.capitalize() for part in _FOLDER[api_key].split("_")) + kind
+
+
+def _plain(message: str | None) -> str | None:
+    return None if message is None else str(message)
+
+
+# --- requests ---
+
+
+def _api_versions(schema: ModuleType, message: m.ApiVersionsRequest) -> Any:
+    if schema.__name__.split(".")[-2] in ("v0", "v1", "v2"):
+        return schema.ApiVersionsRequest()
+    return schema.ApiVersionsRequest(
+        client_software_name=message.client_software_name, client_software_version=message.client_software_version
+    )
+
+
+def _fetch(schema: ModuleType, message: m.FetchRequest) -> Any:
+    partition = schema.FetchPartition(
+        partition=0,
+        current_leader_epoch=message.current_leader_epoch,
+        fetch_offset=message.fetch_offset,
+        last_fetched_epoch=message.last_fetched_epoch,
+        partition_max_bytes=message.max_bytes,
+    )
+    return schema.FetchRequest(
+        cluster_id=message.cluster_id,
+        max_wait=timedelta(milliseconds=message.max_wait_ms),
+        min_bytes=message.min_bytes,
+        max_bytes=message.max_bytes,
+        topics=(schema.FetchTopic(topic_id=m.METADATA_TOPIC_ID, partitions=(partition,)),),
+        forgotten_topics_data=(),
+    )
+
+
+def _fetch_snapshot(schema: ModuleType, message: m.FetchSnapshotRequest) -> Any:
+    partition = schema.PartitionSnapshot(
+        partition=0,
+        current_leader_epoch=message.current_leader_epoch,
+        snapshot_id=schema.SnapshotId(end_offset=message.snapshot_id.offset, epoch=message.snapshot_id.epoch),
+        position=message.position,
+    )
+    return schema.FetchSnapshotRequest(
+        cluster_id=message.cluster_id,
+        max_bytes=message.max_bytes,
+        topics=(schema.TopicSnapshot(name=m.METADATA_TOPIC, partitions=(partition,)),),
+    )
+
+
+def _metadata(schema: ModuleType, message: m.MetadataRequest) -> Any:
+    return schema.MetadataRequest(topics=(), allow_auto_topic_creation=False)
+
+
+def _describe_cluster(schema: ModuleType, message: m.DescribeClusterRequest) -> Any:
+    version = int(schema.__name__.split(".")[-2][1:])
+    fields: dict[str, Any] = {"include_cluster_authorized_operations": False}
+    if version >= 1:
+        fields["endpoint_type"] = message.endpoint_type
+    if version >= 2:
+        # Brokers only: a controller refuses the flag it has no use for.
+        fields["include_fenced_brokers"] = message.include_fenced_brokers and message.endpoint_type == 1
+    return schema.DescribeClusterRequest(**fields)
+
+
+def _describe_quorum(schema: ModuleType, message: m.DescribeQuorumRequest) -> Any:
+    topic = schema.TopicData(topic_name=m.METADATA_TOPIC, partitions=(schema.PartitionData(partition_index=0),))
+    return schema.DescribeQuorumRequest(topics=(topic,))
+
+
+def _update_features(schema: ModuleType, message: m.UpdateFeaturesRequest) -> Any:
+    return schema.UpdateFeaturesRequest(
+        timeout=timedelta(milliseconds=message.timeout_ms),
+        feature_updates=tuple(
+            schema.FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=upgrade_type)
+            for feature, level, upgrade_type in message.updates
+        ),
+        validate_only=message.validate_only,
+    )
+
+
+# --- responses ---
+
+
+def _read_api_versions(body: Any, version: int) -> m.ApiVersionsResponse:
+    keys = {int(k.api_key): VersionRange(int(k.min_version), int(k.max_version)) for k in body.api_keys}
+    if version < 3:
+        return m.ApiVersionsResponse(int(body.error_code), keys, version=version)
+    return m.ApiVersionsResponse(
+        error_code=int(body.error_code),
+        api_keys=keys,
+        supported_features={
+            f.name: VersionRange(int(f.min_version), int(f.max_version)) for f in body.supported_features
+        },
+        finalized_features_epoch=int(body.finalized_features_epoch),
+        finalized_features={f.name: int(f.max_version_level) for f in body.finalized_features},
+        zk_migration_ready=bool(body.zk_migration_ready),
+        version=version,
+    )
+
+
+def _read_sasl_authenticate(body: Any, version: int) -> m.SaslAuthenticateResponse:
+    lifetime = body.session_lifetime
+    return m.SaslAuthenticateResponse(
+        error_code=int(body.error_code),
+        error_message=_plain(body.error_message),
+        auth_bytes=bytes(body.auth_bytes),
+        session_lifetime_ms=_milliseconds(lifetime),
+    )
+
+
+def _milliseconds(value: Any) -> int:
+    return int(value / timedelta(milliseconds=1)) if isinstance(value, timedelta) else int(value)
+
+
+def _read_metadata(body: Any, version: int) -> m.MetadataResponse:
+    return m.MetadataResponse(
+        cluster_id=body.cluster_id,
+        controller_id=int(body.controller_id),
+        brokers=tuple(Host(int(b.node_id), b.host, int(b.port)) for b in body.brokers),
+    )
+
+
+def _read_describe_cluster(body: Any, version: int) -> m.DescribeClusterResponse:
+    return m.DescribeClusterResponse(
+        error_code=int(body.error_code),
+        error_message=_plain(body.error_message),
+        endpoint_type=int(body.endpoint_type) if version >= 1 else 1,
+        cluster_id=body.cluster_id,
+        controller_id=int(body.controller_id),
+        nodes=tuple(
+            Host(int(b.broker_id), b.host, int(b.port), is_fenced=bool(b.is_fenced) if version >= 2 else False)
+            for b in body.brokers
+        ),
+        version=version,
+    )
+
+
+def _read_describe_quorum(body: Any, version: int) -> m.DescribeQuorumResponse:
+    partition = body.topics[0].partitions[0] if body.topics and body.topics[0].partitions else None
+
+    def replicas(states: Any) -> tuple[m.ReplicaState, ...]:
+        return tuple(
+            m.ReplicaState(
+                id=int(s.replica_id),
+                directory_id=s.replica_directory_id if version >= 2 else None,
+                log_end_offset=int(s.log_end_offset),
+                last_fetch_timestamp=int(s.last_fetch_timestamp) if version >= 1 else -1,
+                last_caught_up_timestamp=int(s.last_caught_up_timestamp) if version >= 1 else -1,
+            )
+            for s in states
+        )
+
+    return m.DescribeQuorumResponse(
+        error_code=int(body.error_code),
+        error_message=_plain(body.error_message) if version >= 2 else None,
+        partition_error_code=int(partition.error_code) if partition else int(body.error_code),
+        partition_error_message=_plain(partition.error_message) if partition and version >= 2 else None,
+        leader_id=int(partition.leader_id) if partition else -1,
+        leader_epoch=int(partition.leader_epoch) if partition else -1,
+        high_watermark=int(partition.high_watermark) if partition else -1,
+        voters=replicas(partition.current_voters) if partition else (),
+        observers=replicas(partition.observers) if partition else (),
+        nodes=tuple(
+            Host(int(n.node_id), n.listeners[0].host, int(n.listeners[0].port)) for n in body.nodes if n.listeners
+        )
+        if version >= 2
+        else (),
+        version=version,
+    )
+
+
+def _read_update_features(body: Any, version: int) -> m.UpdateFeaturesResponse:
+    results = {r.feature: (int(r.error_code), _plain(r.error_message)) for r in body.results} if version < 2 else {}
+    return m.UpdateFeaturesResponse(int(body.error_code), _plain(body.error_message), results)
+
+
+def _leader(value: Any) -> m.LeaderAndEpoch | None:
+    leader = m.LeaderAndEpoch(int(value.leader_id), int(value.leader_epoch))
+    return leader if leader.epoch >= 0 or leader.leader_id >= 0 else None
+
+
+def _position(offset: Any, epoch: Any) -> m.OffsetAndEpoch | None:
+    return m.OffsetAndEpoch(int(offset), int(epoch)) if int(offset) >= 0 or int(epoch) >= 0 else None
+
+
+def _read_fetch(body: Any, version: int) -> m.FetchResponse:
+    partition = body.responses[0].partitions[0] if body.responses and body.responses[0].partitions else None
+    nodes = tuple(Host(int(n.node_id), n.host, int(n.port)) for n in body.node_endpoints)
+    if partition is None:
+        return m.FetchResponse(int(body.error_code), int(body.error_code), -1, -1, None, None, None, b"", nodes)
+    return m.FetchResponse(
+        error_code=int(body.error_code),
+        partition_error_code=int(partition.error_code),
+        high_watermark=int(partition.high_watermark),
+        log_start_offset=int(partition.log_start_offset),
+        current_leader=_leader(partition.current_leader),
+        diverging=_position(partition.diverging_epoch.end_offset, partition.diverging_epoch.epoch),
+        snapshot_id=_position(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        records=partition.records or b"",
+        nodes=nodes,
+    )
+
+
+def _read_fetch_snapshot(body: Any, version: int) -> m.FetchSnapshotResponse:
+    partition = body.topics[0].partitions[0] if body.topics and body.topics[0].partitions else None
+    if partition is None:
+        return m.FetchSnapshotResponse(int(body.error_code), int(body.error_code), None, None, 0, 0, b"")
+    return m.FetchSnapshotResponse(
+        error_code=int(body.error_code),
+        partition_error_code=int(partition.error_code),
+        current_leader=_leader(partition.current_leader),
+        snapshot_id=_position(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        size=int(partition.size),
+        position=int(partition.position),
+        data=partition.unaligned_records or b"",
+    )
+
+
+_ENCODERS: Mapping[int, Callable[[ModuleType, Any], Any]] = {
+    1: _fetch,
+    3: _metadata,
+    17: lambda schema, message: schema.SaslHandshakeRequest(mechanism=message.mechanism),
+    18: _api_versions,
+    36: lambda schema, message: schema.SaslAuthenticateRequest(auth_bytes=message.auth_bytes),
+    55: _describe_quorum,
+    57: _update_features,
+    59: _fetch_snapshot,
+    60: _describe_cluster,
+    64: lambda schema, message: schema.UnregisterBrokerRequest(broker_id=message.broker_id),
+}
+
+_DECODERS: Mapping[int, Callable[[Any, int], Any]] = {
+    1: _read_fetch,
+    3: _read_metadata,
+    17: lambda body, version: m.SaslHandshakeResponse(int(body.error_code), tuple(body.mechanisms)),
+    18: _read_api_versions,
+    36: _read_sasl_authenticate,
+    55: _read_describe_quorum,
+    57: _read_update_features,
+    59: _read_fetch_snapshot,
+    60: _read_describe_cluster,
+    64: lambda body, version: m.UnregisterBrokerResponse(int(body.error_code), _plain(body.error_message)),
+}

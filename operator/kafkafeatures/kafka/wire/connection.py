@@ -1,0 +1,360 @@
+"""One connection to one node: TCP, TLS, ApiVersions, SASL, then requests with deadlines.
+
+Called by the pool and by the follower of the metadata log. ApiVersions goes first on every connection (KIP-35), because
+an api or a version that was not advertised makes the node close the connection without a word. One request is under
+way at a time. A request that got no answer in time, or whose caller gave up, closes the connection: nobody could tell
+its late answer from the next one.
+
+Sessions with a lifetime (KIP-368) are renewed before the next request once four fifths of it are over. A long poll
+needs nothing more: it is far shorter than the rest, and a broker cuts a session only when a request arrives too late.
+
+Who catches a KafkaError can read `sent`: whether the node may have got the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol, Self
+
+from kafkafeatures import __version__
+from kafkafeatures.kafka.errors import (
+    AuthenticationFailed,
+    Disconnected,
+    ErrorCode,
+    KafkaError,
+    NotKafka,
+    ServerError,
+    TimedOut,
+    TlsFailed,
+    Unreachable,
+    UnsupportedApi,
+    code_name,
+)
+from kafkafeatures.kafka.settings import Address, Sasl, Security
+from kafkafeatures.kafka.wire import codec, sasl, tls
+from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
+from kafkafeatures.kafka.wire.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
+
+RENEW_AFTER = 0.8
+HANDSHAKE_SHARE = 0.9  # of the time there is, so that a silent handshake is told apart from a silent network
+CLOSING_SECONDS = 1.0
+
+Clock = Callable[[], float]
+
+
+class Recorder(Protocol):
+    """Hears every frame, its length in front, for tests and reports. The bytes of SASL exchanges arrive as zeros."""
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        """We sent this."""
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """The node sent this."""
+
+
+async def connect(
+    address: Address,
+    security: Security,
+    *,
+    timeout: float,
+    client_id: str,
+    recorder: Recorder | None = None,
+    clock: Clock = time.monotonic,
+) -> Connection:
+    """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent."""
+    if security.sasl is not None and security.sasl.mechanism in sasl.NEEDS_VERIFIED_TLS and security.tls is None:
+        raise AuthenticationFailed(
+            f"{security.sasl.mechanism} without TLS would show the secret to everybody on the way",
+            remedy="use SASL_SSL (tls: {}), or SCRAM",
+        )
+    stage = _Stage(timeout)
+    try:
+        async with asyncio.timeout(timeout):
+            reader, writer = await _open(address, security, stage)
+            connection = Connection(
+                address, security, reader, writer, timeout=timeout, client_id=client_id, recorder=recorder, clock=clock
+            )
+            try:
+                await connection.begin(stage)
+            except BaseException:
+                await connection.close()
+                raise
+            return connection
+    except TimeoutError:
+        raise stage.timed_out() from None
+
+
+class _Stage:
+    """How far a connection came, for the words of a time-out."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self.name = "connect"
+
+    def timed_out(self) -> KafkaError:
+        if self.name == "connect":
+            return Unreachable(f"no connection within {self.timeout:g} s", remedy="check address, route and firewall")
+        return TimedOut(
+            f"connected, but no answer within {self.timeout:g} s",
+            remedy="the process may hang, or this is not Kafka, or it speaks TLS",
+        )
+
+    def no_handshake(self) -> KafkaError:
+        return TlsFailed(
+            f"no TLS handshake within {self.timeout:g} s", remedy="the port may belong to something that speaks no TLS"
+        )
+
+
+async def _open(
+    address: Address, security: Security, stage: _Stage
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    context = tls.context(security.tls) if security.tls is not None else None
+    try:
+        reader, writer = await asyncio.open_connection(
+            address.host,
+            address.port,
+            ssl=context,
+            server_hostname=address.host if context else None,
+            ssl_handshake_timeout=HANDSHAKE_SHARE * stage.timeout if context else None,
+            happy_eyeballs_delay=0.25,
+        )
+    except ssl.SSLError as error:
+        raise tls.failed(error) from None
+    except socket.gaierror as error:
+        raise Unreachable(f"the host name is not known ({error.strerror})", remedy="check the name") from None
+    except ConnectionAbortedError:
+        raise stage.no_handshake() from None
+    except OSError as error:
+        if context is not None and isinstance(error, ConnectionResetError | BrokenPipeError):
+            raise tls.closed_in_handshake() from None
+        raise Unreachable(_why(error), remedy="check host, port and that the node runs") from None
+    stage.name = "negotiate"
+    return reader, writer
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+        # asyncio puts the failures of several addresses of one name into one text.
+        return "connection refused"
+    return error.strerror or str(error)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError, ssl.SSLError, TimeoutError):
+        async with asyncio.timeout(CLOSING_SECONDS):
+            await writer.wait_closed()
+
+
+class Connection:
+    """Made by `connect`. An async context manager; `closed` once it cannot be used any more."""
+
+    api_versions: ApiVersionsResponse
+
+    def __init__(
+        self,
+        address: Address,
+        security: Security,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        timeout: float,
+        client_id: str,
+        recorder: Recorder | None,
+        clock: Clock,
+    ) -> None:
+        self.address = address
+        self.closed = False
+        self._security = security
+        self._reader, self._writer = reader, writer
+        self._timeout, self._client_id = timeout, client_id
+        self._recorder, self._clock = recorder, clock
+        self._correlation_id = 0
+        self._turn = asyncio.Lock()
+        self._renew_at: float | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def request(self, message: Any, *, timeout: float | None = None) -> Any:
+        """Send one request and return its answer, in the highest version both sides have.
+
+        `timeout` in seconds, by default that of the connection. Raises UnsupportedApi without sending anything where
+        the node does not offer it; every other KafkaError closes the connection, but for a ServerError.
+        """
+        version = self._version(message)
+        async with self._turn, self._deadline(self._timeout if timeout is None else timeout):
+            if self._renew_at is not None and self._clock() >= self._renew_at:
+                with self._unsent():
+                    await self._authenticate()
+            return await self._exchange(message, version)
+
+    async def close(self) -> None:
+        """Close at once; what was under way has no answer any more."""
+        if not self.closed:
+            self.closed = True
+            await _close(self._writer)
+
+    async def begin(self, stage: _Stage) -> None:
+        """ApiVersions, then SASL. Called once, by `connect`."""
+        try:
+            self.api_versions = await self._negotiate()
+        except Disconnected:
+            raise NotKafka(
+                "the connection was closed without an answer",
+                remedy="it may speak TLS, or something else than Kafka; check port and security protocol",
+            ) from None
+        if self._security.sasl is not None:
+            stage.name = "authenticate"
+            await self._authenticate()
+
+    def _version(self, message: Any) -> int:
+        ours = codec.VERSIONS[message.api_key]
+        theirs = self.api_versions.api_keys.get(message.api_key)
+        name = type(message).__name__.removesuffix("Request")
+        if theirs is None:
+            raise UnsupportedApi(f"the node does not offer {name}")
+        version = min(ours.max, theirs.max)
+        if version < max(ours.min, theirs.min):
+            raise UnsupportedApi(f"the node offers {name} {theirs}, we speak {ours}")
+        return version
+
+    async def _negotiate(self) -> ApiVersionsResponse:
+        message = ApiVersionsRequest(client_software_version=__version__)
+        response: ApiVersionsResponse = await self._exchange(message, codec.VERSIONS[message.api_key].max)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            theirs = response.api_keys.get(message.api_key)
+            version = min(codec.VERSIONS[message.api_key].max, theirs.max if theirs else 0)
+            response = await self._exchange(message, version)
+        if response.error_code:
+            raise ServerError(response.error_code, f"ApiVersions: {code_name(response.error_code)}", sent=False)
+        return response
+
+    async def _authenticate(self) -> None:
+        settings = self._security.sasl
+        if settings is None:
+            return
+        token = None
+        if settings.oauth is not None:
+            from kafkafeatures.kafka.wire.oauth import TOKENS  # brings an HTTP client along, which only tokens need
+
+            token = await TOKENS.token(settings.oauth, self._timeout)
+        try:
+            await self._prove(settings, token)
+        except Disconnected:
+            raise AuthenticationFailed(
+                f"{settings.mechanism}: the node closed the connection", remedy="check user name and password"
+            ) from None
+
+    async def _prove(self, settings: Sasl, token: str | None) -> None:
+        hello = SaslHandshakeRequest(settings.mechanism)
+        offered = await self._exchange(hello, self._version(hello))
+        if offered.error_code:
+            mechanisms = ", ".join(offered.mechanisms) or "none"
+            raise AuthenticationFailed(
+                f"the node does not offer {settings.mechanism}; it offers {mechanisms}",
+                remedy="check the mechanism and the port",
+            )
+        began = self._clock()
+        steps = sasl.exchange(settings, token)
+        answer = None
+        to_send = next(steps)
+        while True:
+            message = SaslAuthenticateRequest(to_send)
+            answer = await self._exchange(message, self._version(message))
+            _believe(answer, settings)
+            try:
+                to_send = steps.send(answer.auth_bytes)
+            except StopIteration:
+                break
+        lifetime = answer.session_lifetime_ms / 1000
+        self._renew_at = began + RENEW_AFTER * lifetime if lifetime > 0 else None
+
+    async def _exchange(self, message: Any, version: int) -> Any:
+        if self.closed:
+            raise Disconnected("the connection is closed")
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        payload = codec.encode_request(
+            message, version=version, correlation_id=self._correlation_id, client_id=self._client_id
+        )
+        frame = framed(payload)
+        if self._recorder is not None:
+            self._recorder.sent(self.address, _blanked(frame, message))
+        try:
+            self._writer.write(frame)
+            await self._writer.drain()
+            answer = await self._read_frame(message.api_key)
+            correlation_id, response = codec.decode_response(message.api_key, version, answer)
+            if correlation_id != self._correlation_id:
+                raise NotKafka(f"an answer to request {correlation_id}, asked was {self._correlation_id}", sent=True)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            await self.close()
+            cut = isinstance(error, asyncio.IncompleteReadError) and bool(error.partial)
+            raise Disconnected(
+                "the connection ended in the middle of an answer" if cut else "the connection ended before the answer",
+                sent=True,
+            ) from None
+        except ssl.SSLError as error:
+            await self.close()
+            raise tls.failed(error, sent=True) from None
+        except OSError as error:
+            await self.close()
+            raise Disconnected(f"the connection broke: {error.strerror or error}", sent=True) from None
+        except BaseException:
+            await self.close()
+            raise
+        if self._recorder is not None:
+            self._recorder.received(self.address, _blanked(framed(answer), response))
+        return response
+
+    async def _read_frame(self, api_key: int) -> bytes:
+        head = await self._reader.readexactly(4)
+        most = MAX_FETCH_FRAME if api_key in codec.MAX_FETCH_KINDS else MAX_FRAME
+        return await self._reader.readexactly(length_of(head, most=most))
+
+    @contextlib.asynccontextmanager
+    async def _deadline(self, timeout: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(timeout):
+                yield
+        except TimeoutError:
+            await self.close()
+            raise TimedOut(f"no answer within {timeout:g} s", sent=True) from None
+
+    @contextlib.contextmanager
+    def _unsent(self) -> Any:
+        """Whatever goes wrong in here went wrong before the caller's request left."""
+        try:
+            yield
+        except KafkaError as error:
+            error.sent = False
+            raise
+
+
+def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
+    if answer.error_code:
+        said = answer.error_message or code_name(answer.error_code)
+        raise AuthenticationFailed(
+            f"{settings.mechanism}: {said}",
+            remedy="check the token" if settings.oauth is not None else "check user name and password",
+        )
+
+
+def _blanked(frame: bytes, message: object) -> bytes:
+    if isinstance(message, SaslAuthenticateRequest | SaslAuthenticateResponse) and message.auth_bytes:
+        return frame.replace(message.auth_bytes, bytes(len(message.auth_bytes)))
+    return frame

@@ -1,0 +1,50 @@
+"""Frames of the Kafka protocol: four bytes of length, then that many bytes. No I/O.
+
+Called by `connection.py`. A length is judged before memory is taken for it: what is too long is no Kafka frame, and
+the first bytes of other protocols are recognised, so that people are told what answers there instead.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kafkafeatures.kafka.errors import NotKafka
+
+LENGTH = struct.Struct(">i")
+MAX_FRAME = 16 * 1024 * 1024
+"""Bytes of any reply but a fetch: ApiVersions, lists and quorums are far smaller, also with a thousand nodes."""
+
+MAX_FETCH_FRAME = 100 * 1024 * 1024
+"""Bytes of a reply to Fetch or FetchSnapshot: `socket.request.max.bytes` of Kafka, its own idea of enough."""
+
+_OTHERS = (
+    (b"HTTP", "an HTTP server"),
+    (b"\x15\x03", "TLS (an alert)"),
+    (b"\x16\x03", "TLS (a handshake)"),
+    (b"SSH-", "an SSH server"),
+    (b"220 ", "a mail or FTP server"),
+)
+
+
+def length_of(head: bytes, *, most: int) -> int:
+    """The length a frame claims in its four bytes. Raises NotKafka for one that cannot be meant."""
+    for first, what in _OTHERS:
+        if head.startswith(first):
+            raise NotKafka(
+                f"this is {what}, not Kafka",
+                remedy="use security.protocol SSL or SASL_SSL (tls: {})" if "TLS" in what else "check the port",
+                sent=True,
+            )
+    (length,) = LENGTH.unpack(head)
+    if not 4 <= length <= most:
+        raise NotKafka(
+            f"the answer claims a length of {length} bytes; this is not Kafka, or it speaks TLS",
+            remedy="check the port and the security protocol",
+            sent=True,
+        )
+    return int(length)
+
+
+def framed(payload: bytes) -> bytes:
+    """The payload with its length in front."""
+    return LENGTH.pack(len(payload)) + payload

@@ -1,0 +1,109 @@
+"""Tokens for OAUTHBEARER: as given, or fetched with the client credentials grant (RFC 6749, section 4.4).
+
+Called by `connection.py`. A fetched token is kept until four fifths of its life are over, so that a cluster of many
+nodes costs one request. The endpoint is spoken to over verified TLS only, redirects are not followed: either would
+give the client's secret away. The token is opaque here; the brokers judge it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPException
+from ssl import SSLError
+
+from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError
+from kafkafeatures.kafka.settings import OAuthClient, OAuthToken
+from kafkafeatures.kafka.wire import tls
+
+MAX_ANSWER = 256 * 1024
+KEEP = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    value: str
+    until: float  # by the injected clock
+
+
+class Tokens:
+    """The tokens of one process. `clock` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._held: dict[OAuthClient, _Held] = {}
+        self._fetching: dict[OAuthClient, asyncio.Task[_Held]] = {}
+
+    async def token(self, source: OAuthToken | OAuthClient, timeout: float) -> str:
+        """A token that is valid now. Raises AuthenticationFailed or TlsFailed where none can be had."""
+        if isinstance(source, OAuthToken):
+            return source.value
+        held = self._held.get(source)
+        if held is not None and self._clock() < held.until:
+            return held.value
+        task = self._fetching.get(source)
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            task = asyncio.create_task(self._fetch(source, timeout))
+            self._fetching[source] = task
+        held = await asyncio.shield(task)  # one caller giving up does not fail the others
+        self._held[source] = held
+        return held.value
+
+    async def _fetch(self, client: OAuthClient, timeout: float) -> _Held:
+        began = self._clock()
+        value, lifetime = await asyncio.to_thread(_post, client, timeout)
+        return _Held(value, began + KEEP * lifetime)
+
+
+TOKENS = Tokens()
+"""Of this process: connections to many nodes share a client's token."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args: object) -> None:
+        return None
+
+
+def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
+    where = urllib.parse.urlsplit(client.token_url)
+    if where.scheme != "https":
+        raise AuthenticationFailed("the token endpoint is not https", remedy="tokens are fetched over TLS only")
+    pair = f"{urllib.parse.quote_plus(client.client_id)}:{urllib.parse.quote_plus(client.client_secret)}"
+    fields = {"grant_type": "client_credentials"} | ({"scope": client.scope} if client.scope else {})
+    request = urllib.request.Request(  # noqa: S310 - the scheme was checked above
+        client.token_url,
+        data=urllib.parse.urlencode(fields).encode(),
+        headers={
+            "Authorization": "Basic " + base64.b64encode(pair.encode()).decode(),
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        },
+    )
+    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls.context(client.tls)), _NoRedirect())
+    try:
+        with opener.open(request, timeout=timeout) as reply:
+            answer = json.loads(reply.read(MAX_ANSWER))
+        return str(answer["access_token"]), float(answer.get("expires_in", 60))
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _no_token(where.netloc, f"answers {error.code}") from None
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, SSLError):
+            failure: KafkaError = tls.failed(error.reason)
+            raise type(failure)(f"token endpoint {where.netloc}: {failure}", remedy=failure.remedy) from None
+        raise _no_token(where.netloc, "cannot be reached") from None
+    except (ValueError, KeyError, TypeError):
+        raise _no_token(where.netloc, "gives no JSON with an access_token") from None
+    except (OSError, HTTPException):
+        raise _no_token(where.netloc, "did not answer") from None
+
+
+def _no_token(where: str, why: str) -> AuthenticationFailed:
+    return AuthenticationFailed(f"the token endpoint {where} {why}", remedy="check its address, client id and secret")

@@ -1,0 +1,58 @@
+"""SASL mechanisms as exchanges without I/O: bytes out, bytes in, until done.
+
+Called by `connection.py`. An exchange is a generator: it yields what to send and is sent what came back. It raises
+AuthenticationFailed where the server cannot be believed. RFC 4616 (PLAIN), RFC 5802 and 7677 (SCRAM, by scramp),
+RFC 7628 (OAUTHBEARER).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from kafkafeatures.kafka.errors import AuthenticationFailed
+from kafkafeatures.kafka.settings import Sasl
+
+Exchange = Generator[bytes, bytes, None]
+
+NEEDS_VERIFIED_TLS = frozenset({"PLAIN", "OAUTHBEARER"})
+"""What sends the secret itself. SCRAM proves it without sending it, so it may go over any connection."""
+
+
+def exchange(sasl: Sasl, token: str | None) -> Exchange:
+    """The exchange of the mechanism; `token` for OAUTHBEARER."""
+    if sasl.mechanism == "PLAIN":
+        return _plain(sasl)
+    if sasl.mechanism == "OAUTHBEARER":
+        return _oauthbearer(token or "")
+    return _scram(sasl)
+
+
+def _plain(sasl: Sasl) -> Exchange:
+    if "\0" in sasl.username or "\0" in sasl.password:
+        raise AuthenticationFailed("user name and password may not contain a NUL byte")
+    yield b"\0".join((b"", sasl.username.encode(), sasl.password.encode()))
+
+
+def _scram(sasl: Sasl) -> Exchange:
+    from scramp import ScramClient, ScramException  # 30 ms that only SCRAM needs
+
+    try:
+        client = ScramClient([sasl.mechanism], sasl.username, sasl.password)
+        server_first = yield client.get_client_first().encode()
+        client.set_server_first(server_first.decode("utf-8", "replace"))
+        server_final = yield client.get_client_final().encode()
+        client.set_server_final(server_final.decode("utf-8", "replace"))
+    except ScramException:
+        # Its text may quote messages of the exchange; ours never does.
+        raise AuthenticationFailed(
+            f"{sasl.mechanism}: the server does not prove that it knows the password",
+            remedy="check the address: this may not be the cluster you mean",
+        ) from None
+
+
+def _oauthbearer(token: str) -> Exchange:
+    challenge = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    if challenge:
+        # The server says no with a JSON status and wants one more byte before it ends the exchange (RFC 7628, 3.2.3).
+        yield b"\x01"
+        raise AuthenticationFailed("OAUTHBEARER: the server refused the token", remedy="check its audience and scope")

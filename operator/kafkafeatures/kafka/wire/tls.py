@@ -1,0 +1,105 @@
+"""TLS: contexts from PEM texts, and the words for a handshake that failed.
+
+Called by `connection.py` and `oauth.py`. Host names are always checked and there is no way to turn that off. A
+custom CA replaces the trust of the system: who names one means that one.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from functools import lru_cache
+
+from kafkafeatures.kafka.errors import TlsFailed
+from kafkafeatures.kafka.settings import Tls
+
+# OpenSSL's X509_V_ERR_*: what verification failed at -> (what it is, what to do).
+_VERIFY = {
+    9: ("the certificate is not valid yet", "check the clocks"),
+    10: ("the certificate has expired", "renew the certificate of the node"),
+    18: ("the certificate is self-signed and not trusted", "name its CA"),
+    19: ("the certificate chain ends in a CA that is not trusted", "name the CA that signed the nodes' certificates"),
+    20: ("the certificate is signed by a CA that is not trusted", "name the CA that signed the nodes' certificates"),
+    21: ("the certificate is signed by a CA that is not trusted", "name the CA that signed the nodes' certificates"),
+    62: ("the certificate is for another host name", "use a host name the certificate is issued for"),
+    64: ("the certificate is for another address", "use a host name or address the certificate is issued for"),
+}
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": ("the node wants a client certificate", "give one (mTLS)"),
+    "BAD_CERTIFICATE": (
+        "the node does not accept our client certificate",
+        "check that its CA is in the node's truststore",
+    ),
+    "UNKNOWN_CA": ("the node does not know the CA of our client certificate", "use one it trusts"),
+    "CERTIFICATE_EXPIRED": ("our client certificate has expired", "renew it"),
+    "CERTIFICATE_UNKNOWN": ("the node does not accept our client certificate", "use one it trusts"),
+    "HANDSHAKE_FAILURE": ("the node refused the handshake", "it may want a client certificate, or other ciphers"),
+    "PROTOCOL_VERSION": ("no TLS version in common", "TLS 1.2 or newer is needed"),
+}
+_NOT_TLS = (
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "UNKNOWN_PROTOCOL",
+    "HTTP_REQUEST",
+    "PACKET_LENGTH_TOO_LONG",
+)
+
+
+@lru_cache(maxsize=64)
+def context(tls: Tls) -> ssl.SSLContext:
+    """A client's context, TLS 1.2 or newer. Raises TlsFailed where a PEM text cannot be used, naming which."""
+    made = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    if tls.ca is not None:
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            made.load_verify_locations(cadata=tls.ca)
+        except (ssl.SSLError, ValueError):
+            raise TlsFailed(
+                "the CA given is no PEM certificate", remedy="it begins with -----BEGIN CERTIFICATE"
+            ) from None
+    if tls.certificate is not None or tls.key is not None:
+        _load_client(made, tls)
+    return made
+
+
+def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
+    if not tls.certificate or not tls.key:
+        raise TlsFailed("a client certificate needs its key, and a key its certificate", remedy="give both, as PEM")
+    # OpenSSL reads a key from a file only; this one is ours alone and is gone at once.
+    descriptor, path = tempfile.mkstemp(suffix=".pem")
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii", errors="replace") as file:
+            file.write(tls.certificate.rstrip() + "\n" + tls.key)
+        made.load_cert_chain(path, password=lambda: tls.key_password or "")
+    except (ssl.SSLError, ValueError, OSError):
+        raise TlsFailed(
+            "the client certificate and its key cannot be used", remedy="both must be PEM and belong together"
+        ) from None
+    finally:
+        os.unlink(path)
+
+
+def failed(error: ssl.SSLError, *, sent: bool = False) -> TlsFailed:
+    """The words for a handshake, or a session, that failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        what, remedy = _VERIFY.get(error.verify_code, (f"the certificate is refused: {error.verify_message}", ""))
+        return TlsFailed(what, remedy=remedy, sent=sent)
+    reason = error.reason or ""
+    for part, (what, remedy) in _ALERTS.items():
+        if part in reason:
+            return TlsFailed(what, remedy=remedy, sent=sent)
+    if any(part in reason for part in _NOT_TLS):
+        return TlsFailed(
+            "the node does not speak TLS on this port", remedy="check port and security protocol", sent=sent
+        )
+    return TlsFailed(f"TLS failed: {reason.replace('_', ' ').lower() or error}", sent=sent)
+
+
+def closed_in_handshake() -> TlsFailed:
+    """A plaintext Kafka listener takes the hello for an impossible length and closes."""
+    return TlsFailed(
+        "the connection was closed during the TLS handshake", remedy="the node may not speak TLS on this port"
+    )

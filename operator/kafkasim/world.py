@@ -195,7 +195,8 @@ class World:
         if role is Role.CONTROLLER:
             self._quorum_changed()
         elif kill:
-            self._after(SESSION_MS, lambda: self._fence(node, node.incarnation))
+            ended = node.incarnation
+            self._after(SESSION_MS, lambda: self._fence(node, ended))
         else:
             self._change(node, {"inControlledShutdown": 1}, version=1)
             self._fence(node, node.incarnation)
@@ -317,14 +318,18 @@ class World:
         node.refused = any(
             level not in registrations.supported(node, feature) for feature, level in image.features.items()
         )
-        if node.refused:
+        there = image.brokers.get(node.id)
+        # A session that has not ended yet is in the way too (DUPLICATE_BROKER_REGISTRATION).
+        duplicate = there is not None and not there.fenced and there.incarnation != node.incarnation
+        if node.refused or duplicate:
             self._after(RETRY_MS, lambda: self._register_broker(node))
             return
         self._append([registrations.broker(node, self.log.end_offset, image.features[METADATA_VERSION])], commit=commit)
         self._change(node, {"fenced": -1}, commit=commit)
 
     def _fence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
-        if node.incarnation == incarnation:  # else it is back with another process
+        registered = self._leader.image().brokers.get(node.id)
+        if registered is not None and registered.incarnation == incarnation and not registered.fenced:
             self._change(node, {"fenced": 1}, commit=commit)
 
     def _change(self, node: Node, change: dict[str, int], *, version: int = 0, commit: bool = False) -> None:

@@ -14,7 +14,7 @@ from kio.index import load_response_schema
 from kio.serial import entity_reader
 
 from kafkafeatures.core.survey import Role
-from kafkasim.control import perform
+from kafkasim.control import RefusedError, perform
 from tests.kafkasim.clusters import exchange, plan, served
 
 TRANSCRIPTS = Path(__file__).parents[1] / "golden" / "transcripts"
@@ -42,9 +42,15 @@ def plain(value: Any) -> Any:
         return {name: each for name, each in fields.items() if name != "records"}
     if isinstance(value, tuple):
         items = [plain(item) for item in value]
-        by_id = all(isinstance(item, dict) and "replica_id" in item for item in items)
-        return sorted(items, key=lambda item: item["replica_id"]) if by_id else items
+        return sorted(items, key=order_of) if items and isinstance(items[0], dict) else items
     return value // timedelta(milliseconds=1) if isinstance(value, timedelta) else value
+
+
+def order_of(item: dict[str, Any]) -> Any:
+    """Observers come in the order of a hash map, finalized features too; other lists keep theirs."""
+    if "max_version_level" in item and "name" in item:
+        return item["name"]
+    return item.get("replica_id", 0)
 
 
 def api_of(request: bytes) -> tuple[int, int]:
@@ -71,27 +77,62 @@ def role_of(node: int) -> Role:
     return Role.CONTROLLER if node > 3000 else Role.BROKER
 
 
-LEVELS_OF_420 = {
-    "controllers": {3001: "4.2", 3002: "4.2", 3003: "4.1"},
-    "leader": 3002,
-}
+SHAPE_OF_420 = plan({1: "4.2", 2: "4.2", 3: "4.2", 4: "4.1"}, {3001: "4.2", 3002: "4.2", 3003: "4.1"}, leader=3002)
 
 
 async def test_a_4_2_cluster_answers_as_the_recorded_one_did() -> None:
     lines = transcript("update_features_4.2.0")
-    brokers = {1: "4.2", 2: "4.2", 3: "4.2", 4: "4.1"}
-    async with served(plan(brokers, **LEVELS_OF_420)) as face:
+    compared = 0
+    async with served(SHAPE_OF_420) as face:
         await perform(face, "stop broker 4")
         await face.act(lambda world: world.unregister_broker(world.active_node, 4))
-        for line in lines[:127]:
+        for line in lines[:140]:
             case = line.get("case")
             if case == "describe_cluster v2 fenced ghost":
                 await perform(face, "stop broker 4")
             if case == "old broker alive":
                 await perform(face, "upgrade controller 3003 4.2")
                 await perform(face, "start broker 4")
-            if "req_hex" not in line:
-                continue
-            node = line["node"]
-            await compare(face, line, role_of(node), node)
+            if case == "describe_quorum after kraft.version 1":  # the old broker came back, and fetches in vain
+                with pytest.raises(RefusedError, match="broker 4 runs, but its registration is refused"):
+                    await perform(face, "start broker 4")
+            await compare(face, line, role_of(line["node"]), line["node"])
+            compared += 1
+        assert compared == 140
         assert face.world.image.kraft_version == 1
+
+
+ASKED_AT_CONTROLLER = {*range(8, 16), 33}  # lines of the transcript
+
+
+async def test_a_3_9_node_answers_as_the_recorded_one_did() -> None:
+    lines = transcript("update_features_3.9.1_kraft")
+    async with served(plan({1: "3.9"}, {1: "3.9"}, metadata_version=19)) as face:
+        for index, line in enumerate(lines):
+            await compare(face, line, Role.CONTROLLER if index in ASKED_AT_CONTROLLER else Role.BROKER, 1)
+        assert face.world.image.feature_record_kraft_version is None
+
+
+FETCHES = {1: 3003, 2: 3003, 3: 3003, 4: 3001, 5: 1}  # line -> node: epoch -1 twice, an old epoch, a standby, a broker
+
+
+async def test_a_fetch_that_cannot_be_served_gets_the_recorded_error() -> None:
+    lines = transcript("fetch_metadata")
+    made = plan({1: "3.9"}, {3001: "3.9", 3002: "3.9", 3003: "3.9"}, leader=3003)
+    async with served(made) as face:
+        for _ in range(2):  # the recorded quorum was in epoch 3
+            await face.act(lambda world: world.stop(Role.CONTROLLER, world.active))
+            await face.until(lambda world: world.active is not None)
+            await face.act(lambda world: [world.start(Role.CONTROLLER, voter) for voter in world.voters])
+        assert face.world.epoch == 3
+        active = face.world.active
+        nodes = {3003: active, 3001: next(v for v in face.world.voters if v != active), 1: 1}
+        for index, node in FETCHES.items():
+            request = bytes.fromhex(lines[index]["req_hex"])
+            answer = decoded(await exchange(face, role_of(nodes[node]), nodes[node], request), 1, 17)
+            real = decoded(bytes.fromhex(lines[index]["resp_hex"]), 1, 17)
+            for each in (answer, real):
+                for endpoint in each["node_endpoints"]:
+                    endpoint.pop("node_id")
+                each["responses"][0]["partitions"][0]["current_leader"].pop("leader_id")
+            assert answer == real

@@ -1,0 +1,202 @@
+"""Registrations, the quorum, the log and time in a world without a network."""
+
+import pytest
+
+from kafkafeatures.core.survey import Role
+from kafkasim.log import Position
+from kafkasim.releases import RELEASES, release_named
+from kafkasim.rules import FeatureUpdate
+from kafkasim.world import ELECTION_MS, NOOP_MS, RESTART_MS, SESSION_MS, NoActiveControllerError, World
+from kraftlog import Replay
+from kraftlog.batches import Batch, walk
+from tests.kafkasim.clusters import plan, settle, world
+
+EVERYTHING = 1 << 40
+BROKER, CONTROLLER = Role.BROKER, Role.CONTROLLER
+
+
+def replayed(made: World, below: int | None = None) -> Replay:
+    replay = Replay()
+    replay.append(made.log.read(0, max_bytes=EVERYTHING), below=below or made.log.high_watermark)
+    return replay
+
+
+def a_busy_day(seed: int) -> World:
+    made = world(plan(ghosts=((BROKER, 4, "4.2"),)), seed)
+    active = made.active_node
+    assert active is not None
+    made.update_features(active, [FeatureUpdate("metadata.version", 25)], validate_only=False)
+    settle(made)
+    made.upgrade(BROKER, 2, release_named("4.3"))
+    settle(made, 2000)
+    made.unregister_broker(active, 4)
+    made.stop(CONTROLLER, active.id)
+    made.stop(BROKER, 1, kill=True)
+    return settle(made, 20_000)
+
+
+def test_the_same_plan_seed_and_calls_give_the_same_bytes() -> None:
+    first, second, other = a_busy_day(1), a_busy_day(1), a_busy_day(2)
+    assert first.log.read(0, max_bytes=EVERYTHING) == second.log.read(0, max_bytes=EVERYTHING)
+    assert first.log.read(0, max_bytes=EVERYTHING) != other.log.read(0, max_bytes=EVERYTHING)
+
+
+def test_the_log_is_whole_batches_without_damage() -> None:
+    assert all(isinstance(each, Batch) for each in walk(a_busy_day(0).log.read(0, max_bytes=EVERYTHING)))
+
+
+def test_what_the_nodes_know_is_the_replay_of_the_log() -> None:
+    made = a_busy_day(0)
+    assert replayed(made).image() == made.image
+    assert made.image.unreadable == 0
+    assert made.image.epoch == 2
+
+
+def test_an_idle_leader_writes_a_noop_every_half_second_and_commits_it_a_moment_later() -> None:
+    made = world()
+    end = made.log.end_offset
+    made.advance(made.now_ms + NOOP_MS)
+    assert (made.log.end_offset, made.log.high_watermark) == (end + 1, end)
+    settle(made, 10)
+    assert made.log.high_watermark == end + 1
+    settle(made, 10 * NOOP_MS)
+    assert made.log.end_offset == end + 11
+
+
+def test_a_ghost_broker_is_registered_and_fenced_and_does_not_run() -> None:
+    made = world(plan(ghosts=((BROKER, 4, "4.1"), (CONTROLLER, 3004, "4.0"))))
+    assert made.image.brokers[4].fenced
+    assert made.image.brokers[4].features["metadata.version"] == (7, 27)
+    assert 3004 in made.image.controllers
+    assert 3004 not in made.voters
+
+
+def test_a_broker_that_cannot_live_with_a_finalized_level_is_refused_until_it_is_upgraded() -> None:
+    made = world(plan({1: "4.2", 2: "4.0"}, metadata_version=29))
+    assert made.nodes[BROKER, 2].refused
+    assert 2 not in settle(made, 10_000).image.brokers
+    made.upgrade(BROKER, 2, release_named("4.2"))
+    assert not settle(made, RESTART_MS + 100).image.brokers[2].fenced
+
+
+def test_a_stopped_broker_is_fenced_at_once_and_a_killed_one_when_its_session_ends() -> None:
+    made = world()
+    made.stop(BROKER, 1)
+    made.stop(BROKER, 2, kill=True)
+    settle(made)
+    assert made.image.brokers[1].fenced
+    assert not made.image.brokers[2].fenced
+    assert settle(made, SESSION_MS).image.brokers[2].fenced
+
+
+def test_a_broker_that_is_back_before_its_session_ends_must_wait_for_that() -> None:
+    made = world()
+    dead = made.image.brokers[2].incarnation
+    made.stop(BROKER, 2, kill=True)
+    settle(made)
+    made.start(BROKER, 2)
+    assert settle(made, SESSION_MS // 2).image.brokers[2].incarnation == dead
+    back = settle(made, SESSION_MS).image.brokers[2]
+    assert (back.incarnation != dead, back.fenced) == (True, False)
+
+
+def test_an_upgraded_broker_registers_anew_with_its_new_ranges() -> None:
+    made = world(plan({1: "4.0", 2: "4.2"}))
+    before = made.image.brokers[1]
+    made.upgrade(BROKER, 1, release_named("4.2"))
+    settle(made, RESTART_MS + 100)
+    after = made.image.brokers[1]
+    assert (before.features["metadata.version"], after.features["metadata.version"]) == ((7, 25), (7, 29))
+    assert after.epoch > before.epoch
+    assert after.incarnation != before.incarnation
+
+
+def test_another_controller_leads_in_a_new_epoch_when_the_active_one_is_gone() -> None:
+    made = world()
+    gone = made.active
+    assert gone is not None
+    made.stop(CONTROLLER, gone)
+    assert made.active is None
+    settle(made, ELECTION_MS + 100)
+    assert made.active not in (None, gone)
+    assert (made.epoch, made.image.epoch, made.image.leader_id) == (2, 2, made.active)
+
+
+def test_without_a_majority_nobody_leads_and_nothing_is_written() -> None:
+    made = world()
+    for voter in made.voters[:2]:
+        made.stop(CONTROLLER, voter)
+    end = made.log.end_offset
+    settle(made, 60_000)
+    assert (made.active, made.log.end_offset) == (None, end)
+    outcome = made.update_features(made.nodes[CONTROLLER, 3003], [], validate_only=True)
+    assert (outcome.verdict.error_code, outcome.verdict.error_message) == (41, "No controller appears to be active.")
+    with pytest.raises(NoActiveControllerError):
+        made.update_features(made.nodes[BROKER, 1], [], validate_only=True)
+    made.start(CONTROLLER, 3001)
+    assert settle(made, ELECTION_MS + 100).active is not None
+
+
+def test_a_broker_that_is_unregistered_while_it_runs_comes_back() -> None:
+    made = world()
+    assert made.active_node is not None
+    made.unregister_broker(made.active_node, 1)
+    assert 1 not in settle(made).image.brokers
+    assert 1 in settle(made, 3000).image.brokers
+
+
+def test_a_controllers_epoch_moves_with_the_features_and_a_brokers_with_every_record() -> None:
+    made = world()
+    controller, broker = made.nodes[CONTROLLER, 3001], made.nodes[BROKER, 1]
+    before = made.finalized(controller)[1], made.finalized(broker)[1]
+    settle(made, 10 * NOOP_MS)
+    assert made.finalized(controller)[1] == before[0] == 3
+    assert made.finalized(broker)[1] > before[1]
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_a_snapshot_holds_what_the_log_says(kraft_version: int) -> None:
+    made = world(plan(metadata_version=29, kraft_version=kraft_version, group_version=1))
+    settle(made, 3 * NOOP_MS)
+    made.take_snapshot()
+    snapshot = made.log.snapshot
+    assert snapshot is not None
+    replay = Replay()
+    replay.load_snapshot(snapshot.data, end_offset=snapshot.id.offset, epoch=snapshot.id.epoch)
+    left, right = replay.image(), made.image
+    for name in ("offset", "epoch", "brokers", "controllers", "features", "kraft_version", "voters"):
+        assert getattr(left, name) == getattr(right, name), name
+
+
+def test_a_log_says_where_a_reader_has_parted_from_it() -> None:
+    made = a_busy_day(0)
+    log = made.log
+    epoch_2 = next(b.base_offset for b in walk(log.read(0, max_bytes=EVERYTHING)) if b.leader_epoch == 2)
+    assert log.diverging(epoch_2, 1) is None
+    assert log.diverging(epoch_2 + 3, 1) == Position(epoch_2, 1)
+    assert log.diverging(log.end_offset + 1, 2) == Position(log.end_offset, 2)
+    assert log.diverging(0, 0) is None
+    assert (log.epoch_before(0), log.epoch_before(epoch_2), log.epoch_before(epoch_2 + 1)) == (0, 1, 2)
+
+
+def test_a_read_gives_at_least_one_whole_batch() -> None:
+    log = world().log
+    first = log.read(2, max_bytes=1)
+    assert [each.base_offset for each in walk(first)] == [1]
+    assert [each.base_offset for each in walk(log.read(4, max_bytes=EVERYTHING, below=6))] == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("release", "metadata"), [("3.9", (1, 21)), ("4.0", (7, 25)), ("4.1", (7, 27)), ("4.2", (7, 29)), ("4.3", (7, 30))]
+)
+def test_the_releases_are_those_of_kafka(release: str, metadata: tuple[int, int]) -> None:
+    found = RELEASES[release].features["metadata.version"]
+    assert (found.min, found.max) == metadata
+    assert release_named(f"{release}.1") is RELEASES[release]
+
+
+def test_a_cluster_that_no_real_one_could_have_become_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"metadata\.version 29 cannot be finalized with broker 9 of Kafka 4\.0"):
+        plan(metadata_version=29, ghosts=((BROKER, 9, "4.0"),))
+    with pytest.raises(ValueError, match="choose one of"):
+        release_named("2.8")

@@ -13,7 +13,6 @@ import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
@@ -139,15 +138,9 @@ class _Progress:
 def _line(last: Pass) -> str:
     if isinstance(last.decision, Failure):
         return f"unreachable: {last.decision}"
-    return _DECISIONS[type(last.decision)](last.decision) + (f": {type(last.outcome).__name__}" if last.outcome else "")
-
-
-_DECISIONS: dict[type[Any], Any] = {
-    Act: lambda decision: f"UpdateFeatures {decision.step}",
-    Wait: lambda decision: f"{decision.reason}: {decision.message}",
-    Stalled: lambda decision: f"{decision.reason}: {decision.message}",
-    Done: lambda decision: f"{decision.reason}: {decision.message}",
-}
+    if isinstance(last.decision, Act):
+        return f"UpdateFeatures {last.decision.step}: {type(last.outcome).__name__}"
+    return f"{last.decision.reason}: {last.decision.message}"
 
 
 def _last_words(last: Pass, code: Exit) -> None:

@@ -100,9 +100,8 @@ def hosts_from_registrations(image: Image, role: Role, protocol: str) -> tuple[H
     a node that has none is left out. The only way from bootstrap controllers to the brokers.
     """
     wanted = _PROTOCOLS[protocol]
-    nodes: Mapping[int, BrokerRegistration] | Mapping[int, ControllerRegistration] = image.controllers
-    if role is Role.BROKER:
-        nodes = image.brokers
+    nodes: dict[int, BrokerRegistration | ControllerRegistration] = {}
+    nodes.update(image.brokers if role is Role.BROKER else image.controllers)
     fenced = {id_ for id_, broker in image.brokers.items() if broker.fenced} if role is Role.BROKER else set()
     found = []
     for id_, node in sorted(nodes.items()):

@@ -8,6 +8,7 @@
     ├── AuthenticationFailed         SASL said no, or no token could be had
     ├── NotKafka                     bytes that are no Kafka protocol
     ├── UnsupportedApi               the node does not offer the question; nothing was sent
+    ├── Stale                        answers come, but no sign of a majority behind them               retriable
     └── ServerError                  the node answered with an error code
         ├── NotAuthorized            an ACL is missing
         └── NoLeader                 no active controller is known, or this node is not it              retriable
@@ -115,6 +116,12 @@ class UnsupportedApi(KafkaError):
     """The node does not advertise a version of this request that we speak. Nothing was sent (KIP-35)."""
 
     kind = FailureKind.UNSUPPORTED
+
+
+class Stale(KafkaError):
+    """A leader answers, and nothing shows that a majority of the controllers still follows it."""
+
+    kind = FailureKind.STALE
 
 
 class ServerError(KafkaError):

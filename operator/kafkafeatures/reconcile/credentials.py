@@ -24,7 +24,7 @@ ReadSecret = Callable[[str, str], str | None]
 """(secret name, key) -> text, None where there is no such key. Raises CredentialsInvalid where it cannot be read."""
 
 
-class CredentialsInvalid(Exception):  # noqa: N818 - reads as what it is
+class CredentialsInvalid(Exception):
     """A Secret, or a key of it, is missing or cannot be read."""
 
 

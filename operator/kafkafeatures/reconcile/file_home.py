@@ -28,11 +28,11 @@ from kafkafeatures.reconcile.ports import Resource
 MAX_DOCUMENT_BYTES = 1024 * 1024
 
 
-class StateHeld(Exception):  # noqa: N818 - reads as what it is
+class StateHeld(Exception):
     """Another process works on this state file."""
 
 
-class StateUnreadable(Exception):  # noqa: N818
+class StateUnreadable(Exception):
     """The state file is not one of ours, or of another document."""
 
 

@@ -35,7 +35,7 @@ SETTLE_SECONDS = 1.0
 MAX_HISTORY = 10
 
 
-class Unreachable(Exception):  # noqa: N818 - reads as what it is
+class Unreachable(Exception):
     """Not a single node of the cluster could be asked."""
 
     def __init__(self, failure: Failure) -> None:

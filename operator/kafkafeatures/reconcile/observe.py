@@ -25,8 +25,6 @@ Where a broker's fencing cannot be known, a broker that does not answer is Unrea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -54,6 +52,7 @@ from kafkafeatures.core.survey import (
     Role,
     Survey,
 )
+from kafkafeatures.kafka.metadata_log import LogReading
 from kraftlog import BrokerRegistration, ControllerRegistration, Image
 
 T = TypeVar("T")
@@ -64,15 +63,6 @@ for about five minutes after they are gone, so their mere presence says nothing.
 
 DESCRIBE_QUORUM = 55
 _OPEN_MIGRATION = {1, 2}  # ZkMigrationState as of Kafka 3.5: MIGRATION, PRE_MIGRATION
-
-
-@dataclass(frozen=True, slots=True)
-class LogReading:
-    """The metadata log as it was read: an image at an exact offset below the high watermark, proven fresh."""
-
-    image: Image
-    leader_id: int
-    at: datetime
 
 
 def observe(survey: Survey, log: LogReading | Failure) -> Observation:

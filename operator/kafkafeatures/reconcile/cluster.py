@@ -1,0 +1,145 @@
+"""A live cluster behind the `KafkaPort`: the adapters composed into one look and two acts.
+
+A look asks all nodes and follows the metadata log at the same time, and makes one `Observation` of both. The position
+in the log is kept between looks, so that a settled cluster costs one short fetch. Called by the loop and by `describe`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Self
+
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.steps import NotSent, Outcome, Unavailable, UpdateFeature, Verdict
+from kafkafeatures.core.survey import Failure, FailureKind, Host, NodeAnswer, Role, Survey
+from kafkafeatures.kafka import features
+from kafkafeatures.kafka.directory import hosts_from_registrations
+from kafkafeatures.kafka.errors import KafkaError, to_failure
+from kafkafeatures.kafka.metadata_log import LogReading, MetadataLog
+from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.settings import Address, ClusterSettings
+from kafkafeatures.kafka.survey import ask_more, survey
+from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
+from kafkafeatures.reconcile.loop import Unreachable
+from kafkafeatures.reconcile.observe import observe
+
+LOG_PATIENCE = 2
+"""Request timeouts a look waits for the metadata log: a snapshot of a large cluster comes in several parts."""
+
+
+class Cluster:
+    """One cluster, for as long as somebody works on it. An async context manager."""
+
+    def __init__(self, settings: ClusterSettings, *, recorder: Recorder | None = None) -> None:
+        self._settings = settings
+        self._recorder = recorder
+        self._pool = Pool(settings, recorder=recorder)
+        self._log = MetadataLog(
+            connect=self._connect_controller,
+            controllers=settings.bootstrap_controllers,
+            request_timeout=settings.request_timeout,
+        )
+        self._last: Survey | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._log.close()
+        await self._pool.close()
+
+    async def look(self) -> Observation:
+        """As the port says."""
+        controllers_known = asyncio.Event()
+        if self._settings.bootstrap_controllers:
+            controllers_known.set()
+
+        def on_found(role: Role, hosts: tuple[Host, ...]) -> None:
+            if role is Role.CONTROLLER and hosts:
+                self._log.add_controllers(hosts)
+                controllers_known.set()
+
+        reading = asyncio.create_task(self._read_log(controllers_known))
+        try:
+            asked = await survey(self._pool, found=on_found)
+            if not controllers_known.is_set():
+                reading.cancel()
+            log = await _result(reading)
+            if isinstance(log, LogReading):
+                asked = await self._ask_registered(asked, log)
+        finally:
+            reading.cancel()
+        if not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes) and isinstance(log, Failure):
+            raise Unreachable(_why_unreachable(asked, log))
+        self._last = asked
+        return observe(asked, log)
+
+    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
+        """As the port says, by the way the last look found."""
+        if self._last is None:
+            return Unavailable("the cluster was not looked at yet")
+        return await features.validate(self._pool, features.route(self._last), changes)
+
+    async def update(self, change: UpdateFeature) -> Outcome:
+        """As the port says, by the way the last look found."""
+        if self._last is None:
+            return NotSent("the cluster was not looked at yet")
+        return await features.update_feature(self._pool, features.route(self._last), change)
+
+    async def _read_log(self, controllers_known: asyncio.Event) -> LogReading | Failure:
+        try:
+            await controllers_known.wait()
+            async with asyncio.timeout(LOG_PATIENCE * self._settings.request_timeout):
+                reading = await self._log.catch_up()
+        except KafkaError as error:
+            return to_failure(error, "metadata log")
+        except TimeoutError:
+            return Failure(FailureKind.TIMED_OUT, "metadata log", "it could not be read in time")
+        if reading.image.unreadable:
+            return Failure(
+                FailureKind.UNSUPPORTED,
+                "metadata log",
+                f"{reading.image.unreadable} records cannot be understood, so nothing is concluded from it",
+                "use a newer version of this tool",
+            )
+        return reading
+
+    async def _ask_registered(self, asked: Survey, log: LogReading) -> Survey:
+        """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""
+        for role, security in ((Role.BROKER, self._settings.brokers), (Role.CONTROLLER, self._settings.controllers)):
+            hosts = hosts_from_registrations(log.image, role, security.protocol)
+            asked = await ask_more(self._pool, asked, role, hosts)
+        return asked
+
+    async def _connect_controller(self, address: Address) -> Connection:
+        return await connect(
+            address,
+            self._settings.controllers,
+            timeout=self._settings.request_timeout,
+            client_id=self._settings.client_id,
+            recorder=self._recorder,
+        )
+
+
+async def _result(reading: asyncio.Task[LogReading | Failure]) -> LogReading | Failure:
+    try:
+        return await reading
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise
+        return Failure(
+            FailureKind.NOT_ASKED,
+            "metadata log",
+            "no address of a controller is known",
+            "name the controllers with bootstrapControllers; from Kafka 3.9 on the brokers know them",
+        )
+
+
+def _why_unreachable(asked: Survey, log: Failure) -> Failure:
+    """The most telling of the failures: what the bootstrap addresses said."""
+    for part in (asked.brokers, asked.controllers, asked.cluster_id):
+        if isinstance(part, Failure) and part.kind is not FailureKind.NOT_ASKED:
+            return part
+    return log

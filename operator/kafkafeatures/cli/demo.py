@@ -76,15 +76,17 @@ def _levels(stage: Stage, simulator: Simulator) -> None:
     stage.run(describe, code=Exit.DONE, shows=("metadata.version", "7-25"))
 
     document = stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
+    apply = ("apply", "-f", document.name)
     _tell("2. Ask for the levels of 4.2. Broker 2 could not live with them, so nothing is sent, and it is named.")
     stage.show_file(document)
-    stage.run(("apply", "-f", document.name), code=Exit.BLOCKED, shows=("broker 2",))
+    stage.run(apply, code=Exit.BLOCKED, shows=("broker 2", "7-25"), into="status.yaml")
 
     _tell("3. Somebody upgrades broker 2 to Kafka 4.2. (Here: a word to the simulator.)")
     simulator.do("upgrade broker 2 4.2")
 
     _tell("4. The same document again: every node can, so both levels are raised, one by one, and read back.")
-    stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=("metadata.version", "group.version"))
+    raised = ("metadata.version 25 -> 29", "group.version 0 -> 1")
+    stage.run(apply, code=Exit.DONE, shows=raised, into="status.yaml")
 
     _tell("5. Look again: the levels are finalized.")
     stage.run(describe, code=Exit.DONE, shows=("29",))
@@ -106,15 +108,22 @@ class Stage:
 
     folder: Path
 
-    def run(self, words: Sequence[str], *, code: Exit, shows: Sequence[str]) -> None:
-        """Show a command and its output; CommandFailed unless it ends with `code` and shows these words."""
-        _print(f"$ kafkafeatures {' '.join(words)}")
-        done = self._execute(words, subprocess.STDOUT)
-        _print(done.stdout)
+    def run(self, words: Sequence[str], *, code: Exit, shows: Sequence[str], into: str | None = None) -> None:
+        """Show a command and its output; CommandFailed unless it ends with `code` and shows these words.
+
+        `into`: a file for the standard output, as a shell would redirect it.
+        """
+        _print(f"$ kafkafeatures {' '.join(words)}{f' > {into}' if into else ''}")
+        done = self._execute(words, subprocess.PIPE if into else subprocess.STDOUT)
+        shown = done.stdout
+        if into:
+            self.write(into, done.stdout)
+            shown = done.stderr
+        _print(shown)
         _print(f"(exit code {done.returncode})\n")
         if done.returncode != code:
             raise _not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
-        if missing := [word for word in shows if word not in done.stdout]:
+        if missing := [word for word in shows if word not in " ".join(shown.split())]:
             raise _not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
 
     def quiet(self, words: Sequence[str]) -> str:

@@ -1,0 +1,116 @@
+"""`python -m kafkasim` as a process, and the demo that is built on it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.demo import Stage
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.survey import Role
+from kafkasim.__main__ import _arguments, plan_of
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "operator"), "COLUMNS": "80", "NO_COLOR": "1"}
+
+
+@contextmanager
+def simulator(*flags: str) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-m", "kafkasim", *flags]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def say(process: "subprocess.Popen[str]", request: str) -> dict[str, object]:
+    assert process.stdin is not None
+    process.stdin.write(request + "\n")
+    process.stdin.flush()
+    return heard(process)
+
+
+def heard(process: "subprocess.Popen[str]") -> dict[str, object]:
+    assert process.stdout is not None
+    answer: dict[str, object] = json.loads(process.stdout.readline())
+    return answer
+
+
+def test_the_simulator_says_that_it_is_one_takes_requests_and_ends_with_sigterm() -> None:
+    with simulator("--brokers", "2", "--old-broker", "2=4.0") as process:
+        greeting = heard(process)
+        assert greeting["simulated"] is True
+        assert len(str(greeting["bootstrapServers"]).split(",")) == 2
+        assert say(process, "upgrade broker 2 4.2")["done"] is True
+        assert "there is no broker 9" in str(say(process, "stop broker 9")["error"])
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate() == ("", "")
+        assert process.returncode == 0
+
+
+def test_the_simulator_ends_with_its_standard_input_when_told_so() -> None:
+    with simulator("--brokers", "1", "--controllers", "1", "--exit-with-stdin") as process:
+        heard(process)
+        assert process.communicate(input="")[1] == ""
+        assert process.returncode == 0
+
+
+def test_a_cluster_that_cannot_be_is_refused_in_one_line() -> None:
+    with simulator("--metadata-version", "29", "--ghost-broker", "4=4.0") as process:
+        assert process.communicate() == (
+            "", "kafkasim: metadata.version 29 cannot be finalized with broker 4 of Kafka 4.0 registered\n"
+        )  # fmt: skip
+        assert process.returncode == 64
+
+
+@pytest.mark.parametrize(
+    ("flags", "nodes", "metadata_version"),
+    [
+        ("", 6, 29),
+        ("--release 4.1", 6, 27),
+        ("--nodes 1000", 1000, 29),
+        ("--old-broker 2=3.9", 6, 21),
+        ("--ghost-controller 3004=4.0 --ghost-broker 7=4.2", 8, 25),
+        ("--old-broker 4=4.0 --metadata-version 4.1-IV1", 7, 27),
+    ],
+)
+def test_flags_describe_a_cluster(flags: str, nodes: int, metadata_version: int) -> None:
+    plan = plan_of(_arguments(flags.split()))
+    assert len(plan.nodes) == nodes
+    assert plan.levels == {"metadata.version": metadata_version}
+    assert {node.id for node in plan.nodes if node.role is Role.CONTROLLER} >= {3001, 3002, 3003}
+
+
+def test_the_demo_tells_its_story_piped_in_80_columns_without_colour() -> None:
+    command = [sys.executable, "-m", "kafkafeatures", "demo"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "SIMULATED" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stdout.count("$ kafkafeatures describe") == 2
+    for words in ("broker 2 (7-25)", "(exit code 4)", "UpdateFeatures group.version 0 -> 1", "29 (4.2-IV1)"):
+        assert words in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "shows", "words"),
+    [
+        (Exit.BLOCKED, (), "`version` ended with 0 instead of 4"),
+        (Exit.DONE, ("no such word",), "`version` does not mention no such word"),
+    ],
+)
+def test_a_step_that_goes_another_way_than_the_story_ends_the_demo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: Exit, shows: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises(CommandFailed, match="the demo went another way than its story") as failed:
+        Stage(tmp_path).run(("version",), code=code, shows=shows)
+    assert words in str(failed.value)
+    assert failed.value.code is Exit.FAILED
+    assert "$ kafkafeatures version" in capsys.readouterr().out

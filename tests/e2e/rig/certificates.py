@@ -1,0 +1,53 @@
+"""Certificates of test clusters: good ones, and the ways in which they are wrong. PEM, keys as PKCS#8 for Kafka."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+
+class Certificates:
+    """One CA with what it signed, and another CA that nobody trusts."""
+
+    def __init__(self) -> None:
+        self._ca = trustme.CA(organization_name="rig")
+
+    @cached_property
+    def ca(self) -> str:
+        return self._ca.cert_pem.bytes().decode()
+
+    @cached_property
+    def other_ca(self) -> str:
+        return trustme.CA(organization_name="another").cert_pem.bytes().decode()
+
+    @cached_property
+    def node(self) -> tuple[str, str]:
+        """(certificate, key) for 127.0.0.1 and localhost."""
+        return _pem(self._ca.issue_cert("127.0.0.1", "localhost", common_name="node"))
+
+    @cached_property
+    def wrong_host(self) -> tuple[str, str]:
+        return _pem(self._ca.issue_cert("kafka.example", common_name="node"))
+
+    @cached_property
+    def expired(self) -> tuple[str, str]:
+        past = datetime.now(UTC) - timedelta(days=1)
+        return _pem(self._ca.issue_cert("127.0.0.1", "localhost", common_name="node", not_after=past))
+
+    def client(self, name: str) -> tuple[str, str]:
+        """(certificate, key) of a client; its principal is User:CN=<name>,..."""
+        return _pem(self._ca.issue_cert(f"{name}@example.org", common_name=name))
+
+
+def _pem(cert: trustme.LeafCert) -> tuple[str, str]:
+    chain = "".join(part.bytes().decode() for part in cert.cert_chain_pems)
+    key = load_pem_private_key(cert.private_key_pem.bytes(), None)
+    return chain, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

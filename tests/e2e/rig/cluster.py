@@ -1,0 +1,456 @@
+"""Real Kafka nodes as plain processes on loopback: isolated or combined, static or dynamic quorum, every security kind.
+
+    with Cluster(tmp_path, NEWEST, controllers=3, brokers=3) as cluster:
+        cluster.bootstrap_servers, cluster.nodes[3001].kill(), cluster.leader(), cluster.tool(...)
+
+A kind is what a listener speaks: PLAINTEXT, SSL (mTLS required), PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER (the
+last four over SASL_SSL). The listener for clients is of `kind`, the controllers' of `controller_kind`; brokers speak
+with each other over a plaintext listener of their own. Nothing outlives the test process: the kernel kills the nodes
+with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.e2e.rig.certificates import Certificates
+from tests.e2e.rig.releases import Release, release
+
+USERS = {"alice": "alice-secret-9f3c", "bob": "bob-secret-77aa", "node": "node-secret-1b2c"}
+"""SASL users of every cluster that has any. `node` is what nodes are to the controllers' listener."""
+
+SASL_KINDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+CLIENT, INTERNAL, CONTROLLER = "CLIENT", "INTERNAL", "CONTROLLER"
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def uuid64() -> str:
+    """A Kafka Uuid in base64; never with a leading dash, which tools take for a flag."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def wait_until(what: str, holds: Callable[[], object], seconds: float = 60.0) -> None:
+    """Look until it holds; fails with `what`, never quietly."""
+    until = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > until:
+            raise AssertionError(f"after {seconds:g} s still not: {what}")
+        time.sleep(0.05)
+
+
+class Node:
+    """One process. Ports by listener name."""
+
+    def __init__(self, cluster: Cluster, id_: int, roles: str, version: str) -> None:
+        self.cluster, self.id, self.roles, self.version = cluster, id_, roles, version
+        self.folder = cluster.root / str(id_)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory_id = uuid64()
+        listeners = ([CONTROLLER] if "controller" in roles else []) + ([CLIENT, INTERNAL] if "broker" in roles else [])
+        self.ports = {name: free_port() for name in listeners}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.extra: dict[str, str] = {}
+
+    @property
+    def port(self) -> int:
+        """Of the listener for clients, or of the controller's."""
+        return self.ports.get(CLIENT) or self.ports[CONTROLLER]
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def log(self) -> str:
+        path = self.folder / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    @property
+    def metadata_dir(self) -> Path:
+        return self.folder / "data" / "__cluster_metadata-0"
+
+    def start(self, version: str | None = None, *, wait: bool = True) -> None:
+        self.version = version or self.version
+        self.write_properties()
+        log = self.folder / "log"
+        if log.exists():
+            log.rename(self.folder / f"log.{time.monotonic_ns()}")
+        command = release(self.version).java("kafka.Kafka", str(self.folder / "server.properties"))
+        if self.cluster.jvm:
+            command[1:1] = self.cluster.jvm
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)  # noqa: PLW1509 - one system call, no locks
+        if wait:
+            self.wait_started()
+
+    def wait_started(self, seconds: float = 90.0) -> None:
+        def started() -> bool:
+            assert self.alive, f"node {self.id} ended:\n{self.log[-3000:]}"
+            return "Kafka Server started" in self.log
+
+        wait_until(f"node {self.id} started", started, seconds)
+
+    def stop(self, seconds: float = 60.0) -> None:
+        self._signal(signal.SIGTERM)
+        self._gone(seconds)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._gone(10)
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        if self.alive:
+            os.kill(self.pid, number)
+
+    def _gone(self, seconds: float) -> None:
+        if self.process is not None:
+            self.process.wait(seconds)
+
+    def write_properties(self) -> None:
+        lines = {**self.cluster.node_properties(self), **self.extra}
+        text = "".join(f"{key}={value}\n" for key, value in lines.items())
+        (self.folder / "server.properties").write_text(text)
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Cluster:
+    """See the prologue. `versions`: node id -> version where it differs; `properties`: for all nodes."""
+
+    def __init__(
+        self,
+        root: Path,
+        version: str,
+        *,
+        controllers: int = 3,
+        brokers: int = 3,
+        combined: int = 0,
+        dynamic: bool = False,
+        kind: str = "PLAINTEXT",
+        controller_kind: str | None = None,
+        release_version: str | None = None,
+        authorizer: bool = False,
+        versions: Mapping[int, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        node_certificate: tuple[str, str] | None = None,
+        certificates: Certificates | None = None,
+        jwks: Path | None = None,
+    ) -> None:
+        self.root, self.version = root, version
+        self.dynamic, self.kind, self.authorizer = dynamic, kind, authorizer
+        # SCRAM credentials lie in the metadata log, which controllers read only once they have spoken with each other.
+        self.controller_kind = controller_kind or ("PLAIN" if kind.startswith("SCRAM") else kind)
+        self.release_version = release_version
+        self.properties = dict(properties or {})
+        self.certificates = certificates or Certificates()
+        self.node_certificate = node_certificate or self.certificates.node
+        self.jwks = jwks
+        self.jvm = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks.as_uri()}"] if jwks else []
+        self.cluster_id = uuid64()
+        own = dict(versions or {})
+        roles = {3001 + n: "controller" for n in range(controllers)}
+        roles |= {1 + n: "broker,controller" for n in range(combined)}
+        roles |= {1 + combined + n: "broker" for n in range(brokers)}
+        root.mkdir(parents=True, exist_ok=True)
+        self._write_pem()
+        self.nodes = {id_: Node(self, id_, role, own.get(id_, version)) for id_, role in roles.items()}
+
+    @property
+    def release(self) -> Release:
+        return release(self.version)
+
+    @property
+    def controllers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if "controller" in node.roles]
+
+    @property
+    def brokers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if "broker" in node.roles]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{node.ports[CLIENT]}" for node in self.brokers)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        return ",".join(f"127.0.0.1:{node.ports[CONTROLLER]}" for node in self.controllers)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        try:
+            self._format()
+            for node in self.nodes.values():
+                node.start(wait=False)
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def wait_ready(self) -> None:
+        """All nodes started: a broker says so once it is unfenced."""
+        for node in self.nodes.values():
+            if node.alive:
+                node.wait_started()
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+    def add_broker(self, id_: int, version: str | None = None, *, start: bool = True) -> Node:
+        node = Node(self, id_, "broker", version or self.version)
+        self.nodes[id_] = node
+        self._clone(next(n for n in self.brokers if n is not node and n.roles == "broker"), node)
+        if start:
+            node.start()
+        return node
+
+    def leader(self, *, other_than: int | None = None, seconds: float = 30.0) -> int:
+        """The active controller, as the quorum-state files of the living controllers have it."""
+        found: list[int] = []
+
+        def known() -> bool:
+            states = []
+            for node in self.controllers:
+                path = node.metadata_dir / "quorum-state"
+                if node.alive and path.exists():
+                    try:
+                        state = json.loads(path.read_text())
+                    except ValueError:
+                        continue  # being replaced
+                    states.append((state["leaderEpoch"], state["leaderId"]))
+            newest = max(states, default=(-1, -1))
+            found[:] = [newest[1]]
+            return newest[1] >= 0 and newest[1] != other_than and self.nodes[newest[1]].alive
+
+        wait_until("a leader is elected", known, seconds)
+        return found[0]
+
+    # --- Kafka's own tools ---
+
+    def tool_command(self, main: str, *arguments: str, user: str | None = "alice") -> list[str]:
+        """The command line; for a secured cluster with a client's properties."""
+        words = list(arguments)
+        if self.kind != "PLAINTEXT" and user is not None:
+            flag = "--command-config"
+            path = self.client_config(user)
+            where = 1 if main.endswith("StorageTool") else 0
+            words[where:where] = [flag, str(path)]
+        return self.release.java(main, *words, log4j="tool")
+
+    def tool(self, main: str, *arguments: str, user: str | None = "alice") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.tool_command(main, *arguments, user=user), capture_output=True, text=True, check=False, timeout=120
+        )
+
+    def features(self) -> dict[str, tuple[str, str, str]]:
+        """feature -> (min, max, finalized) in the words of `FeatureCommand describe`."""
+        done = self.tool(
+            "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", self.bootstrap_servers, "describe"
+        )
+        assert done.returncode == 0, done.stderr
+        found = {}
+        for line in done.stdout.splitlines():
+            words = line.replace("\t", " ").split()
+            row = dict(zip(words[::2], words[1::2], strict=False))
+            found[row["Feature:"]] = (
+                row["SupportedMinVersion:"],
+                row["SupportedMaxVersion:"],
+                row["FinalizedVersionLevel:"],
+            )
+        return found
+
+    def acls(self, *arguments: str) -> None:
+        """`kafka-acls.sh` over the brokers' plaintext listener, where nodes (and we) are ANONYMOUS, a super user."""
+        internal = f"127.0.0.1:{self.brokers[0].ports[INTERNAL]}"
+        done = self.tool("org.apache.kafka.tools.AclCommand", "--bootstrap-server", internal, *arguments, user=None)
+        if "ClassNotFoundException" in done.stderr:
+            done = self.tool("kafka.admin.AclCommand", "--bootstrap-server", internal, *arguments, user=None)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def client_config(self, user: str = "alice", *, kind: str | None = None, password: str | None = None) -> Path:
+        """Kafka client properties for a listener of `kind`, by default the clients' one."""
+        kind = kind or self.kind
+        lines = {"security.protocol": _protocol(kind)}
+        if kind != "PLAINTEXT":
+            lines |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.root / "ca.pem")}
+        if kind == "SSL":
+            certificate, key = self.certificates.client(user)
+            path = self.root / f"client-{user}.pem"
+            path.write_text(certificate + key)
+            lines |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
+        elif kind in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+            module = "plain.Plain" if kind == "PLAIN" else "scram.Scram"
+            lines["sasl.mechanism"] = kind
+            lines["sasl.jaas.config"] = (
+                f"org.apache.kafka.common.security.{module}LoginModule required "
+                f'username="{user}" password="{password or USERS[user]}";'
+            )
+        path = self.root / f"client-{user}-{kind}-{uuid64()[:6]}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        return path
+
+    # --- configuration ---
+
+    def node_properties(self, node: Node) -> dict[str, str]:
+        voters = ",".join(f"{n.id}@127.0.0.1:{n.ports[CONTROLLER]}" for n in self.controllers)
+        kinds = {CLIENT: self.kind, INTERNAL: "PLAINTEXT", CONTROLLER: self.controller_kind}
+        lines = {
+            "process.roles": node.roles,
+            "node.id": str(node.id),
+            "log.dirs": str(node.folder / "data"),
+            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items()),
+            "listener.security.protocol.map": ",".join(f"{name}:{_protocol(kind)}" for name, kind in kinds.items()),
+            "controller.listener.names": CONTROLLER,
+            "inter.broker.listener.name": INTERNAL,
+            "offsets.topic.replication.factor": "1",
+            "log.cleaner.dedupe.buffer.size": "2097152",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        if self.dynamic:
+            lines["controller.quorum.bootstrap.servers"] = self.bootstrap_controllers
+        else:
+            lines["controller.quorum.voters"] = voters
+        for name in {*node.ports, CONTROLLER}:
+            lines |= self._listener(name, kinds[name])
+        if self.controller_kind in SASL_KINDS:
+            lines["sasl.mechanism.controller.protocol"] = self.controller_kind
+        if self.authorizer:
+            lines["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            lines["super.users"] = "User:node;User:ANONYMOUS;User:CN=node"
+        return {**lines, **self.properties}
+
+    def _listener(self, name: str, kind: str) -> dict[str, str]:
+        if kind == "PLAINTEXT":
+            return {}
+        prefix = f"listener.name.{name.lower()}"
+        lines = {
+            f"{prefix}.ssl.keystore.type": "PEM",
+            f"{prefix}.ssl.keystore.location": str(self.root / "node.pem"),
+            f"{prefix}.ssl.truststore.type": "PEM",
+            f"{prefix}.ssl.truststore.location": str(self.root / "ca.pem"),
+            f"{prefix}.ssl.client.auth": "required" if kind == "SSL" else "none",
+        }
+        if kind in SASL_KINDS:
+            lines[f"{prefix}.sasl.enabled.mechanisms"] = kind
+            lines[f"{prefix}.{kind.lower()}.sasl.jaas.config"] = _server_jaas(kind)
+        if kind == "OAUTHBEARER":
+            handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+            lines[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = handler
+            lines[f"{prefix}.oauthbearer.connections.max.reauth.ms"] = "3600000"
+            assert self.jwks is not None
+            lines |= {
+                "sasl.oauthbearer.jwks.endpoint.url": self.jwks.as_uri(),
+                "sasl.oauthbearer.expected.audience": "kafka",
+                "sasl.oauthbearer.expected.issuer": "https://issuer.example",
+            }
+        return lines
+
+    def _write_pem(self) -> None:
+        (self.root / "ca.pem").write_text(self.certificates.ca)
+        (self.root / "node.pem").write_text("".join(self.node_certificate))
+
+    # --- formatting ---
+
+    def _format(self) -> None:
+        """Format one node of each role with Kafka's tool and copy what it made: a JVM for each node is slow."""
+        made: dict[str, Node] = {}
+        for node in self.nodes.values():
+            first = made.setdefault("controller" if "controller" in node.roles else "broker", node)
+            if first is node:
+                self._format_with_tool(node)
+            else:
+                self._clone(first, node)
+
+    def _format_with_tool(self, node: Node) -> None:
+        node.write_properties()
+        words = ["format", "-t", self.cluster_id, "-c", str(node.folder / "server.properties")]
+        if self.release_version:
+            words += ["--release-version", self.release_version]
+        if self.dynamic and "controller" in node.roles:
+            voters = (f"{n.id}@127.0.0.1:{n.ports[CONTROLLER]}:{n.directory_id}" for n in self.controllers)
+            words += ["--initial-controllers", ",".join(voters)]
+        if self.kind.startswith("SCRAM"):
+            for user, password in USERS.items():
+                words += ["--add-scram", f"{self.kind}=[name={user},password={password}]"]
+        done = subprocess.run(
+            release(node.version).java("kafka.tools.StorageTool", *words, log4j="tool"),
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        self._name(node)
+
+    def _clone(self, first: Node, node: Node) -> None:
+        fresh = first.folder / "formatted"
+        shutil.copytree(fresh, node.folder / "data")
+        shutil.copytree(fresh, node.folder / "formatted")
+        self._name(node)
+
+    def _name(self, node: Node) -> None:
+        """Write the identity, and keep what was formatted for the next one to copy."""
+        meta = node.folder / "data" / "meta.properties"
+        lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if "=" in line and line[0] != "#")
+        lines["node.id"] = str(node.id)
+        if self.dynamic or "directory.id" in lines:
+            lines["directory.id"] = node.directory_id
+        meta.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        if not (node.folder / "formatted").exists():
+            shutil.copytree(node.folder / "data", node.folder / "formatted")
+
+
+def _protocol(kind: str) -> str:
+    return kind if kind in ("PLAINTEXT", "SSL") else "SASL_SSL"
+
+
+def _server_jaas(kind: str) -> str:
+    package = "org.apache.kafka.common.security"
+    if kind == "PLAIN":
+        users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+        return f'{package}.plain.PlainLoginModule required username="node" password="{USERS["node"]}" {users};'
+    if kind == "OAUTHBEARER":
+        return f"{package}.oauthbearer.OAuthBearerLoginModule required;"
+    return f"{package}.scram.ScramLoginModule required;"

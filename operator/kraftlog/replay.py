@@ -199,7 +199,8 @@ class Replay:
                 while data[position] & _CONTINUES:  # value length
                     position += 1
                 key = data[position + 2]
-                if data[position + 1] == FRAME_VERSION and key < _KEYS and not _WANTED[key] and position + 2 < end:
+                # A frame has three bytes at least and the header count follows: shorter ones go the slow way.
+                if data[position + 1] == FRAME_VERSION and key < _KEYS and not _WANTED[key] and position + 4 < end:
                     counts[key] = counts.get(key, 0) + 1
                     position = end
                     continue

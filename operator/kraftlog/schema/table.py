@@ -1,7 +1,7 @@
 """The record types this product reads: one entry per type, as Kafka's message JSON defines them.
 
 Checked against `metadata/src/main/resources/common/metadata/*.json`, `clients/src/main/resources/common/message/*.json`
-and the classes of Kafka 3.9.1, 4.2.0 and 4.4.0. Metadata records that are not here (topics, partitions, configurations,
+and the classes of Kafka 3.2.3 and 4.4.0. Metadata records that are not here (topics, partitions, configurations,
 credentials) are kept as bytes and counted; `NAMES` knows what Kafka calls them. Never guess an entry: key numbers of
 unreleased branches have collided (29 was proposed for two).
 """

@@ -1,0 +1,102 @@
+"""Small logs for tests: records by what they say, one batch per call."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from kraftlog.batches import Record, encode_batch
+from kraftlog.records import control, frame
+from kraftlog.schema import RecordType, table
+
+NOW = 1_795_219_804_022
+
+
+def no_op() -> bytes:
+    return frame(table.NO_OP, {})
+
+
+def level(name: str, value: int) -> bytes:
+    return frame(table.FEATURE_LEVEL, {"name": name, "featureLevel": value})
+
+
+def begin(name: str = "a transaction") -> bytes:
+    return frame(table.BEGIN_TRANSACTION, {"name": name})
+
+
+def end() -> bytes:
+    return frame(table.END_TRANSACTION, {})
+
+
+def abort() -> bytes:
+    return frame(table.ABORT_TRANSACTION, {"reason": "a new controller"})
+
+
+def broker(number: int, epoch: int, version: int = 3, **changes: Any) -> bytes:
+    data: dict[str, Any] = {
+        "brokerId": number,
+        "incarnationId": uuid.UUID(int=epoch),
+        "brokerEpoch": epoch,
+        "endPoints": ({"name": "PLAINTEXT", "host": "a.example", "port": 9092, "securityProtocol": 0},),
+        "features": ({"name": "metadata.version", "minSupportedVersion": 7, "maxSupportedVersion": 29},),
+        "rack": None,
+        "fenced": True,
+    }
+    if version >= 1:
+        data["inControlledShutdown"] = False
+    if version >= 2:
+        data["isMigratingZkBroker"] = False
+    return frame(table.REGISTER_BROKER, data | changes, version)
+
+
+def controller(number: int, incarnation: int = 1) -> bytes:
+    data = {
+        "controllerId": number,
+        "incarnationId": uuid.UUID(int=incarnation),
+        "zkMigrationReady": False,
+        "endPoints": ({"name": "CONTROLLER", "host": "c.example", "port": 9093, "securityProtocol": 3},),
+        "features": ({"name": "metadata.version", "minSupportedVersion": 7, "maxSupportedVersion": 29},),
+    }
+    return frame(table.REGISTER_CONTROLLER, data)
+
+
+def change(number: int, epoch: int, version: int = 1, **fields: Any) -> bytes:
+    return frame(table.BROKER_REGISTRATION_CHANGE, {"brokerId": number, "brokerEpoch": epoch, **fields}, version)
+
+
+def batch(offset: int, *values: bytes, epoch: int = 1, attributes: int = 0) -> bytes:
+    """A batch of data records from `offset` on."""
+    return encode_batch(
+        [Record(offset + at, NOW + offset + at, value) for at, value in enumerate(values)],
+        leader_epoch=epoch,
+        attributes=attributes,
+    )
+
+
+def control_batch(offset: int, *items: tuple[RecordType, dict[str, Any]], epoch: int = 1) -> bytes:
+    """A control batch from `offset` on."""
+    records = []
+    for at, (kind, data) in enumerate(items):
+        key, value = control(kind, data)
+        records.append(Record(offset + at, NOW + offset + at, value, key))
+    return encode_batch(records, leader_epoch=epoch, control=True)
+
+
+def log(*batches: Iterable[bytes], start: int = 0, epoch: int = 1) -> bytes:
+    """Batches of data records one behind the other."""
+    out, offset = b"", start
+    for values in batches:
+        content = list(values)
+        out += batch(offset, *content, epoch=epoch)
+        offset += len(content)
+    return out
+
+
+def snapshot(*values: bytes, epoch: int = 1) -> bytes:
+    """A whole snapshot file."""
+    return (
+        control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": NOW - 5}), epoch=epoch)
+        + (batch(1, *values, epoch=epoch) if values else b"")
+        + control_batch(1 + len(values), (table.SNAPSHOT_FOOTER, {}), epoch=epoch)
+    )

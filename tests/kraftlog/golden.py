@@ -1,0 +1,40 @@
+"""Where the metadata logs of real nodes are, and what was written into them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from kraftlog.batches import Batch, walk
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+LOGS = GOLDEN / "logs"
+MIGRATION = LOGS / "3.9.1-after-migration/00000000000000000000.log"
+KRAFT = LOGS / "3.9.1-kraft/00000000000000000000.log"
+CHANGES = LOGS / "4.2.0-feature-changes/00000000000000000000.log"
+SEGMENTS = (MIGRATION, KRAFT, CHANGES)
+SNAPSHOTS = tuple(sorted(LOGS.glob("*/*.checkpoint")))
+FILES = (*SEGMENTS, *SNAPSHOTS)
+
+
+def name(path: Path) -> str:
+    """For the names of parametrised tests."""
+    return f"{path.parent.name}/{path.name}"
+
+
+def dump_of(path: Path) -> str:
+    """What the dump tool of the same release said."""
+    return gzip.decompress(path.with_name(path.name + ".dump.txt.gz").read_bytes()).decode()
+
+
+def snapshot_id(path: Path) -> tuple[int, int]:
+    """(end offset, epoch) as the file name says."""
+    end, epoch = path.stem.split("-")
+    return int(end), int(epoch)
+
+
+def batches_of(path: Path) -> list[Batch]:
+    """The batches of an undamaged file."""
+    found = list(walk(path.read_bytes()))
+    assert all(isinstance(each, Batch) for each in found)
+    return [each for each in found if isinstance(each, Batch)]

@@ -1,0 +1,263 @@
+"""The walk over batches: what it gives out, what it reports, and that nothing is lost in between."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog import MalformedError
+from kraftlog.batches import (
+    CRC_START,
+    HEADER_SIZE,
+    Attribute,
+    Batch,
+    Codec,
+    Damage,
+    DamageReason,
+    Header,
+    Record,
+    encode_batch,
+    reencode,
+    seal,
+    walk,
+)
+from tests.kraftlog.build import NOW, batch, level, no_op
+from tests.kraftlog.golden import CHANGES
+
+THREE = [
+    batch(0, no_op(), level("metadata.version", 21)),
+    batch(2, no_op()),
+    batch(3, level("group.version", 1), no_op()),
+]
+LOG = b"".join(THREE)
+STARTS = [0, len(THREE[0]), len(THREE[0]) + len(THREE[1])]
+
+int64 = st.integers(-(2**63), 2**63 - 1)
+content = st.none() | st.binary(max_size=40)
+headers = st.lists(st.builds(Header, st.text(max_size=8), content), max_size=3).map(tuple)
+record_parts = st.lists(
+    st.tuples(st.integers(0, 2**40), content, content, headers, st.integers(0, 255)), min_size=1, max_size=6
+)
+
+
+def batches(data: bytes) -> list[Batch]:
+    return [each for each in walk(data) if isinstance(each, Batch)]
+
+
+def damages(data: bytes) -> list[Damage]:
+    return [each for each in walk(data) if isinstance(each, Damage)]
+
+
+@given(record_parts, st.integers(0, 2**60), st.integers(0, 2**31 - 1), st.sampled_from([Codec.NONE, Codec.GZIP]))
+def test_records_come_back_from_a_batch_and_the_batch_from_its_parts(
+    parts: list[tuple[int, bytes | None, bytes | None, tuple[Header, ...], int]], offset: int, epoch: int, codec: Codec
+) -> None:
+    records = [Record(offset + at, time, value, key, hs, a) for at, (time, value, key, hs, a) in enumerate(parts)]
+    data = encode_batch(records, leader_epoch=epoch, attributes=codec)
+    (found,) = walk(data)
+    assert isinstance(found, Batch)
+    assert list(found.records()) == records
+    assert (found.base_offset, found.last_offset, found.leader_epoch) == (offset, offset + len(records) - 1, epoch)
+    assert found.max_timestamp == max(r.timestamp_ms for r in records)
+    assert reencode(found) == data
+
+
+@given(
+    st.integers(0, 2**16 - 1).filter(lambda bits: bits & 7 == 0),
+    *[int64] * 3,
+    st.integers(-(2**15), 2**15 - 1),
+    st.integers(-(2**31), 2**31 - 1),
+    st.integers(0, 2**31 - 1),
+)
+def test_every_field_of_the_header_comes_back(
+    attributes: int, base_time: int, max_time: int, producer: int, producer_epoch: int, sequence: int, delta: int
+) -> None:
+    data = seal(
+        b"",
+        base_offset=7,
+        leader_epoch=2,
+        attributes=attributes,
+        last_offset_delta=delta,
+        base_timestamp=base_time,
+        max_timestamp=max_time,
+        producer_id=producer,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        count=0,
+    )
+    (found,) = batches(data)
+    assert (found.attributes, found.last_offset_delta, found.base_timestamp) == (attributes, delta, base_time)
+    assert (found.max_timestamp, found.producer_id, found.producer_epoch) == (max_time, producer, producer_epoch)
+    assert (found.base_sequence, found.count) == (sequence, 0)
+    assert found.is_control == bool(attributes & Attribute.CONTROL)
+    assert found.is_transactional == bool(attributes & Attribute.TRANSACTIONAL)
+    assert reencode(found) == data
+
+
+@pytest.mark.parametrize("end", range(len(LOG)))
+def test_a_log_cut_at_any_byte_gives_its_whole_batches_and_one_truncated_tail(end: int) -> None:
+    whole = [each for start, each in zip(STARTS, THREE, strict=True) if start + len(each) <= end]
+    position = sum(map(len, whole))
+    # The first bytes of an offset are zeros: a tail of nothing else says no more than that.
+    reason = DamageReason.TRUNCATED if any(LOG[position:end]) else DamageReason.ZEROS
+    assert [b.data for b in batches(LOG[:end])] == whole
+    assert [(d.position, d.size, d.reason) for d in damages(LOG[:end])] == (
+        [(position, end - position, reason)] if end > position else []
+    )
+
+
+@pytest.mark.parametrize("bit", range(8 * len(THREE[1])))
+def test_a_flipped_bit_anywhere_in_a_batch_but_its_leader_epoch_is_reported(bit: int) -> None:
+    data = bytearray(LOG)
+    data[STARTS[1] + bit // 8] ^= 1 << bit % 8
+    walked = list(walk(bytes(data)))
+    found = [each for each in walked if isinstance(each, Damage)]
+    if 12 <= bit // 8 < 16:
+        # partitionLeaderEpoch is not covered by the CRC: what remains is that epochs never go back.
+        assert [d.reason for d in found] == [DamageReason.EPOCH_ORDER]
+    elif bit == 7:  # the sign of baseOffset
+        assert [d.reason for d in found] == [DamageReason.LENGTH, DamageReason.OFFSET_ORDER]
+    elif bit // 8 < 8:
+        assert {d.reason for d in found} == {DamageReason.OFFSET_ORDER}  # likewise baseOffset
+    else:
+        assert found[0].position == STARTS[1]
+        assert found[0].size == len(THREE[1])
+        assert found[0].reason in (DamageReason.LENGTH, DamageReason.MAGIC, DamageReason.CRC)
+        assert [b.data for b in walked if isinstance(b, Batch)] == [THREE[0], THREE[2]]
+
+
+def test_a_batch_whose_crc_is_wrong_is_reported_and_the_walk_goes_on_behind_it() -> None:
+    data = LOG[: STARTS[2] - 1] + b"\xaa" + LOG[STARTS[2] :]
+    found = list(walk(data))
+    assert [b.data for b in found if isinstance(b, Batch)] == [THREE[0], THREE[2]]
+    damage = found[1]
+    assert isinstance(damage, Damage)
+    assert (damage.position, damage.size, damage.reason) == (STARTS[1], len(THREE[1]), DamageReason.CRC)
+    missing = found[2]
+    assert isinstance(missing, Damage)
+    assert (missing.size, missing.reason) == (0, DamageReason.OFFSET_ORDER)
+
+
+@given(st.binary(min_size=1, max_size=300))
+def test_bytes_in_between_are_skipped_and_told_whatever_they_are(garbage: bytes) -> None:
+    found = list(walk(THREE[0] + garbage + THREE[1] + THREE[2]))
+    assert [b.data for b in found if isinstance(b, Batch)] == THREE
+    assert sum(d.size for d in found if isinstance(d, Damage)) == len(garbage)
+
+
+@given(st.binary(max_size=300))
+def test_whatever_is_walked_over_every_byte_is_in_a_batch_or_in_a_damage(data: bytes) -> None:
+    found = list(walk(data))
+    assert sum(each.size for each in found) == len(data)
+    position = 0
+    for each in found:
+        assert each.position == position
+        position += each.size
+
+
+@pytest.mark.parametrize("zeros", [1, 60, 61, 5000])
+def test_the_zero_tail_of_a_preallocated_file_is_told_apart_from_a_cut_batch(zeros: int) -> None:
+    found = list(walk(LOG + bytes(zeros)))
+    assert [b.data for b in found if isinstance(b, Batch)] == THREE
+    assert found[-1] == Damage(len(LOG), zeros, DamageReason.ZEROS)
+
+
+def test_a_length_that_points_behind_the_file_is_no_tail_when_batches_follow() -> None:
+    data = bytearray(LOG)
+    struct.pack_into(">i", data, STARTS[1] + 8, 1 << 30)
+    found = damages(bytes(data))
+    assert (found[0].position, found[0].size, found[0].reason) == (STARTS[1], len(THREE[1]), DamageReason.LENGTH)
+
+
+@pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
+def test_any_buffer_is_walked_over(view: type) -> None:
+    assert len(batches(view(CHANGES.read_bytes()))) == 486
+
+
+@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, Codec.UNASSIGNED_7])
+def test_a_codec_that_is_not_read_here_is_said_and_the_batch_kept(codec: Codec) -> None:
+    (plain,) = batches(THREE[1])
+    section = plain.data[HEADER_SIZE:]
+    data = seal(
+        section,
+        base_offset=0,
+        leader_epoch=1,
+        attributes=codec,
+        last_offset_delta=0,
+        base_timestamp=NOW,
+        max_timestamp=NOW,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=1,
+    )
+    (found,) = batches(data)
+    assert found.codec is codec
+    with pytest.raises(MalformedError, match=codec.name.lower()):
+        list(found.records())
+    assert reencode(found) == data
+    with pytest.raises(ValueError, match=codec.name.lower()):
+        encode_batch([Record(0, NOW, b"")], leader_epoch=1, attributes=codec)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [b"no gzip", zlib.compress(b"x"), b"", "cut", "more"],
+    ids=["other bytes", "zlib", "nothing", "cut", "followed by others"],
+)
+def test_a_gzip_section_that_is_none_is_refused(section: bytes | str) -> None:
+    (packed,) = batches(batch(0, no_op(), no_op(), attributes=Codec.GZIP))
+    stream = packed.data[HEADER_SIZE:]
+    section = {"cut": stream[:-1], "more": stream + b"x"}[section] if isinstance(section, str) else section
+    with pytest.raises(MalformedError, match="gzip"):
+        list(_with_section(section, Codec.GZIP).records())
+
+
+@pytest.mark.parametrize(
+    "section",
+    ["", "7a", "01", "00", "0e000000010200000", "10000000010200000000", "0c0000000102000200", "0e00000001040000"],
+)
+def test_a_record_section_that_does_not_follow_its_layout_is_refused(section: str) -> None:
+    with pytest.raises(MalformedError):
+        list(_with_section(bytes.fromhex(section if len(section) % 2 == 0 else section + "0")).records())
+
+
+def test_bytes_behind_the_last_record_are_refused() -> None:
+    (found,) = batches(THREE[1])
+    with pytest.raises(MalformedError, match="behind the last record"):
+        list(_with_section(found.data[HEADER_SIZE:] + b"\0").records())
+
+
+def test_an_empty_batch_is_not_written() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        encode_batch([], leader_epoch=1)
+
+
+def test_the_crc_covers_attributes_to_end() -> None:
+    (found,) = batches(THREE[1])
+    moved = bytearray(found.data)
+    struct.pack_into(">q", moved, 0, 99)  # a broker assigns offsets without touching the rest
+    (again,) = batches(bytes(moved))
+    assert (again.base_offset, again.data[CRC_START:]) == (99, found.data[CRC_START:])
+
+
+def _with_section(section: bytes, codec: Codec = Codec.NONE) -> Batch:
+    data = seal(
+        section,
+        base_offset=0,
+        leader_epoch=1,
+        attributes=codec,
+        last_offset_delta=0,
+        base_timestamp=NOW,
+        max_timestamp=NOW,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=1,
+    )
+    (found,) = batches(data)
+    return found

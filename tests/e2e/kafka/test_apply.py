@@ -1,0 +1,205 @@
+"""`apply -f` on a real cluster: levels are raised and read back, and nothing else ever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkafeatures.core.decide import Done
+from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
+from kafkafeatures.reconcile.cluster import Cluster as Client
+from kafkafeatures.reconcile.file_home import FileHome, read_file
+from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kraftlog import Replay
+from tests.e2e.kafka.cli import describe, levels, run, write_document
+from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.releases import NEWEST, OLD
+
+FEATURE_LEVEL, UPDATE_FEATURES = 12, 57
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path / "kafka", NEWEST, release_version="3.9", controllers=3, brokers=2) as running:
+        yield running
+
+
+def feature_records(cluster: Cluster) -> int:
+    """How often a level was written since the cluster was formatted, from the files of the active controller."""
+    replay = Replay()
+    for segment in sorted(cluster.nodes[cluster.leader()].metadata_dir.glob("*.log")):
+        replay.append(segment.read_bytes().rstrip(b"\0"), below=2**62)
+    return replay.image().counts.get(FEATURE_LEVEL, 0)
+
+
+def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+    before = feature_records(cluster)
+    document = write_document(
+        tmp_path / "levels.yaml",
+        {"group.version": 1, "metadata.version": "4.2-IV1"},
+        bootstrapServers=cluster.bootstrap_servers,
+    )
+    first = run("apply", "-f", str(document), "-o", "json")
+    assert first.returncode == 0, first.stderr
+    status = json.loads(first.stdout)["status"]
+    assert {c["type"]: c["status"] for c in status["conditions"]} == {
+        "Ready": "True",
+        "Reachable": "True",
+        "FeaturesFinalized": "True",
+    }
+    assert status["changeCount"] == 2
+    assert [one["action"] for one in status["history"]] == ["metadata.version 21 -> 29", "group.version 0 -> 1"]
+    assert cluster.features()["metadata.version"][2] == "4.2-IV1"
+    assert cluster.features()["group.version"][2] == "1"
+    assert feature_records(cluster) == before + 2
+
+    state = document.with_suffix(".status.yaml")
+    written = state.read_bytes()
+    second = run("apply", "-f", str(document))
+    assert second.returncode == 0
+    assert state.read_bytes() == written
+    assert feature_records(cluster) == before + 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"metadata.version": 99}, "no node supports metadata.version 99"),
+        ({"metadata.version": 20}, "would lower it"),
+        ({"group.versoin": 1}, "no node knows a feature group.versoin"),
+        ({"kraft.version": 1}, "changes the kind of quorum for good"),
+        ({"eligible.leader.replicas.version": 1}, "depends on metadata.version"),
+        ({"metadata.version": 22, "group.version": 7}, "supports group.version 0-1"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_everything_in_the_way(
+    refusing: Cluster, tmp_path: Path, wanted: dict[str, int], said: str
+) -> None:
+    before = feature_records(refusing)
+    document = write_document(tmp_path / "levels.yaml", wanted, bootstrapServers=refusing.bootstrap_servers)
+    done = run("apply", "-f", str(document), "-o", "json")
+    assert done.returncode == 4, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    conditions = {c["type"]: c for c in json.loads(done.stdout)["status"]["conditions"]}
+    assert conditions["Ready"]["status"] == "False"
+    assert conditions["Stalled"]["status"] == "True"
+    assert feature_records(refusing) == before
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("refusing")
+    with Cluster(folder, NEWEST, release_version="3.9", controllers=1, brokers=2, versions={2: OLD}) as running:
+        yield running
+
+
+def test_a_living_old_broker_is_named_and_nothing_is_sent(refusing: Cluster, tmp_path: Path) -> None:
+    document = write_document(
+        tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=refusing.bootstrap_servers
+    )
+    done = run("apply", "-f", str(document))
+    assert done.returncode == 4
+    assert "broker 2" in done.stderr
+    assert "supports metadata.version 1-21" in done.stderr
+    status = yaml.safe_load(document.with_suffix(".status.yaml").read_text())["status"]
+    assert status["blockers"][0]["nodeId"] == 2
+    assert status["blockers"][0]["supportedMax"] == 21
+    assert {c["type"]: c["reason"] for c in status["conditions"]}["Reconciling"] == "WaitingForNodes"
+    assert levels(describe(refusing))["metadata.version"] == 21
+
+
+def test_another_cluster_behind_the_same_state_is_refused(refusing: Cluster, tmp_path: Path) -> None:
+    document = write_document(
+        tmp_path / "levels.yaml",
+        {"metadata.version": 21},
+        bootstrapServers=refusing.bootstrap_servers,
+        clusterId="AAAAAAAAAAAAAAAAAAAAAA",
+    )
+    done = run("apply", "-f", str(document))
+    assert done.returncode == 4
+    assert f"this is cluster {refusing.cluster_id}" in done.stderr
+
+
+class AtTheUpdate:
+    """A recorder that does something once, just before the first real UpdateFeatures leaves."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act, self._done = act, False
+        self.updates = 0
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        key, validate_only = int.from_bytes(frame[4:6], "big"), frame[-2]
+        if key == UPDATE_FEATURES and not validate_only:
+            self.updates += 1
+            if not self._done:
+                self._done = True
+                self._act()
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """Not of interest."""
+
+
+async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpdate) -> list[Pass]:
+    """The loop of the command, in process, so that the moment of the request can be caught."""
+    settings = ClusterSettings(
+        bootstrap_servers=parse_addresses(cluster.bootstrap_servers, ""),
+        bootstrap_controllers=parse_addresses(cluster.bootstrap_controllers, ""),
+        request_timeout=4.0,
+    )
+    passes = []
+    with FileHome(read_file(document), document.with_suffix(".status.yaml")) as home:
+        async with Client(settings, recorder=recorder) as client, asyncio.timeout(90):
+            shell = Shell(home=home, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+            while not passes or not isinstance(passes[-1].decision, Done):
+                passes.append(await one_pass(shell))
+                await asyncio.sleep(passes[-1].requeue_after or 0.2)
+    return passes
+
+
+def test_a_leader_killed_between_request_and_answer_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> None:
+    document = write_document(
+        tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=cluster.bootstrap_servers
+    )
+    leader = cluster.nodes[cluster.leader()]
+    standbys = [node for node in cluster.controllers if node is not leader]
+
+    def kill_uncommitted() -> None:
+        # The leader appends the record, nobody is there to commit it, and it dies with it.
+        for node in standbys:
+            node.freeze()
+        threading.Timer(1.0, lambda: (leader.kill(), [node.thaw() for node in standbys])).start()
+
+    recorder = AtTheUpdate(kill_uncommitted)
+    passes = asyncio.run(apply_until_done(document, cluster, recorder))
+    assert passes[-1].status["changeCount"] == 1
+    assert [one["result"] for one in passes[-1].status["history"]][-1] == "read back"
+    assert "intent" not in passes[-1].status
+    leader.start()
+    assert levels(describe(cluster))["metadata.version"] == 29
+    assert 1 <= recorder.updates <= 2
+
+
+def test_a_frozen_leader_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> None:
+    document = write_document(
+        tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=cluster.bootstrap_servers
+    )
+    leader = cluster.nodes[cluster.leader()]
+    recorder = AtTheUpdate(leader.freeze)
+    passes = asyncio.run(apply_until_done(document, cluster, recorder))
+    assert passes[-1].status["changeCount"] == 1
+    new = cluster.leader(other_than=leader.id)
+    leader.thaw()
+    # The old leader wakes up with the request in its hands; it must have been too late, or have changed nothing more.
+    wait_until(
+        "the old leader follows the new one",
+        lambda: describe(cluster, servers=False, controllers=True)["activeController"] == new,
+    )
+    assert levels(describe(cluster))["metadata.version"] == 29

@@ -1,0 +1,124 @@
+"""`describe` on real clusters, with Kafka's own tool as the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafkafeatures.core.releases import level_name
+from tests.e2e.kafka.cli import describe, node, run
+from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
+
+RELEASES = {OLD: "3.8", MIDDLE: "4.0", NEWEST: "4.2"}
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    version = request.param
+    with Cluster(tmp_path_factory.mktemp("kafka"), version, release_version=RELEASES[version]) as running:
+        yield running
+
+
+def test_every_feature_is_told_as_kafkas_own_tool_tells_it(cluster: Cluster) -> None:
+    theirs = cluster.features()
+    document = describe(cluster)
+    ours = {}
+    for feature in document["features"]:
+        name = feature["name"]
+        triple = feature["supportedMin"], feature["supportedMax"], feature["finalized"]
+        ours[name] = tuple(level_name(name, level) or str(level) for level in triple)
+    assert ours == theirs
+    assert document["clusterId"] == cluster.cluster_id
+    assert document["activeController"] == cluster.leader()
+
+
+def test_brokers_alone_and_controllers_alone_lead_to_the_same_picture(cluster: Cluster) -> None:
+    from_brokers = describe(cluster)
+    from_controllers = describe(cluster, servers=False, controllers=True)
+    for document in (from_brokers, from_controllers):
+        assert document["source"]["kind"] == "MetadataLog"
+        assert document["notRead"] == []
+        assert {one["id"]: one["state"] for one in document["nodes"]} == dict.fromkeys(cluster.nodes, "Live")
+    without_source = [
+        {key: value for key, value in document.items() if key != "source"}
+        for document in (from_brokers, from_controllers)
+    ]
+    assert without_source[0] == without_source[1]
+
+
+def test_the_api_matrix_has_every_api_of_every_node(cluster: Cluster) -> None:
+    document = describe(cluster, "--apis")
+    for one in document["nodes"]:
+        apis = one["apis"]
+        assert apis["ApiVersions"]["min"] == 0
+        assert "DescribeQuorum" in apis
+        assert "UpdateFeatures" in apis
+        assert ("Metadata" in apis) == ("Broker" in one["roles"])
+
+
+def test_the_table_fits_80_columns_and_is_plain_in_a_pipe(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run("describe", "--bootstrap-server", cluster.bootstrap_servers)
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "metadata.version" in done.stdout
+    assert "1-3" in done.stdout
+
+
+def test_a_stopped_broker_and_a_stopped_controller_are_shown_as_what_they_are(cluster: Cluster) -> None:
+    standby = next(n.id for n in cluster.controllers if n.id != cluster.leader())
+    cluster.nodes[2].stop()
+    cluster.nodes[standby].kill()
+    try:
+        # The leader takes a broker that only just fetched the log for a running one, so its word is waited for.
+        wait_until("the stopped broker is a ghost", lambda: node(describe(cluster), 2)["state"] == "Ghost", seconds=60)
+        document = describe(cluster)
+        assert node(document, standby)["state"] == "Unreachable"
+        assert "refused" in node(document, standby)["why"]
+        assert {one["state"] for one in document["nodes"]} == {"Live", "Ghost", "Unreachable"}
+        # What they can do is still known, from their registrations.
+        assert node(document, 2)["features"] == node(document, 1)["features"]
+        text = run("describe", "--bootstrap-server", cluster.bootstrap_servers).stdout
+        assert f"Unreachable controller {standby}" in text
+        assert "Ghost       broker 2" in text
+    finally:
+        cluster.nodes[2].start()
+        cluster.nodes[standby].start()
+
+
+def test_a_removed_controller_that_is_still_registered_is_a_ghost(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Cluster(tmp_path_factory.mktemp("ghost"), NEWEST, controllers=3, brokers=1, dynamic=True) as cluster:
+        gone = next(n for n in cluster.controllers if n.id != cluster.leader())
+        done = cluster.tool(
+            "org.apache.kafka.tools.MetadataQuorumCommand",
+            *("--bootstrap-server", cluster.bootstrap_servers, "remove-controller"),
+            *("--controller-id", str(gone.id), "--controller-directory-id", gone.directory_id),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        gone.kill()
+        wait_until("the removed controller is a ghost", lambda: node(describe(cluster), gone.id)["state"] == "Ghost")
+        assert node(describe(cluster), gone.id)["features"]["metadata.version"]["max"] == 30
+
+
+def test_an_old_broker_that_the_controller_refuses_is_shown_as_refused(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with Cluster(tmp_path_factory.mktemp("refused"), NEWEST, controllers=1, brokers=1) as cluster:
+        old = cluster.add_broker(9, MIDDLE, start=False)
+        old.start(wait=False)
+        wait_until("it is refused", lambda: "UNSUPPORTED_VERSION" in old.log or not old.alive)
+        document = describe(cluster)
+        assert node(document, 9)["state"] == "Refused"
+        assert node(document, 1)["state"] == "Live"
+
+
+def test_combined_nodes_are_one_node_with_two_roles(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Cluster(tmp_path_factory.mktemp("combined"), NEWEST, controllers=0, brokers=0, combined=1) as cluster:
+        for servers, controllers in ((True, False), (False, True), (True, True)):
+            document = describe(cluster, servers=servers, controllers=controllers)
+            assert [(one["id"], one["roles"], one["state"]) for one in document["nodes"]] == [
+                (1, ["Controller", "Broker"], "Live")
+            ]

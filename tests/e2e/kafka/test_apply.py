@@ -41,6 +41,15 @@ def feature_records(cluster: Cluster) -> int:
 
 def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_path: Path) -> None:
     before = feature_records(cluster)
+    lonely = write_document(
+        tmp_path / "lonely.yaml",
+        {"eligible.leader.replicas.version": 1},
+        bootstrapServers=cluster.bootstrap_servers,
+    )
+    refused = run("apply", "-f", str(lonely))
+    assert refused.returncode == 4
+    assert "depends on metadata.version level 23" in refused.stderr  # the server's own words
+
     document = write_document(
         tmp_path / "levels.yaml",
         {"group.version": 1, "metadata.version": "4.2-IV1"},
@@ -75,7 +84,6 @@ def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_p
         ({"metadata.version": 20}, "would lower it"),
         ({"group.versoin": 1}, "no node knows a feature group.versoin"),
         ({"kraft.version": 1}, "changes the kind of quorum for good"),
-        ({"eligible.leader.replicas.version": 1}, "depends on metadata.version"),
         ({"metadata.version": 22, "group.version": 7}, "supports group.version 0-1"),
     ],
 )

@@ -70,7 +70,9 @@ class Node:
         self.folder = cluster.root / str(id_)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.directory_id = uuid64()
-        listeners = ([CONTROLLER] if "controller" in roles else []) + ([CLIENT, INTERNAL] if "broker" in roles else [])
+        listeners = [CONTROLLER] if "controller" in roles else []
+        if "broker" in roles:
+            listeners += [CLIENT] if cluster.internal == CLIENT else [CLIENT, INTERNAL]
         self.ports = {name: free_port() for name in listeners}
         self.process: subprocess.Popen[bytes] | None = None
         self.extra: dict[str, str] = {}
@@ -177,6 +179,7 @@ class Cluster:
         self.dynamic, self.kind, self.authorizer = dynamic, kind, authorizer
         # SCRAM credentials lie in the metadata log, which controllers read only once they have spoken with each other.
         self.controller_kind = controller_kind or ("PLAIN" if kind.startswith("SCRAM") else kind)
+        self.internal = CLIENT if kind == "PLAINTEXT" else INTERNAL
         self.release_version = release_version
         self.properties = dict(properties or {})
         self.certificates = certificates or Certificates()
@@ -306,7 +309,7 @@ class Cluster:
 
     def acls(self, *arguments: str) -> None:
         """`kafka-acls.sh` over the brokers' plaintext listener, where nodes (and we) are ANONYMOUS, a super user."""
-        internal = f"127.0.0.1:{self.brokers[0].ports[INTERNAL]}"
+        internal = f"127.0.0.1:{self.brokers[0].ports[self.internal]}"
         done = self.tool("org.apache.kafka.tools.AclCommand", "--bootstrap-server", internal, *arguments, user=None)
         if "ClassNotFoundException" in done.stderr:
             done = self.tool("kafka.admin.AclCommand", "--bootstrap-server", internal, *arguments, user=None)
@@ -338,7 +341,7 @@ class Cluster:
 
     def node_properties(self, node: Node) -> dict[str, str]:
         voters = ",".join(f"{n.id}@127.0.0.1:{n.ports[CONTROLLER]}" for n in self.controllers)
-        kinds = {CLIENT: self.kind, INTERNAL: "PLAINTEXT", CONTROLLER: self.controller_kind}
+        kinds = {CLIENT: self.kind, self.internal: "PLAINTEXT", CONTROLLER: self.controller_kind}
         lines = {
             "process.roles": node.roles,
             "node.id": str(node.id),
@@ -346,7 +349,7 @@ class Cluster:
             "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items()),
             "listener.security.protocol.map": ",".join(f"{name}:{_protocol(kind)}" for name, kind in kinds.items()),
             "controller.listener.names": CONTROLLER,
-            "inter.broker.listener.name": INTERNAL,
+            "inter.broker.listener.name": self.internal,
             "offsets.topic.replication.factor": "1",
             "log.cleaner.dedupe.buffer.size": "2097152",
             "group.initial.rebalance.delay.ms": "0",

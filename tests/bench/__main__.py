@@ -21,11 +21,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from kafkafeatures.reconcile.cluster import Cluster as Client
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
-
-from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKAFEATURES = [sys.executable, "-m", "kafkafeatures"]

@@ -82,18 +82,20 @@ def compressed(ids: Iterable[int]) -> str:
 
 def _headline(console: Console, observation: Observation) -> None:
     mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
-    line = Text.assemble("Cluster ", (_told(observation.cluster_id), "bold"), f"  {mode}  {_counts(observation)}")
-    if isinstance(observation.active_controller, Known):
-        line.append(f"  active controller {observation.active_controller.value}")
-    elif isinstance(observation.mode, Known) and observation.mode.value is not MetadataMode.ZOOKEEPER:
-        line.append("  no active controller", "red")
-    console.print(line)
+    console.print(
+        Text.assemble("Cluster ", (_told(observation.cluster_id), "bold"), f"  {mode}  {_counts(observation)}")
+    )
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
-        console.print(f"Source: metadata log at offset {source.offset}, epoch {source.epoch}")
+        line = Text(f"Source: metadata log at offset {source.offset}, epoch {source.epoch}")
     else:
         answered = sum(isinstance(node.answer, Known) for node in observation.nodes)
-        console.print(f"Source: asked, {answered} of {len(observation.nodes)} nodes answered")
+        line = Text(f"Source: asked, {answered} of {len(observation.nodes)} nodes answered")
+    if isinstance(observation.active_controller, Known):
+        line.append(f"; active controller {observation.active_controller.value}")
+    elif isinstance(observation.mode, Known) and observation.mode.value is not MetadataMode.ZOOKEEPER:
+        line.append("; no active controller", "red")
+    console.print(line)
     if isinstance(observation.finalized, Unknown):
         console.print(Text(f"Finalized levels unknown: {observation.finalized.why}", "red"))
     console.print()
@@ -162,7 +164,7 @@ def _in_the_way(console: Console, observation: Observation) -> None:
         if supported is None or best <= supported.max:
             continue
         behind = [node for node in observation.nodes if _is_behind(observation, node, name)]
-        told_nodes = ", ".join(f"{_adjective(node)}{node.title} ({_cell_text(node, name)})" for node in behind[:5])
+        told_nodes = ", ".join(f"{_adjective(node)}{node.title} ({_has(node, name)})" for node in behind[:5])
         more = f" and {len(behind) - 5} more" if len(behind) > 5 else ""
         lines.append(f"{name} above {told(name, supported.max)}: {told_nodes}{more}")
     if lines:
@@ -170,6 +172,11 @@ def _in_the_way(console: Console, observation: Observation) -> None:
         console.print(Text("In the way of", "bold"))
         for line in lines:
             console.print(Text(f"  {line}", "red"), overflow="fold")
+
+
+def _has(node: Node, name: str) -> str:
+    text = _cell_text(node, name)
+    return "does not have it" if text == ABSENT_CELL else f"has {text}"
 
 
 def _adjective(node: Node) -> str:
@@ -218,7 +225,7 @@ def _table(
 
 
 def _upright(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", collapse_padding=False)
     table.add_column(corner[0], no_wrap=True)
     if corner[1]:
         table.add_column(corner[1], no_wrap=True)

@@ -15,8 +15,10 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import resource
 import signal
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -116,9 +118,11 @@ async def serve(plan: Plan, *, seed: int, exit_with_stdin: bool) -> None:
     async with Face(world, ports, _now_ms) as face:
         _say(_greeting(world))
         control = asyncio.create_task(_control(face, stop if exit_with_stdin else None))
-        await stop.wait()
-        control.cancel()
-        await asyncio.gather(control, return_exceptions=True)
+        ends = [asyncio.create_task(stop.wait()), asyncio.create_task(face.stopped())]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in (control, *ends):
+            task.cancel()
+        await asyncio.gather(control, *ends, return_exceptions=True)
 
 
 def _now_ms() -> int:
@@ -148,10 +152,10 @@ async def _control(face: Face, at_end: asyncio.Event | None) -> None:
     """Requests from standard input, until it ends."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
-    try:
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    except (ValueError, OSError):
-        return  # /dev/null or a file: nobody to take requests from
+    mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and sys.stdin.isatty())):
+        return  # closed, a file or /dev/null: nobody to take requests from
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with contextlib.closing(transport):
         while line := await reader.readline():
             request = line.decode(errors="replace").strip()

@@ -319,6 +319,8 @@ class World:
             level not in registrations.supported(node, feature) for feature, level in image.features.items()
         )
         there = image.brokers.get(node.id)
+        if there is not None and there.incarnation == node.incarnation:
+            return  # an earlier try got through
         # A session that has not ended yet is in the way too (DUPLICATE_BROKER_REGISTRATION).
         duplicate = there is not None and not there.fenced and there.incarnation != node.incarnation
         if node.refused or duplicate:

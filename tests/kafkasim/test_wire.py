@@ -134,6 +134,23 @@ async def test_a_newer_epoch_and_another_cluster_are_refused() -> None:
         assert int((await fetch(face, 0, cluster_id="another")).error_code) == 104
 
 
+async def test_a_standby_compares_the_epoch_before_it_says_that_it_does_not_lead() -> None:
+    async with served(plan(leader=3002)) as face:
+        messages = kio(1, 17)
+        codes = []
+        for epoch in (0, 1, 2):
+            partition = messages.FetchPartition(
+                partition=0, current_leader_epoch=epoch, fetch_offset=0, last_fetched_epoch=0,
+                partition_max_bytes=1000, replica_directory_id=None,
+            )  # fmt: skip
+            topics = (messages.FetchTopic(topic_id=LOG, partitions=(partition,)),)
+            request = messages.FetchRequest(max_wait=timedelta(0), min_bytes=1, topics=topics, forgotten_topics_data=())
+            answer = (await ask(face, CONTROLLER, 3001, 17, request)).responses[0].partitions[0]
+            codes.append(int(answer.error_code))
+            assert answer.current_leader.leader_id == 3002
+        assert codes == [74, 6, 75]
+
+
 def update(*features: tuple[str, int]) -> Any:
     messages = kio(57, 2)
     return messages.UpdateFeaturesRequest(

@@ -200,3 +200,10 @@ def test_a_cluster_that_no_real_one_could_have_become_is_refused() -> None:
         plan(metadata_version=29, ghosts=((BROKER, 9, "4.0"),))
     with pytest.raises(ValueError, match="choose one of"):
         release_named("2.8")
+
+
+def test_a_broker_that_tries_from_two_sides_registers_once() -> None:
+    made = world(plan({1: "4.2", 2: "4.0"}, metadata_version=29))
+    made.upgrade(BROKER, 2, release_named("4.2"))  # the tries of the refused process are still due
+    first = settle(made, RESTART_MS + 100).image.brokers[2]
+    assert settle(made, 20_000).image.brokers[2] == first

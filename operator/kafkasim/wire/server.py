@@ -104,10 +104,17 @@ class Face:
     async def __aexit__(self, *_: object) -> None:
         if self._pump is not None:
             self._pump.cancel()
-            await asyncio.gather(self._pump, return_exceptions=True)
+            await asyncio.wait([self._pump])
         for key in list(self._servers):
             await self._close(key)
         self._ports.close()
+        if self._pump is not None and not self._pump.cancelled():
+            self._pump.result()  # it never returns, so it raised: a world that stood still must not pass for a calm one
+
+    async def stopped(self) -> None:
+        """Return when time stands still: the task that moves it has failed, and leaving the face will raise why."""
+        if self._pump is not None:
+            await asyncio.wait([self._pump])
 
     def now_ms(self) -> int:
         """The clock."""

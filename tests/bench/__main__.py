@@ -2,6 +2,9 @@
 
 Every pair runs interleaved (A B A B ...), so that the machine's moods fall on both; medians, ranges and the ratio of
 medians are printed. Nothing here is a test: a figure is a figure. `--rounds N` and `--only NAME` narrow it.
+
+Ours is installed the way users install it: a fresh environment with the locked runtime dependencies, byte code and all.
+Kafka's tool runs with the flags of Kafka's own scripts.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ import asyncio
 import json
 import os
 import platform
-import resource
 import shutil
 import statistics
 import subprocess
@@ -27,7 +29,6 @@ from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
 
 ROOT = Path(__file__).resolve().parents[2]
-KAFKAFEATURES = [sys.executable, "-m", "kafkafeatures"]
 
 
 def main() -> int:
@@ -38,25 +39,44 @@ def main() -> int:
     arguments = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, Kafka {NEWEST}")
     wanted = (arguments.only,) if arguments.only else ("describe", "nodes", "log")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    installed = Path(tempfile.mkdtemp(prefix="bench-venv-"))
+    try:
+        return _measure(wanted, arguments.rounds, install(installed))
+    finally:
+        shutil.rmtree(installed, ignore_errors=True)
+
+
+def install(folder: Path) -> list[str]:
+    """A fresh environment; the command in it."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = [folder / "bin/pip", "install", "-q", "--disable-pip-version-check"]
+    locks = ["-r", ROOT / "requirements/runtime.lock", "-r", ROOT / "requirements/build.lock"]
+    subprocess.run([*pip, "--require-hashes", *locks], check=True)
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", ROOT], check=True)
+    return [str(folder / "bin/kafkafeatures")]
+
+
+def _measure(wanted: tuple[str, ...], rounds: int, command: list[str]) -> int:
     if "describe" in wanted:
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         try:
             with Cluster(folder, NEWEST, controllers=3, brokers=3) as cluster:
-                describe(cluster, arguments.rounds)
+                describe(cluster, rounds, command)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     if "nodes" in wanted:
-        thousand_nodes()
+        thousand_nodes(command)
     if "log" in wanted:
         subprocess.run([sys.executable, str(ROOT / "tests/bench/bench_kraftlog.py")], check=True, cwd=ROOT)
     return 0
 
 
-def describe(cluster: Cluster, rounds: int) -> None:
+def describe(cluster: Cluster, rounds: int, command: list[str]) -> None:
     """Whole processes: ours asks six nodes and reads the log, Kafka's asks one node. Then ours in a warm process."""
-    ours = [*KAFKAFEATURES, "describe", "--bootstrap-server", cluster.bootstrap_servers, "-o", "json"]
+    ours = [*command, "describe", "--bootstrap-server", cluster.bootstrap_servers, "-o", "json"]
     both = [*ours, "--bootstrap-controller", cluster.bootstrap_controllers]
-    theirs = cluster.tool_command(
+    theirs = cluster.release.stock_tool(
         "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers, "describe"
     )
     read = json.loads(subprocess.run(both, check=True, capture_output=True, text=True).stdout)
@@ -72,7 +92,7 @@ def describe(cluster: Cluster, rounds: int) -> None:
     _pair("describe, warm process, new connections", a, "FeatureCommand describe", b)
 
 
-def thousand_nodes(count: int = 1000) -> None:
+def thousand_nodes(installed: list[str], count: int = 1000) -> None:
     """A thousand simulated nodes, whole process, with its peak memory."""
     command = [sys.executable, "-m", "kafkasim", "--controllers", "3", "--brokers", str(count - 3), "--release", "4.2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
@@ -80,15 +100,13 @@ def thousand_nodes(count: int = 1000) -> None:
         try:
             assert simulator.stdout is not None
             where = json.loads(simulator.stdout.readline())
-            ours = [*KAFKAFEATURES, "describe", "--bootstrap-server", where["bootstrapServers"], "-o", "json"]
+            ours = [*installed, "describe", "--bootstrap-server", where["bootstrapServers"], "-o", "json"]
             ours += ["--bootstrap-controller", where["bootstrapControllers"]]
-            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-            times = [_run(ours) for _ in range(5)]
-            answered = json.loads(subprocess.run(ours, check=True, capture_output=True, text=True).stdout)
-            live = sum(node["state"] == "Live" for node in answered["nodes"])
-            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-            told = f"peak {peak / 1024:.0f} MB" if peak > before else f"peak at most {before / 1024:.0f} MB"
-            print(f"describe -o json, {count} simulated nodes, {live} live: {_spread(times)}, {told}")
+            runs = [_run_weighed(ours) for _ in range(5)]
+            live = sum(node["state"] == "Live" for node in json.loads(runs[-1][2])["nodes"])
+            peak = max(kilobytes for _, kilobytes, _ in runs) / 1024
+            times = [seconds for seconds, _, _ in runs]
+            print(f"describe -o json, {count} simulated nodes, {live} live: {_spread(times)}, peak {peak:.0f} MB")
         finally:
             simulator.terminate()
 
@@ -105,6 +123,18 @@ def _run(command: list[str]) -> float:
     began = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - began
+
+
+def _run_weighed(command: list[str]) -> tuple[float, int, bytes]:
+    """Seconds, peak resident kilobytes of that one process, and its output."""
+    began = time.perf_counter()
+    with tempfile.TemporaryFile() as output, subprocess.Popen(command, stdout=output) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - began
+        assert process.returncode == 0
+        output.seek(0)
+        return seconds, usage.ru_maxrss, output.read()
 
 
 async def _look(settings: ClusterSettings) -> float:

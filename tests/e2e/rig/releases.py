@@ -69,6 +69,17 @@ class Release:
             *arguments,
         ]
 
+    def stock_tool(self, main: str, *arguments: str) -> list[str]:
+        """The command line as Kafka's own scripts make it (`kafka-run-class.sh`): what people run today."""
+        return [
+            "java",
+            *("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+            *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+            *("-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"),
+            f"-Dlog4j.configuration=file:{self.home}/tool.properties",
+            *("-cp", self.class_path, main, *arguments),
+        ]
+
 
 def release(version: str) -> Release:
     """The release, fetched now if it is not in the cache. Two processes may ask at once."""

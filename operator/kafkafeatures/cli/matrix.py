@@ -7,7 +7,7 @@ their own. A cell in the way is red, and marked `!` for those who see no colour.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -52,11 +52,12 @@ def draw(console: Console, observation: Observation, *, api_names: dict[int, str
     _headline(console, observation)
     if api_names is None:
         names = observation.feature_names()
+        best = {name: _best(observation, name) for name in names}
         rows = [(name, _finalized(observation, name)) for name in names]
-        groups = _grouped(observation, lambda node: tuple(_feature_cell(observation, node, n) for n in names))
+        groups = _grouped(observation, lambda node: tuple(_feature_cell(observation, node, n, best[n]) for n in names))
         _table(console, ("FEATURE", "FINALIZED"), rows, groups)
         _apart(console, observation)
-        _in_the_way(console, observation)
+        _in_the_way(console, observation, best)
     else:
         keys = sorted({key for node in observation.nodes for key in _apis(node)})
         rows = [(f"{api_names.get(key, '?')} ({key})", "") for key in keys]
@@ -156,14 +157,13 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
 }
 
 
-def _in_the_way(console: Console, observation: Observation) -> None:
+def _in_the_way(console: Console, observation: Observation, best: Mapping[str, int]) -> None:
     lines = []
-    for name in observation.feature_names():
+    for name, highest in best.items():
         supported = supported_by_all(observation, name)
-        best = _best(observation, name)
-        if supported is None or best <= supported.max:
+        if supported is None or highest <= supported.max:
             continue
-        behind = [node for node in observation.nodes if _is_behind(observation, node, name)]
+        behind = [node for node in observation.nodes if _is_behind(node, name, highest)]
         told_nodes = ", ".join(f"{_adjective(node)}{node.title} ({_has(node, name)})" for node in behind[:5])
         more = f" and {len(behind) - 5} more" if len(behind) > 5 else ""
         lines.append(f"{name} above {told(name, supported.max)}: {told_nodes}{more}")
@@ -225,7 +225,7 @@ def _table(
 
 
 def _upright(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", collapse_padding=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column(corner[0], no_wrap=True)
     if corner[1]:
         table.add_column(corner[1], no_wrap=True)
@@ -274,9 +274,9 @@ def _finalized(observation: Observation, name: str) -> str:
     return told(name, observation.finalized.value.get(name, 0))
 
 
-def _feature_cell(observation: Observation, node: Node, name: str) -> Text:
+def _feature_cell(observation: Observation, node: Node, name: str, best: int) -> Text:
     text = _cell_text(node, name)
-    if _is_behind(observation, node, name):
+    if _is_behind(node, name, best):
         return Text(f"{text} !", "bold red")
     found = node.range_of(name)
     if isinstance(found, Unknown):
@@ -302,11 +302,11 @@ def _best(observation: Observation, name: str) -> int:
     return max((found.value.max for found in ranges if isinstance(found, Known)), default=0)
 
 
-def _is_behind(observation: Observation, node: Node, name: str) -> bool:
+def _is_behind(node: Node, name: str, best: int) -> bool:
     found = node.range_of(name)
     if isinstance(found, Unknown) or node.state is NodeState.REFUSED:
         return False
-    return found.value.max < _best(observation, name)
+    return found.value.max < best
 
 
 def _apis(node: Node) -> dict[int, object]:

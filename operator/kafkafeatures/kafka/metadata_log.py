@@ -241,24 +241,35 @@ class MetadataLog:
         raise _most_telling(errors)
 
     async def _who_leads(self, address: Address) -> tuple[Connection, LeaderAndEpoch]:
-        """Any controller names the leader when it refuses a Fetch with an old epoch; the leader itself as fenced."""
+        """Any controller names the leader when it refuses a Fetch with an old epoch.
+
+        A standby refuses it as fenced just as the leader does (Kafka compares epochs before it looks who leads), so
+        the code proves nothing. Where the reply does not say where the leader listens, the node is asked again with
+        the epoch it named: only the leader serves that.
+        """
         link = await self._connect(address)
         try:
-            response: FetchResponse = await link.request(
-                FetchRequest(current_leader_epoch=0, max_wait_ms=0), timeout=min(ATTEMPT, self._timeout)
-            )
-            _refused(response.error_code)
-            for host in response.nodes:
-                self._by_id[host.id] = Address(host.host, host.port)
-            if response.partition_error_code not in (*_MOVED, ErrorCode.NONE):
-                _refused(response.partition_error_code)
+            response = await self._peek(link, 0)
             leader = response.current_leader or LeaderAndEpoch(-1, -1)
-            if response.partition_error_code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NONE):
-                self._by_id[leader.leader_id] = address  # it compared the epoch with its own: it leads
+            if leader.leader_id >= 0 and leader.leader_id not in self._by_id:
+                again = await self._peek(link, leader.epoch)
+                if again.partition_error_code == ErrorCode.NONE:
+                    self._by_id[leader.leader_id] = address
             return link, leader
         except BaseException:
             await link.close()
             raise
+
+    async def _peek(self, link: Connection, epoch: int) -> FetchResponse:
+        response: FetchResponse = await link.request(
+            FetchRequest(current_leader_epoch=epoch, max_wait_ms=0, max_bytes=1),
+            timeout=min(ATTEMPT, self._timeout),
+        )
+        _refused(response.error_code)
+        self.add_controllers(response.nodes)
+        if response.partition_error_code not in (*_MOVED, ErrorCode.NONE):
+            _refused(response.partition_error_code)
+        return response
 
     async def _ask_majority(self) -> None:
         """Evidence of the second kind; leaves `_evidence_at` as it is where the leader shows none."""

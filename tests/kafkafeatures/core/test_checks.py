@@ -1,0 +1,179 @@
+"""Preflight: what stands in the way, and what is known of a node's range."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.core.checks import Question, blockers
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, NodeState, Observation, Unknown
+from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature
+from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
+
+RAISE = UpdateFeature("metadata.version", 21, 27)
+CONTROLLERS = (node(3001), node(3002))
+
+
+def kinds(seen: Observation, *changes: UpdateFeature, verdict: Accepted | Refused | None = None) -> list[BlockerKind]:
+    return [found.kind for found in blockers(Question(seen, changes or (RAISE,), verdict))]
+
+
+# --- the evidence ladder ---
+
+
+def test_a_range_is_known_from_the_node_itself() -> None:
+    assert node(1, written=None).range_of("metadata.version").value == VersionRange(7, 27)  # type: ignore[union-attr]
+
+
+def test_a_range_is_known_from_the_registration_of_a_silent_node() -> None:
+    found = node(1, said=SILENT, written=OLD).range_of("metadata.version")
+    assert isinstance(found, Known)
+    assert found.value == VersionRange(1, 21)
+
+
+def test_a_feature_that_a_node_does_not_list_is_at_level_zero_there() -> None:
+    found = node(1, said=answer(OLD), written=OLD).range_of("group.version")
+    assert isinstance(found, Known)
+    assert found.value == NOT_SUPPORTED
+
+
+def test_a_node_and_a_registration_that_differ_make_an_unknown() -> None:
+    found = node(1, said=answer(NEW), written=OLD).range_of("metadata.version")
+    assert isinstance(found, Unknown)
+    assert "says metadata.version 7-27, its registration says 1-21" in found.why.message
+
+
+def test_an_old_api_versions_says_nothing_of_features_it_leaves_out() -> None:
+    half = answer({"metadata.version": (7, 27)}, complete=False)
+    assert isinstance(node(1, said=half, written=None).range_of("group.version"), Unknown)
+    assert isinstance(node(1, said=half, written=None).range_of("metadata.version"), Known)
+
+
+def test_a_node_without_answer_and_registration_is_unknown_with_the_reason() -> None:
+    found = node(1, said=SILENT, written=None).range_of("metadata.version")
+    assert found == Unknown(SILENT)
+
+
+# --- the chain ---
+
+
+def test_a_cluster_that_can_has_nothing_in_the_way() -> None:
+    assert kinds(observation()) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(
+            observation(*CONTROLLERS, node(1, said=answer(OLD), written=OLD)),
+            [BlockerKind.NODE_RANGE],
+            id="a living old broker",
+        ),
+        pytest.param(
+            observation(node(3001, said=answer(OLD), written=OLD), node(3002), node(1)),
+            [BlockerKind.NODE_RANGE],
+            id="a living old controller, also below the level at which Kafka looks at controllers",
+        ),
+        pytest.param(
+            observation(*CONTROLLERS, node(1), node(4, state=NodeState.GHOST, said=SILENT, written=OLD)),
+            [BlockerKind.GHOST_REGISTRATION],
+            id="a ghost broker with an old range",
+        ),
+        pytest.param(
+            observation(
+                *CONTROLLERS, node(1), node(3003, state=NodeState.GHOST, said=SILENT, written=OLD, voter=False)
+            ),
+            [BlockerKind.GHOST_REGISTRATION],
+            id="a ghost controller with an old range",
+        ),
+        pytest.param(
+            observation(*CONTROLLERS, node(1), node(4, state=NodeState.GHOST, said=SILENT)),
+            [],
+            id="a ghost whose range holds the level is in nobody's way",
+        ),
+        pytest.param(
+            observation(*CONTROLLERS, node(1, state=NodeState.UNREACHABLE, said=SILENT, written=None)),
+            [BlockerKind.NODE_UNKNOWN],
+            id="a node nobody can say anything of",
+        ),
+        pytest.param(
+            observation(*CONTROLLERS, node(9, state=NodeState.REFUSED, said=SILENT, written=None)),
+            [BlockerKind.REFUSED_NODE],
+            id="a node the controller keeps refusing",
+        ),
+        pytest.param(observation(mode=MetadataMode.ZOOKEEPER), [BlockerKind.ZOOKEEPER_MODE], id="ZooKeeper mode"),
+        pytest.param(observation(mode=MetadataMode.MIGRATING), [BlockerKind.MIGRATION], id="an open migration"),
+        pytest.param(observation(mode=SILENT), [BlockerKind.MIGRATION], id="a mode that is not known"),
+        pytest.param(observation(voting=SILENT), [BlockerKind.QUORUM], id="no active controller"),
+        pytest.param(observation(levels=SILENT), [BlockerKind.QUORUM], id="finalized levels that are not known"),
+    ],
+)
+def test_what_is_in_the_way_is_named(seen: Observation, expected: list[BlockerKind]) -> None:
+    assert kinds(seen) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (UpdateFeature("metadata.version", 21, 20), BlockerKind.LOWERING),
+        (UpdateFeature("kraft.version", 0, 1), BlockerKind.CONSENT),
+        (UpdateFeature("group.versoin", 0, 1), BlockerKind.UNKNOWN_FEATURE),
+        (UpdateFeature("metadata.version", 21, 99), BlockerKind.NODE_RANGE),
+    ],
+)
+def test_a_change_that_is_never_made_is_refused_whatever_the_cluster(
+    change: UpdateFeature, expected: BlockerKind
+) -> None:
+    assert expected in kinds(observation(), change, verdict=Accepted())
+
+
+def test_everything_in_the_way_is_listed_at_once() -> None:
+    seen = observation(
+        *CONTROLLERS,
+        node(1, said=answer(OLD), written=OLD),
+        node(4, state=NodeState.GHOST, said=SILENT, written=OLD),
+        node(9, state=NodeState.REFUSED, said=SILENT, written=None),
+    )
+    assert kinds(seen) == [BlockerKind.NODE_RANGE, BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE]
+
+
+def test_a_blocker_says_who_what_and_what_to_do() -> None:
+    ghost = node(4, state=NodeState.GHOST, said=SILENT, written=OLD)
+    (found,) = blockers(Question(observation(*CONTROLLERS, node(1), ghost), (RAISE,)))
+    assert found.node is not None
+    assert found.node.id == 4
+    assert found.supported == VersionRange(1, 21)
+    assert (found.feature, found.wanted) == ("metadata.version", 27)
+    assert "broker 4 (h:4) supports metadata.version 1-21" in found.message
+    assert "kafka-cluster.sh unregister --id 4" in found.remedy
+
+
+# --- the third rung: the server vouches ---
+
+UNKNOWN_BROKER = node(2, state=NodeState.UNREACHABLE, said=SILENT, written=None)
+UNKNOWN_CONTROLLER = node(3002, state=NodeState.UNREACHABLE, said=SILENT, written=None)
+
+
+def test_an_accepted_verdict_vouches_for_an_unknown_broker() -> None:
+    seen = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
+    assert kinds(seen) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(seen, verdict=Accepted()) == []
+    assert kinds(seen, verdict=Refused(95, "no")) == [BlockerKind.NODE_UNKNOWN]
+
+
+def test_an_accepted_verdict_vouches_for_controllers_only_where_controllers_register() -> None:
+    at_21 = observation(node(3001), UNKNOWN_CONTROLLER, node(1))
+    assert kinds(at_21, verdict=Accepted()) == []
+    at_14 = observation(node(3001), UNKNOWN_CONTROLLER, node(1), levels={"metadata.version": 14})
+    assert kinds(at_14, verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+
+
+def test_an_accepted_verdict_proves_nothing_while_a_voter_never_registered() -> None:
+    seen = observation(node(3001), UNKNOWN_CONTROLLER, node(1), voting=quorum(voters=(3001, 3002, 3003)))
+    assert kinds(seen, verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+
+
+def test_an_accepted_verdict_does_not_overrule_a_range_that_is_known() -> None:
+    seen = observation(*CONTROLLERS, node(1, said=answer(OLD), written=OLD))
+    assert kinds(seen, verdict=Accepted()) == [BlockerKind.NODE_RANGE]

@@ -1,0 +1,150 @@
+"""The one decision of a pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Standing, Wait, decide, pending
+from kafkafeatures.core.observation import Known, NodeState, Observation
+from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
+from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation
+
+WANTED = {"group.version": 1, "metadata.version": 27}
+YES = Accepted()
+
+
+def deciding(
+    desired: dict[str, int] | None = None,
+    seen: Observation | None = None,
+    *,
+    pinned: str = "",
+    standing: Standing | None = None,
+    verdict: Verdict | None = YES,
+) -> Decision:
+    return decide(
+        WANTED if desired is None else desired,
+        seen or observation(),
+        pinned_cluster_id=pinned,
+        standing=standing,
+        verdict=verdict,
+    )
+
+
+def test_metadata_version_goes_first_and_one_at_a_time() -> None:
+    assert deciding() == Act(UpdateFeature("metadata.version", 21, 27))
+    raised = observation(levels={"metadata.version": 27})
+    assert deciding(seen=raised) == Act(UpdateFeature("group.version", 0, 1))
+
+
+def test_a_level_that_is_there_is_never_sent_again() -> None:
+    assert pending({"metadata.version": 21}, observation()) == ()
+    assert isinstance(deciding({"metadata.version": 21}), Done)
+
+
+def test_nothing_wanted_is_nothing_done() -> None:
+    assert isinstance(deciding({}), Done)
+
+
+def test_a_level_counts_once_every_living_node_reads_it() -> None:
+    late = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
+    decision = deciding({"metadata.version": 21}, late)
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.VERIFYING
+    assert "broker 1 still reads metadata.version 20" in decision.message
+
+
+def test_a_node_that_is_down_does_not_keep_a_cluster_from_being_in_sync() -> None:
+    down = observation(node(3001), node(1), node(2, state=NodeState.GHOST, said=SILENT))
+    assert isinstance(deciding({"metadata.version": 21}, down), Done)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "reason"),
+    [
+        ({"pinned": "cluster-2"}, Stalled, Reason.CLUSTER_ID_MISMATCH),
+        ({"seen": observation(cluster_id=SILENT)}, Wait, Reason.PREFLIGHT),
+        ({"verdict": Refused(95, "no")}, Stalled, Reason.CONTROLLER_REJECTED),
+        ({"verdict": Unavailable("nobody answers")}, Wait, Reason.PREFLIGHT),
+        ({"verdict": Unavailable("ALTER is missing", rights=True)}, Stalled, Reason.INSUFFICIENT_RIGHTS),
+        ({"verdict": None}, Wait, Reason.PREFLIGHT),
+        ({"seen": observation(levels=SILENT)}, Wait, Reason.WAITING_FOR_QUORUM),
+        ({"desired": {"metadata.version": 20}}, Stalled, Reason.CONSENT_REQUIRED),
+        ({"desired": {"metadata.version": 99}}, Stalled, Reason.UNSUPPORTED_LEVEL),
+        ({"desired": {"nobody.knows": 1}}, Stalled, Reason.UNKNOWN_FEATURE),
+        (
+            {"seen": observation(node(3001), node(1, said=answer(OLD), written=OLD))},
+            Wait,
+            Reason.WAITING_FOR_NODES,
+        ),
+        (
+            {"seen": observation(node(3001), node(1), node(4, state=NodeState.GHOST, said=SILENT, written=OLD))},
+            Stalled,
+            Reason.GHOST_REGISTRATION,
+        ),
+    ],
+)
+def test_each_obstacle_has_its_reason(change: dict[str, Any], expected: type[Decision], reason: Reason) -> None:
+    decision = deciding(**change)
+    assert isinstance(decision, expected)
+    assert decision.reason is reason  # type: ignore[union-attr]
+
+
+def test_nothing_is_sent_while_the_outcome_of_the_last_step_is_open() -> None:
+    decision = deciding(standing=Standing(UpdateFeature("metadata.version", 21, 27)))
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.VERIFYING
+
+
+def test_an_open_outcome_stops_a_document_that_wants_something_else_too() -> None:
+    decision = deciding({"group.version": 1}, standing=Standing(UpdateFeature("metadata.version", 21, 27)))
+    assert isinstance(decision, Wait)
+
+
+# --- properties ---
+
+_NAMES = st.sampled_from(["metadata.version", "group.version", "kraft.version", "other.feature"])
+_RANGES = st.dictionaries(_NAMES, st.tuples(st.integers(0, 7), st.integers(7, 30)), max_size=4)
+_LEVELS = st.dictionaries(_NAMES, st.integers(0, 30), max_size=4)
+
+
+@st.composite
+def _nodes(draw: st.DrawFn) -> Any:
+    made = []
+    for id_ in draw(st.lists(st.sampled_from([3001, 3002, 1, 2, 3]), min_size=1, max_size=5, unique=True)):
+        of = draw(_RANGES)
+        silent = draw(st.booleans())
+        made.append(
+            node(
+                id_,
+                state=draw(st.sampled_from(NodeState)) if silent else NodeState.LIVE,
+                said=SILENT if silent else answer(of, draw(_LEVELS), complete=draw(st.booleans())),
+                written=draw(st.sampled_from([of, draw(_RANGES), None])),
+            )
+        )
+    return made
+
+
+@given(nodes=_nodes(), desired=_LEVELS, levels=_LEVELS, accepted=st.booleans())
+def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict[str, int], accepted: bool) -> None:
+    seen = observation(*nodes, levels=levels)
+    verdict = YES if accepted else Unavailable("no")
+    decision = decide(desired, seen, pinned_cluster_id="", standing=None, verdict=verdict)
+    assert decision == decide(desired, seen, pinned_cluster_id="", standing=None, verdict=verdict)
+    if not isinstance(decision, Act):
+        return
+    step = decision.step
+    assert accepted
+    assert step.feature != "kraft.version"
+    assert step.before == levels.get(step.feature, 0)
+    assert step.after == desired[step.feature] > step.before
+    for one in nodes:
+        found = one.range_of(step.feature)
+        assert not isinstance(found, Known) or step.after in found.value or one.state is NodeState.REFUSED
+        assert one.state is not NodeState.REFUSED
+    if step.feature != "metadata.version":
+        assert "metadata.version" not in {change.feature for change in pending(desired, seen)}

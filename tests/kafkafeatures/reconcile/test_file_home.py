@@ -1,0 +1,167 @@
+"""A resource in a file: read with care, written so that it is never torn, held by one process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
+from kafkafeatures.reconcile.file_home import FileHome, StateHeld, StateUnreadable, desired_levels, read_file
+
+GOOD = """
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: orders}
+spec:
+  cluster: {bootstrapServers: "a:9092,[::1]:9093"}
+  features: {levels: [{name: metadata.version, level: "4.1"}, {name: group.version, level: 1}]}
+"""
+
+
+def document(folder: Path, text: str = GOOD) -> Path:
+    path = folder / "levels.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
+    assert desired_levels(read_file(document(tmp_path))) == {"metadata.version": 27, "group.version": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "not YAML"),
+        ("- a\n- b\n", "not a mapping"),
+        (GOOD + "---\na: 1\n", "found 2 documents"),
+        ("", "found 0 documents"),
+        (GOOD.replace("kind: KafkaFeatures", "kind: KafkaFeatures\nkind: KafkaFeatures"), "stands twice"),
+        ("a: &x [1]\nb: *x\n", "aliases are not used"),
+        (GOOD.replace("bootstrapServers", "bootstrapServer"), "did you mean bootstrapServers?"),
+        (GOOD.replace('"4.1"', "4.1"), "quoted name"),
+        (GOOD.replace('"4.1"', '"9.9"'), "9.9' is not known; write the number"),
+        (GOOD.replace("level: 1}", "level: -1}"), "levels are 0 to 32767"),
+        (GOOD.replace("level: 1}", "level: true}"), "an integer from 0 to 32767"),
+        (GOOD.replace("group.version", "metadata.version"), "is named twice"),
+        (GOOD.replace('bootstrapServers: "a:9092,[::1]:9093"', "clusterId: x"), "name bootstrapServers"),
+        ("\x00", "not YAML"),
+        ("[" * 5000, "not YAML"),
+    ],
+)
+def test_a_document_that_is_wrong_is_told_what_and_where(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        desired_levels(read_file(document(tmp_path, text)))
+    assert said in str(caught.value)
+
+
+def test_a_huge_document_is_not_even_parsed(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDocument, match="at most 1048576"):
+        read_file(document(tmp_path, "#" * 2_000_000))
+
+
+def test_the_status_is_there_again_next_time_and_the_generation_rises_with_the_spec(tmp_path: Path) -> None:
+    state = tmp_path / "state.yaml"
+    with FileHome(read_file(document(tmp_path)), state) as home:
+        assert asyncio.run(home.read()).generation == 1
+        asyncio.run(home.write_status({"clusterId": "x"}))
+    with FileHome(read_file(document(tmp_path)), state) as home:
+        again = asyncio.run(home.read())
+        assert (again.generation, again.status) == (1, {"clusterId": "x"})
+    changed = document(tmp_path, GOOD.replace("level: 1}", "level: 0}"))
+    with FileHome(read_file(changed), state) as home:
+        assert asyncio.run(home.read()).generation == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["levels.yaml", "state.yaml", "state.yaml.lock"]
+
+
+def test_what_was_written_does_not_change_with_what_the_caller_goes_on_doing(tmp_path: Path) -> None:
+    with FileHome(read_file(document(tmp_path)), tmp_path / "state.yaml") as home:
+        status = {"history": [1]}
+        asyncio.run(home.write_status(status))
+        status["history"].append(2)
+        assert asyncio.run(home.read()).status == {"history": [1]}
+
+
+def test_the_second_process_is_told_who_holds_the_state(tmp_path: Path) -> None:
+    state = tmp_path / "state.yaml"
+    resource = read_file(document(tmp_path))
+    with FileHome(resource, state), pytest.raises(StateHeld, match=f"process {os.getpid()} on "):
+        FileHome(resource, state).__enter__()
+    with FileHome(resource, state):
+        """Free again."""
+
+
+def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
+    path = document(tmp_path)
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from kafkafeatures.reconcile.file_home import FileHome, read_file\n"
+        f"FileHome(read_file(Path({str(path)!r})), Path({str(tmp_path / 'state.yaml')!r})).__enter__()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -9
+    with FileHome(read_file(path), tmp_path / "state.yaml"):
+        """Taken over."""
+
+
+@pytest.mark.parametrize("text", ["not: ours", "[", "", "kind: KafkaFeatures\n"])
+def test_a_state_file_that_is_none_of_ours_is_left_alone(tmp_path: Path, text: str) -> None:
+    state = tmp_path / "state.yaml"
+    state.write_text(text)
+    with pytest.raises(StateUnreadable, match="no state file"):
+        FileHome(read_file(document(tmp_path)), state).__enter__()
+    assert state.read_text() == text
+
+
+def test_a_state_file_of_another_resource_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "state.yaml"
+    with FileHome(read_file(document(tmp_path)), state) as home:
+        asyncio.run(home.write_status({}))
+    other = document(tmp_path, GOOD.replace("name: orders", "name: payments"))
+    with pytest.raises(StateUnreadable, match="belongs to orders, not to payments"):
+        FileHome(read_file(other), state).__enter__()
+    assert yaml.safe_load(state.read_text())["metadata"]["name"] == "orders"
+
+
+# --- credentials ---
+
+SECURED = GOOD.replace(
+    'bootstrapServers: "a:9092,[::1]:9093"',
+    'bootstrapServers: "a:9092", tls: {caSecretRef: {name: ca}}, '
+    "sasl: {mechanism: SCRAM-SHA-512, secretRef: {name: login}}",
+)
+
+
+def secret(folder: Path, name: str, **keys: str) -> None:
+    (folder / name).mkdir(parents=True)
+    for key, value in keys.items():
+        (folder / name / key.replace("_", ".")).write_text(value)
+
+
+def test_secrets_are_read_from_a_folder_of_folders_and_never_shown(tmp_path: Path) -> None:
+    secret(tmp_path, "ca", ca_crt="CERT")
+    secret(tmp_path, "login", username="alice\n", password="canary-5d2\n")
+    settings = settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(tmp_path))
+    assert settings.brokers.sasl is not None
+    assert (settings.brokers.sasl.username, settings.brokers.sasl.password) == ("alice", "canary-5d2")
+    assert settings.controllers == settings.brokers
+    assert settings.brokers.protocol == "SASL_SSL"
+    assert "canary" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [(None, "--secrets-dir"), ("nowhere", "no folder"), ("empty", "has no key")],
+)
+def test_a_missing_secret_is_named(tmp_path: Path, folder: str | None, said: str) -> None:
+    (tmp_path / "empty" / "ca").mkdir(parents=True)
+    where = tmp_path / folder if folder else None
+    with pytest.raises(CredentialsInvalid, match=said):
+        settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(where))

@@ -1,0 +1,262 @@
+"""One pass after the other, against a scripted cluster; the process dies wherever it can."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.decide import Done, Stalled, Wait
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.steps import (
+    Accepted,
+    Applied,
+    NotSent,
+    Outcome,
+    OutcomeUnknown,
+    Rejected,
+    UpdateFeature,
+    Verdict,
+)
+from kafkafeatures.core.survey import Failure
+from kafkafeatures.reconcile.loop import Pass, Shell, Unreachable, one_pass
+from kafkafeatures.reconcile.ports import Resource
+from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation, quorum
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class World:
+    """A cluster that does what it is told, and dies on the n-th call of anybody."""
+
+    def __init__(self, levels: Mapping[str, int], *, epoch: int = 4) -> None:
+        self.levels = dict(levels)
+        self.epoch, self.high_watermark = epoch, 100
+        self.outcomes: list[Outcome] = []
+        self.sent: list[UpdateFeature] = []
+        self.effective = 0
+        self.crash_in: int | None = None
+        self.down: Failure | None = None
+        self.quorum_works = True
+        self.later: UpdateFeature | None = None
+
+    def tick(self) -> None:
+        if self.crash_in is not None:
+            if self.crash_in == 0:
+                raise Crash
+            self.crash_in -= 1
+
+    async def look(self) -> Observation:
+        self.tick()
+        if self.down is not None:
+            raise Unreachable(self.down)
+        self.high_watermark += self.quorum_works
+        if self.later is not None:
+            self.apply(self.later)
+            self.later = None
+        said = answer(NEW, self.levels)
+        return observation(
+            *(node(i, said=said) for i in (3001, 3002, 1)),
+            levels=self.levels,
+            voting=quorum(epoch=self.epoch, high_watermark=self.high_watermark),
+        )
+
+    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
+        self.tick()
+        assert all(change.feature != "kraft.version" for change in changes)
+        return Accepted()
+
+    async def update(self, change: UpdateFeature) -> Outcome:
+        self.tick()
+        self.sent.append(change)
+        outcome = self.outcomes.pop(0) if self.outcomes else Applied()
+        if isinstance(outcome, Applied):
+            self.apply(change)
+        self.tick()
+        return outcome
+
+    def apply(self, change: UpdateFeature) -> None:
+        self.effective += self.levels.get(change.feature, 0) != change.after
+        self.levels[change.feature] = change.after
+
+
+class Home:
+    """A resource in memory; what was written is written, also after a crash."""
+
+    def __init__(self, world: World, desired: Mapping[str, int]) -> None:
+        self.world, self.desired = world, desired
+        self.status: dict[str, Any] = {}
+        self.writes = 0
+
+    async def read(self) -> Resource:
+        return Resource("ns/name", 1, self.desired, "", json.loads(json.dumps(self.status)))
+
+    async def write_status(self, status: Mapping[str, Any]) -> None:
+        self.world.tick()
+        self.status = json.loads(json.dumps(status))
+        self.writes += 1
+        self.world.tick()
+
+
+async def no_time(seconds: float) -> None:
+    """Time passes without anybody waiting for it."""
+
+
+def shell(world: World, home: Home) -> Shell:
+    return Shell(home=home, kafka=world, now=lambda: NOW, sleep=no_time)
+
+
+def run(world: World, home: Home, *, most: int = 20) -> Pass:
+    """Passes until one has nothing more to do by itself."""
+    for _ in range(most):
+        last = asyncio.run(one_pass(shell(world, home)))
+        if last.requeue_after is None:
+            return last
+    raise AssertionError(f"not settled after {most} passes: {last}")
+
+
+WANTED = {"metadata.version": 27, "group.version": 1}
+BEGIN = {"metadata.version": 21}
+
+
+def test_levels_are_raised_one_by_one_and_read_back() -> None:
+    world = World(BEGIN)
+    home = Home(world, WANTED)
+    assert isinstance(run(world, home).decision, Done)
+    assert [str(step) for step in world.sent] == ["metadata.version 21 -> 27", "group.version 0 -> 1"]
+    assert home.status["changeCount"] == 2
+    assert "intent" not in home.status
+
+
+def test_the_intent_is_written_before_the_act() -> None:
+    world = World(BEGIN)
+    home = Home(world, WANTED)
+    seen = []
+
+    async def update(change: UpdateFeature) -> Outcome:
+        seen.append(home.status["intent"]["target"])
+        world.apply(change)
+        return Applied()
+
+    world.update = update  # type: ignore[method-assign]
+    run(world, home)
+    assert seen == ["metadata.version", "group.version"]
+
+
+def test_a_quiet_resource_causes_no_write_and_no_request() -> None:
+    world = World(WANTED)
+    home = Home(world, WANTED)
+    run(world, home)
+    writes = home.writes
+    run(world, home)
+    assert (home.writes, world.sent) == (writes, [])
+
+
+@pytest.mark.parametrize("at", range(40))
+def test_killed_anywhere_and_run_again_it_ends_the_same(at: int) -> None:
+    world = World(BEGIN)
+    home = Home(world, WANTED)
+    world.crash_in = at
+    try:
+        run(world, home)
+    except Crash:
+        world.crash_in = None
+        run(world, home)
+    assert world.levels == WANTED
+    assert world.effective == 2
+    assert home.status["conditions"][0]["status"] == "True"
+    assert "intent" not in home.status
+
+
+def test_an_unknown_outcome_that_was_applied_is_read_back_and_not_sent_again() -> None:
+    world = World(BEGIN)
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [OutcomeUnknown("EOF")]
+    asyncio.run(one_pass(shell(world, home)))
+    world.apply(world.sent[0])
+    assert isinstance(run(world, home).decision, Done)
+    assert len(world.sent) == 1
+    assert home.status["history"][-1]["result"] == "read back"
+
+
+def test_an_unknown_outcome_that_comes_true_between_two_readings_is_not_sent_again() -> None:
+    world = World(BEGIN)
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [OutcomeUnknown("no answer")]
+    asyncio.run(one_pass(shell(world, home)))
+    looks = itertools.count()
+    look = world.look
+
+    async def late() -> Observation:
+        if next(looks) == 1:
+            world.later = world.sent[0]
+        return await look()
+
+    world.look = late  # type: ignore[method-assign]
+    assert isinstance(run(world, home).decision, Done)
+    assert len(world.sent) == 1
+    assert world.effective == 1
+
+
+def test_an_unknown_outcome_is_settled_only_by_a_quorum_that_works() -> None:
+    world = World(BEGIN)
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [OutcomeUnknown("EOF")]
+    asyncio.run(one_pass(shell(world, home)))
+    world.quorum_works = False  # the high watermark stands still
+    last = asyncio.run(one_pass(shell(world, home)))
+    assert isinstance(last.decision, Wait)
+    assert len(world.sent) == 1
+    world.quorum_works = True
+    assert isinstance(run(world, home).decision, Done)
+    assert [one["result"] for one in home.status["history"]] == ["not applied", "read back"]
+
+
+def test_a_foreign_change_overtakes_an_open_intent() -> None:
+    world = World(BEGIN)
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [OutcomeUnknown("EOF")]
+    asyncio.run(one_pass(shell(world, home)))
+    world.levels["metadata.version"] = 25
+    assert isinstance(run(world, home).decision, Done)
+    assert home.status["history"][0]["result"] == "overtaken by another change"
+    assert str(world.sent[-1]) == "metadata.version 25 -> 27"
+
+
+@pytest.mark.parametrize("outcome", [Rejected(95, "no"), NotSent("nobody there")])
+def test_what_was_refused_or_never_left_leaves_no_intent(outcome: Outcome) -> None:
+    world = World(BEGIN)
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [outcome]
+    last = asyncio.run(one_pass(shell(world, home)))
+    assert last.outcome == outcome
+    assert "intent" not in home.status
+    assert len(home.status["history"]) == 1
+
+
+def test_an_unreachable_cluster_keeps_the_facts_of_before() -> None:
+    world = World(WANTED)
+    home = Home(world, WANTED)
+    run(world, home)
+    world.down = SILENT
+    asyncio.run(one_pass(shell(world, home)))
+    conditions = {one["type"]: one for one in home.status["conditions"]}
+    assert conditions["Ready"]["status"] == "Unknown"
+    assert conditions["Reachable"]["reason"] == "BootstrapUnreachable"
+    assert home.status["metadataVersion"] == "4.1-IV1"
+
+
+def test_another_cluster_behind_the_address_is_never_touched() -> None:
+    world = World(BEGIN)
+    home = Home(world, WANTED)
+    home.status = {"clusterId": "cluster-2"}
+    last = run(world, home)
+    assert isinstance(last.decision, Stalled)
+    assert home.status["clusterId"] == "cluster-2"
+    assert world.sent == []

@@ -1,0 +1,139 @@
+"""From answers and a log to one picture."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.survey import BrokerList, Failure, FailureKind, Host, ReplicaProgress, Role, Survey
+from kafkafeatures.kafka.metadata_log import LogReading
+from kafkafeatures.reconcile.observe import observe
+from kraftlog import Image
+from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, quorum, survey
+
+NO_LOG = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
+C1, C2 = asked(3001), asked(3002)
+
+
+def log(at: Image) -> LogReading:
+    return LogReading(at, at.offset, 3001, 4, NOW)
+
+
+def seen(it: Survey, at: Image | Failure) -> Observation:
+    return observe(it, at if isinstance(at, Failure) else log(at))
+
+
+def state(it: Observation, id_: int) -> NodeState:
+    return next(node.state for node in it.nodes if node.id == id_)
+
+
+def fetching(*ids: int, since_ms: int = 100) -> object:
+    """The quorum with observers that fetched so long before the leader's clock."""
+    replicas = tuple(ReplicaProgress(i, 100, 100_000 - since_ms, 100_000 - since_ms) for i in ids)
+    leader = ReplicaProgress(3001, 100, 100_000, 100_000)
+    return type(quorum())(3001, 4, 100, (leader,), replicas)
+
+
+REGISTERED = image(
+    brokers={1: (NEW, False), 2: (NEW, True), 3: (NEW, False), 4: (OLD, True)},
+    controllers={3001: NEW, 3002: NEW, 3003: OLD},
+)
+
+
+@pytest.mark.parametrize(
+    ("id_", "said", "voting", "expected"),
+    [
+        (1, answer(), quorum(), NodeState.LIVE),
+        (2, answer(), quorum(), NodeState.FENCED),
+        (3, SILENT, quorum(), NodeState.UNREACHABLE),
+        (4, SILENT, quorum(), NodeState.GHOST),
+        (4, SILENT, fetching(4), NodeState.FENCED),
+        (4, SILENT, fetching(4, since_ms=60_000), NodeState.GHOST),
+        (3002, answer(), quorum(), NodeState.LIVE),
+        (3002, SILENT, quorum(voters=(3001, 3002)), NodeState.UNREACHABLE),
+        (3003, SILENT, quorum(voters=(3001, 3002)), NodeState.GHOST),
+        (3003, SILENT, fetching(3003), NodeState.UNREACHABLE),
+        (3003, SILENT, SILENT, NodeState.UNREACHABLE),
+    ],
+)
+def test_what_a_registered_node_is_to_the_cluster(id_: int, said: object, voting: object, expected: NodeState) -> None:
+    it = survey(C1, asked(id_, said), quorum=voting)  # type: ignore[arg-type]
+    assert state(seen(it, REGISTERED), id_) is expected
+
+
+def test_a_node_that_only_fetches_is_refused() -> None:
+    it = survey(C1, asked(1), quorum=fetching(9))
+    assert state(seen(it, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
+
+
+def test_an_observer_that_is_gone_for_a_minute_is_nobody() -> None:
+    it = survey(C1, asked(1), quorum=fetching(9, since_ms=60_000))
+    assert [node.id for node in seen(it, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]
+
+
+def test_without_fenced_lists_a_silent_broker_is_called_unreachable_and_the_gap_is_said() -> None:
+    old_list = BrokerList((Host(1, "h", 1),), lists_fenced=False)
+    it = seen(survey(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
+    assert state(it, 2) is NodeState.UNREACHABLE
+    assert any("do not list fenced brokers" in gap.message for gap in it.gaps)
+    assert NO_LOG in it.gaps
+
+
+def test_without_the_log_a_fenced_silent_broker_is_a_ghost_all_the_same() -> None:
+    listed = BrokerList((Host(1, "h", 1), Host(4, "h", 4, is_fenced=True)), lists_fenced=True)
+    it = seen(survey(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
+    assert state(it, 4) is NodeState.GHOST
+    assert it.source.kind is SourceKind.ASKED
+
+
+def test_the_log_is_the_source_and_says_its_offset() -> None:
+    it = seen(survey(C1, asked(1)), REGISTERED)
+    assert (it.source.kind, it.source.offset, it.source.epoch) == (SourceKind.METADATA_LOG, 100, 4)
+    assert isinstance(it.finalized, Known)
+    assert it.finalized.value["metadata.version"] == 21
+
+
+def test_a_log_and_a_controller_that_disagree_make_the_levels_unknown() -> None:
+    it = seen(survey(asked(3001, answer(NEW, {"metadata.version": 20})), asked(1)), REGISTERED)
+    assert isinstance(it.finalized, Unknown)
+    assert "metadata.version 21 in the log, 20 on the controller" in it.finalized.why.message
+
+
+def test_of_kraft_version_the_controller_has_the_last_word() -> None:
+    says_one = answer(NEW, {"metadata.version": 21, "kraft.version": 1})
+    it = seen(survey(asked(3001, says_one), asked(1)), REGISTERED)
+    assert isinstance(it.finalized, Known)
+    assert it.finalized.value["kraft.version"] == 1
+
+
+def test_without_log_and_leader_the_nodes_must_agree() -> None:
+    same = survey(asked(1), asked(2), quorum=SILENT, controllers=SILENT)
+    assert isinstance(seen(same, NO_LOG).finalized, Known)
+    apart = survey(asked(1), asked(2, answer(NEW, {"metadata.version": 20})), quorum=SILENT, controllers=SILENT)
+    assert isinstance(seen(apart, NO_LOG).finalized, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("it", "at", "expected"),
+    [
+        (survey(C1, asked(1)), REGISTERED, MetadataMode.KRAFT),
+        (survey(C1, asked(1)), image(zk_migration_state=1), MetadataMode.MIGRATING),
+        (survey(C1, asked(1)), image(zk_migration_state=2), MetadataMode.MIGRATING),
+        (survey(C1, asked(1)), image(zk_migration_state=3), MetadataMode.KRAFT),
+        (survey(asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.ZOOKEEPER),
+        (survey(C1, asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.MIGRATING),
+        (survey(C1, asked(1)), NO_LOG, MetadataMode.KRAFT),
+    ],
+)
+def test_the_metadata_mode(it: Survey, at: Image | Failure, expected: MetadataMode) -> None:
+    mode = seen(it, at).mode
+    assert isinstance(mode, Known)
+    assert mode.value is expected
+
+
+def test_a_combined_node_is_one_node() -> None:
+    it = survey(asked(1), asked(1, role=Role.CONTROLLER), quorum=quorum(voters=(1,)))
+    (node,) = seen(it, image({1: (NEW, False)}, {1: NEW})).nodes
+    assert node.roles == (Role.CONTROLLER, Role.BROKER)
+    assert set(node.registered) == {Role.BROKER, Role.CONTROLLER}
+    assert node.title == "node 1"

@@ -218,10 +218,15 @@ def _table(
     if not groups:
         console.print(Text("No node is live.", "red"))
         return
-    upright = _upright(corner, rows, groups)
-    if turn and console.measure(upright).minimum > console.width:
-        upright = _turned(corner, rows, groups)
-    console.print(upright)
+    table = _upright(corner, rows, groups)
+    if turn and _natural_width(console, table) > console.width:
+        table = _turned(corner, rows, groups)
+    console.print(table)
+
+
+def _natural_width(console: Console, table: Table) -> int:
+    """Of the table with nothing cut off: asked about a terminal of its own width, rich answers what it would cut to."""
+    return console.measure(table, options=console.options.update(max_width=100_000)).maximum
 
 
 def _upright(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> Table:
@@ -240,7 +245,7 @@ def _turned(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Se
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("NODES")
     for name, _ in rows:
-        table.add_column(name.removesuffix(".version").replace(".", "\n"), no_wrap=True)
+        table.add_column(name.removesuffix(".version").replace(".", "\n"), overflow="fold")
     table.add_row(corner[1].lower(), *(level.split(" ")[0] for _, level in rows))
     for group in groups:
         table.add_row(f"{group.role.lower()} {group.ids}", *group.cells)

@@ -1,0 +1,65 @@
+"""The house: what must be where, and what must never be."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted((ROOT / "operator").rglob("*.py"))
+
+
+def test_the_source_root_is_no_package() -> None:
+    """`import operator` is the standard library's; a package or module of that name would break Python itself."""
+    assert not (ROOT / "operator" / "__init__.py").exists()
+    assert not (ROOT / "operator" / "operator.py").exists()
+    code = "import operator; print(operator.itemgetter.__module__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "operator"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 500
+    if path.name != "__init__.py":
+        assert ast.get_docstring(ast.parse(text))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_an_ignore_has_a_reason_beside_it(path: Path) -> None:
+    for line in path.read_text().splitlines():
+        if "# noqa" in line or "# type: ignore" in line:
+            assert re.search(r"# (noqa: [A-Z0-9, ]+ - \S|type: ignore\[[a-z-]+\]  # \S)", line), line
+
+
+def test_every_dependency_has_its_reason() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    project = tomllib.loads(text)
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    for one in wanted:
+        assert re.search(rf'"{re.escape(one)}",\s+# \S', text), f"{one} has no reason"
+
+
+@pytest.mark.parametrize("lock", ["runtime", "dev", "build"])
+def test_every_locked_version_has_a_hash(lock: str) -> None:
+    text = (ROOT / "requirements" / f"{lock}.lock").read_text()
+    entries = re.split(r"\n(?=[a-z0-9])", re.sub(r"(?m)^\s*#.*\n?", "", text).strip())
+    assert entries
+    for entry in entries:
+        assert "--hash=sha256:" in entry, entry.splitlines()[0]
+    assert "http" not in text
+
+
+def test_no_machine_path_is_in_the_tree() -> None:
+    done = subprocess.run(
+        ["git", "grep", "-nIE", "/(root|home|work)/[a-z]", "--", ".", ":!*.lock", ":!tests/golden"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == ""

@@ -1,0 +1,101 @@
+"""Kafka's client properties, read without a JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.client_config import ConfigInvalid, parse_properties, read_security, security_of
+from kafkafeatures.kafka.settings import Address, OAuthClient, OAuthToken, parse_addresses
+
+CERT = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1", {"a": "1"}),
+        ("a: 1\n# c=2\n! d=3\n\n b = 2 ", {"a": "1", "b": "2"}),
+        ("a one two", {"a": "one two"}),
+        ("a=1\\\n   2\\\n   3", {"a": "123"}),
+        ("a=C:\\\\x", {"a": "C:\\x"}),
+        ("a\\=b=c\\u0041", {"a=b": "cA"}),
+        ("a=", {"a": ""}),
+    ],
+)
+def test_the_format_of_java_properties(text: str, expected: dict[str, str]) -> None:
+    assert parse_properties(text) == expected
+
+
+def test_a_scram_login_with_quotes_inside_the_password() -> None:
+    jaas = 'org.x.ScramLoginModule required username="al ice" password="a\\"b;c";'
+    found = security_of(
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas}, "f"
+    )
+    assert found.sasl is not None
+    assert (found.sasl.username, found.sasl.password) == ("al ice", 'a"b;c')
+    assert found.tls is not None
+    assert found.protocol == "SASL_SSL"
+
+
+def test_pem_stores_give_chain_and_key(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(CERT)
+    (tmp_path / "me.pem").write_text(CERT + KEY)
+    (tmp_path / "f").write_text(
+        f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={tmp_path}/ca.pem\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.location={tmp_path}/me.pem\n"
+    )
+    tls = read_security(tmp_path / "f").tls
+    assert tls is not None
+    assert (tls.ca, tls.certificate, tls.key) == (CERT, CERT, KEY)
+
+
+def test_tokens_are_fetched_or_read_from_a_file(tmp_path: Path) -> None:
+    base = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    url = "sasl.oauthbearer.token.endpoint.url"
+    jaas = 'org.x.OAuthBearerLoginModule required clientId="me" clientSecret="canary-1" scope="kafka";'
+    fetched = security_of({**base, url: "https://issuer/token", "sasl.jaas.config": jaas}, "f")
+    assert fetched.sasl is not None
+    assert isinstance(fetched.sasl.oauth, OAuthClient)
+    assert fetched.sasl.oauth.scope == "kafka"
+    assert "canary" not in repr(fetched)
+    (tmp_path / "token").write_text("abc.def\n")
+    read = security_of({**base, url: f"file://{tmp_path}/token"}, "f")
+    assert read.sasl is not None
+    assert read.sasl.oauth == OAuthToken("abc.def")
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol TLS is none of"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism GSSAPI is none of"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "no username and password"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs"),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/nowhere.pem"}, "No such file"),
+        ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""}, "host names are always checked"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_name(properties: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"^f: .*") as caught:
+        security_of(properties, "f")
+    assert said in str(caught.value)
+
+
+def test_a_jks_store_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "trust.jks").write_bytes(b"\xfe\xed\xfe\xed")
+    with pytest.raises(ConfigInvalid, match="is not PEM; convert it"):
+        security_of({"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "trust.jks")}, "f")
+
+
+def test_addresses() -> None:
+    assert parse_addresses("a:1, [::1]:2 ,a:1,", "x") == (Address("a", 1), Address("::1", 2))
+    assert str(Address("::1", 2)) == "[::1]:2"
+
+
+@pytest.mark.parametrize("text", ["a", "a:", ":1", "a:0", "a:65536", "a:x", "::1:2", "a:٣"])
+def test_what_is_no_address_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="--bootstrap-server: "):
+        parse_addresses(text, "--bootstrap-server")

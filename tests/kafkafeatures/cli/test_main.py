@@ -1,0 +1,77 @@
+"""The command line from outside: exit codes, one line, nothing imported that is not used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "kafkafeatures"]
+    return subprocess.run([*command, *words], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 64, ""),
+        (("descibe",), 64, "invalid choice"),
+        (("describe",), 64, "--bootstrap-server or --bootstrap-controller"),
+        (("describe", "--bootstrap-server", "nonsense"), 64, "write host:port"),
+        (("describe", "--bootstrap-server", "a:1", "--request-timeout", "0"), 64, "is not between"),
+        (("describe", "--boot", "a:1"), 64, "unrecognized arguments"),
+        (("describe", "--bootstrap-server", "a:1", "--config", "/nowhere"), 4, "/nowhere: No such file"),
+        (("describe", "--bootstrap-server", "127.0.0.1:1"), 5, "127.0.0.1:1: connection refused"),
+        (("describe", "--bootstrap-server", "no.such.host.invalid:1"), 5, "host name is not known"),
+        (("apply",), 64, "required: -f"),
+        (("apply", "-f", "/nowhere.yaml"), 4, "/nowhere.yaml: No such file"),
+        (("apply", "-f", "/dev/null", "--timeout", "soon"), 64, "no duration"),
+    ],
+)
+def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
+    words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = run(*words)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 1
+
+
+@pytest.mark.parametrize("words", [("--help",), ("describe", "--help"), ("apply", "--help"), ("demo", "--help")])
+def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert done.returncode == 0
+    assert done.stdout.startswith("usage: kafkafeatures")
+
+
+def test_version_needs_no_cluster() -> None:
+    done = run("version")
+    assert done.returncode == 0
+    assert "kafkafeatures 0." in done.stdout
+
+
+def test_an_unreachable_cluster_sends_nothing_and_leaves_an_honest_state(tmp_path: Path) -> None:
+    document = tmp_path / "levels.yaml"
+    document.write_text(
+        "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"
+        'spec: {cluster: {bootstrapServers: "127.0.0.1:1"}, features: {levels: [{name: group.version, level: 1}]}}\n'
+    )
+    done = run("apply", "-f", str(document))
+    assert done.returncode == 5
+    assert "connection refused" in done.stderr
+    state = (tmp_path / "levels.status.yaml").read_text()
+    assert "Unreachable" in state
+
+
+def test_describe_imports_only_what_it_uses() -> None:
+    """Start-up time is a promise: tables, documents and schemas of resources are imported by who needs them."""
+    code = (
+        "import sys\nfrom kafkafeatures.cli.main import main\n"
+        "main(['describe', '--bootstrap-server', '127.0.0.1:1', '-o', 'json'])\n"
+        "print([name for name in ('pydantic', 'yaml', 'rich', 'scramp', 'urllib.request') if name in sys.modules])"
+    )
+    assert run(code=code).stdout.strip() == "[]"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from kafkafeatures.core.survey import Failure, FailureKind
@@ -91,6 +92,8 @@ def combined(field: str, failures: Sequence[Failure]) -> Failure:
     kinds = {failure.kind for failure in failures}
     if len(failures) == 1:
         return failures[0]
+    if len({(failure.message, failure.remedy) for failure in failures}) == 1:  # said once, it reads better
+        return replace(failures[0], where=", ".join(failure.where for failure in failures))
     each = "; ".join(str(failure) for failure in failures)
     return Failure(
         failures[0].kind if len(kinds) > 1 else kinds.pop(),

@@ -34,6 +34,7 @@ from kafkafeatures.core.steps import (
 from kafkafeatures.core.survey import ControllerList, Failure, NodeAnswer, QuorumAnswer, Role, Survey
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.survey import ask_node
 from kafkafeatures.kafka.wire.messages import (
@@ -174,13 +175,13 @@ def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, where: Address
     if code == 0:
         return Applied()
     if code in _NO:
-        return Rejected(code, message or _named(code))
+        return Rejected(code, _words(code, message))
     return OutcomeUnknown(f"{where}: {_named(code)}: {message or 'no text'}")
 
 
 def _verdict(reply: UpdateFeaturesResponse, where: Address) -> Verdict:
     answers = [(reply.error_code, reply.error_message), *reply.results.values()]
-    bad = [(code, message or _named(code)) for code, message in answers if code != 0]
+    bad = [(code, _words(code, message)) for code, message in answers if code != 0]
     if not bad:
         return Accepted()
     for code, message in bad:
@@ -188,7 +189,7 @@ def _verdict(reply: UpdateFeaturesResponse, where: Address) -> Verdict:
             return Unavailable(f"{where}: {_named(code)}: {message}")
     code = bad[0][0]
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return Unavailable(f"{where}: {bad[0][1]}; ALTER on the cluster is missing", rights=True)
+        return Unavailable(f"{where}: {bad[0][1]}", rights=True)
     return Refused(code, "; ".join(message for _, message in bad))
 
 
@@ -208,6 +209,13 @@ async def _send(
         why = str(to_failure(error, str(address)))
         # Before that, `sent` speaks of the requests that make a connection.
         return OutcomeUnknown(why) if handed_over and error.sent else NotSent(why)
+
+
+def _words(code: int, message: str | None) -> str:
+    """The server's own, where it has any that people can read."""
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return "; ".join(missing("UpdateFeatures", Right.ALTER, message))
+    return message or _named(code)
 
 
 def _named(code: int) -> str:

@@ -41,6 +41,7 @@ from kafkafeatures.kafka.errors import (
     UnsupportedApi,
     code_name,
 )
+from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
@@ -381,11 +382,8 @@ def _refused(code: int) -> None:
     if code == ErrorCode.NONE:
         return
     if code in _DENIED:
-        raise NotAuthorized(
-            code,
-            "reading the metadata log needs CLUSTER_ACTION on the cluster",
-            remedy="kafka-acls.sh --add --allow-principal User:NAME --operation ClusterAction --cluster",
-        )
+        text, remedy = missing("reading it", Right.CLUSTER_ACTION)
+        raise NotAuthorized(code, text, remedy=remedy)
     if code == ErrorCode.UNKNOWN_TOPIC_ID:
         raise UnsupportedApi("this node does not serve the metadata log: it is a broker", remedy="name the controllers")
     raise ServerError(code, f"reading the metadata log: {code_name(code)}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from kafkafeatures.core.survey import Failure, FailureKind, Host, QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, TimedOut, to_failure
 from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaState
 
@@ -64,12 +65,7 @@ async def describe_quorum(pool: Pool, address: Address, role: Role) -> tuple[Quo
 def refused(what: str, address: Address, code: int, message: str | None) -> Failure:
     """An answer to the question `what` that is an error code, in the server's words where it has any."""
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return Failure(
-            FailureKind.AUTHORIZATION,
-            str(address),
-            f"{what}: {message or 'not authorized'}",
-            "grant DESCRIBE on the cluster (kafka-acls --add --cluster --operation Describe)",
-        )
+        return Failure(FailureKind.AUTHORIZATION, str(address), *missing(what, Right.DESCRIBE, message))
     if code in _NOT_THE_LEADER:
         text = f"{what}: {message or 'this controller does not lead the quorum'}"
         return Failure(FailureKind.NO_LEADER, str(address), text, NO_LEADER.remedy)

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import (
     Known,
@@ -321,6 +321,7 @@ def _gaps_of_asking(survey: Survey, image: Image | None) -> list[Failure]:
     if image is not None:
         return []
     gaps = [part for part in (survey.brokers, survey.controllers, survey.quorum) if isinstance(part, Failure)]
+    gaps += [_nameless(node, node.answer) for node in survey.nodes if node.id is None]
     if isinstance(survey.brokers, BrokerList) and not survey.brokers.lists_fenced:
         gaps.append(
             Failure(
@@ -331,6 +332,19 @@ def _gaps_of_asking(survey: Survey, image: Image | None) -> list[Failure]:
             )
         )
     return gaps
+
+
+def _nameless(node: AskedNode, answer: NodeAnswer | Failure) -> Failure:
+    """A bootstrap controller that no list names, so that nobody knows its id: ApiVersions does not tell it."""
+    if isinstance(answer, Failure):
+        return answer
+    found = answer.supported.get(METADATA_VERSION)
+    return Failure(
+        FailureKind.NOT_ASKED,
+        f"{node.host}:{node.port}",
+        f"a {node.role.value.lower()} that supports metadata.version {found}, but its node id is not known",
+        "grant what the other lines name",
+    )
 
 
 def _registered_controllers(facts: _Facts, image: Image | None) -> Known[frozenset[int]] | Unknown:

@@ -92,7 +92,17 @@ def test_a_reply_about_other_features_only_proves_nothing() -> None:
     assert isinstance(outcome(reply, RAISE, at(1)), OutcomeUnknown)
 
 
-@pytest.mark.parametrize("code", [31, 35, 42, 95])
+def test_a_missing_right_is_told_without_the_controllers_request_object() -> None:
+    said = "Request Request(processor=1, session=Session@32f440ed, envelope=None) needs ALTER permission."
+    result = outcome(UpdateFeaturesResponse(31, said, {}), RAISE, at(1))
+    assert isinstance(result, Rejected)
+    assert result.message == (
+        "UpdateFeatures needs ALTER on the cluster, which this user does not have; "
+        "kafka-acls.sh --add --allow-principal User:NAME --operation Alter --cluster"
+    )
+
+
+@pytest.mark.parametrize("code", [35, 42, 95])
 def test_a_judged_request_is_rejected(code: int) -> None:
     assert outcome(UpdateFeaturesResponse(code, "no", {}), RAISE, at(1)) == Rejected(code, "no")
 

@@ -199,8 +199,7 @@ class Connection:
         version = self._version(message)
         async with self._turn, self._deadline(self._timeout if timeout is None else timeout):
             if self._renew_at is not None and self._clock() >= self._renew_at:
-                with self._unsent():
-                    await self._authenticate()
+                await self._renew()
             return await self._exchange(message, version)
 
     async def close(self) -> None:
@@ -263,6 +262,9 @@ class Connection:
     async def _prove(self, settings: Sasl, token: str | None) -> None:
         hello = SaslHandshakeRequest(settings.mechanism)
         offered = await self._exchange(hello, self._version(hello))
+        if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            # A proof within a second of the last one is not looked at (KafkaChannel.maybeBeginServerReauthentication).
+            raise AuthenticationFailed("the node does not take a new proof yet", remedy="use tokens that live longer")
         if offered.error_code:
             mechanisms = ", ".join(offered.mechanisms) or "none"
             raise AuthenticationFailed(
@@ -335,12 +337,12 @@ class Connection:
             await self.close()
             raise TimedOut(f"no answer within {timeout:g} s", sent=True) from None
 
-    @contextlib.contextmanager
-    def _unsent(self) -> Any:
-        """Whatever goes wrong in here went wrong before the caller's request left."""
+    async def _renew(self) -> None:
+        """Prove who we are again. Whatever goes wrong in here went wrong before the caller's request left."""
         try:
-            yield
+            await self._authenticate()
         except KafkaError as error:
+            await self.close()
             error.sent = False
             raise
 

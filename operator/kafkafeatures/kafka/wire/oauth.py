@@ -1,8 +1,9 @@
 """Tokens for OAUTHBEARER: as given, or fetched with the client credentials grant (RFC 6749, section 4.4).
 
-Called by `connection.py`. A fetched token is kept until four fifths of its life are over, so that a cluster of many
-nodes costs one request. The endpoint is spoken to over verified TLS only, redirects are not followed: either would
-give the client's secret away. The token is opaque here; the brokers judge it.
+Called by `connection.py`. A fetched token is kept for half of its life, so that a cluster of many nodes costs one
+request, and a session that is renewed late in its life (`connection.RENEW_AFTER`) always gets a fresh one. The endpoint
+is spoken to over verified TLS only, redirects are not followed: either would give the client's secret away. The token
+is opaque here; the brokers judge it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kafkafeatures.kafka.settings import OAuthClient, OAuthToken
 from kafkafeatures.kafka.wire import tls
 
 MAX_ANSWER = 256 * 1024
-KEEP = 0.8
+KEEP = 0.5  # of a token's life; must stay below connection.RENEW_AFTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,34 @@
+"""Rights in Kafka: which one was missing, and the line that grants it.
+
+Called wherever a node answers CLUSTER_AUTHORIZATION_FAILED. The words of a controller hold its own request object with
+addresses of memory ("Request Request(processor=0, ...) needs ALTER permission."): they differ each time, so they are
+replaced by what they mean. Which question needs which right: `KafkaApis.scala`, `ControllerApis.scala`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+
+class Right(StrEnum):
+    """On the resource CLUSTER, as `kafka-acls.sh --operation` spells it."""
+
+    DESCRIBE = "Describe"
+    CLUSTER_ACTION = "ClusterAction"
+    ALTER = "Alter"
+
+
+_BY_NAME = {"DESCRIBE": Right.DESCRIBE, "CLUSTER_ACTION": Right.CLUSTER_ACTION, "ALTER": Right.ALTER}
+_NEEDS = re.compile(r"needs ([A-Z_]+) permission")
+
+
+def missing(what: str, right: Right, said: str | None = None) -> tuple[str, str]:
+    """(what is missing, the remedy) for the question `what`. A right that the server names wins over `right`."""
+    named = _NEEDS.search(said or "")
+    right = _BY_NAME.get(named[1], right) if named else right
+    name = next(key for key, value in _BY_NAME.items() if value is right)
+    return (
+        f"{what} needs {name} on the cluster, which this user does not have",
+        f"kafka-acls.sh --add --allow-principal User:NAME --operation {right} --cluster",
+    )

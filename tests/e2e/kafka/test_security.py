@@ -1,0 +1,296 @@
+"""Every way to prove who one is, on real nodes and through the shipped command line; and rights that are missing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.errors import Disconnected
+from kafkafeatures.kafka.settings import Address, OAuthClient, Sasl, Security, Tls, parse_addresses
+from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
+from tests.e2e.kafka.cli import describe, levels, node, run, write_document
+from tests.e2e.rig.certificates import Certificates
+from tests.e2e.rig.cluster import USERS, Cluster, wait_until
+from tests.e2e.rig.releases import NEWEST, OLD
+from tests.e2e.rig.tokens import CLIENT_ID, CLIENT_SECRET, TokenServer
+
+SASL_AUTHENTICATE = 36
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(NEWEST, "SSL"), (NEWEST, "PLAIN"), (NEWEST, "SCRAM-SHA-256"), (OLD, "SCRAM-SHA-512")],
+    ids="-".join,
+)
+def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    version, kind = request.param
+    root = tmp_path_factory.mktemp("secured")
+    with Cluster(root, version, controllers=1, brokers=1, kind=kind, release_version="3.8") as running:
+        yield running
+
+
+def flags(cluster: Cluster, user: str = "alice") -> tuple[str, ...]:
+    """`--config` and `--controller-config`: the files Kafka's own tools take."""
+    ours = cluster.client_config(user)
+    theirs = cluster.client_config(user, kind=cluster.controller_kind)
+    return "--config", str(ours), "--controller-config", str(theirs)
+
+
+def no_secret_in(text: str) -> None:
+    for secret in (*USERS.values(), CLIENT_SECRET, "PRIVATE KEY", "eyJ"):
+        assert secret not in text
+
+
+def test_describe_sees_everything_with_the_file_kafkas_tools_take(secured: Cluster) -> None:
+    theirs = secured.features()
+    for servers, controllers in ((True, True), (True, False), (False, True)):
+        document = describe(secured, *flags(secured), servers=servers, controllers=controllers)
+        assert document["notRead"] == []
+        assert document["source"]["kind"] == "MetadataLog"
+        assert {one["id"]: one["state"] for one in document["nodes"] if controllers or one["id"] == 1} == (
+            {1: "Live", 3001: "Live"} if controllers else {1: "Live"}
+        )
+        assert set(theirs) == set(levels(document))
+
+
+def secrets(folder: Path, cluster: Cluster, user: str = "alice", password: str | None = None) -> Path:
+    """A folder as Kubernetes would mount the Secrets."""
+    certificate, key = cluster.certificates.client(user)
+    files = {
+        "ca/ca.crt": cluster.certificates.ca,
+        "login/username": user,
+        "login/password": password or USERS[user],
+        "mtls/tls.crt": certificate,
+        "mtls/tls.key": key,
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def listener(kind: str) -> dict[str, Any]:
+    """`tls` and `sasl` of a document."""
+    if kind == "PLAINTEXT":
+        return {}
+    tls: dict[str, Any] = {"caSecretRef": {"name": "ca"}}
+    if kind == "SSL":
+        return {"tls": {**tls, "clientSecretRef": {"name": "mtls"}}}
+    return {"tls": tls, "sasl": {"mechanism": kind, "secretRef": {"name": "login"}}}
+
+
+def document_for(path: Path, cluster: Cluster, wanted: dict[str, int | str]) -> Path:
+    return write_document(
+        path,
+        wanted,
+        bootstrapServers=cluster.bootstrap_servers,
+        bootstrapControllers=cluster.bootstrap_controllers,
+        controllerListener=listener(cluster.controller_kind),
+        **listener(cluster.kind),
+    )
+
+
+def test_apply_raises_a_level_with_secrets_from_a_folder(secured: Cluster, tmp_path: Path) -> None:
+    path = document_for(tmp_path / "levels.yaml", secured, {"metadata.version": 21})
+    done = run("apply", "-f", str(path), "--secrets-dir", str(secrets(tmp_path / "secrets", secured)))
+    assert done.returncode == 0, done.stderr
+    assert secured.features()["metadata.version"][2] == "3.9-IV0"
+    no_secret_in(done.stdout + done.stderr + path.with_suffix(".status.yaml").read_text())
+
+
+# --- tokens ---
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, TokenServer]]:
+    root, certificates = tmp_path_factory.mktemp("tokens"), Certificates()
+    with (
+        TokenServer(root, certificates) as issuer,
+        Cluster(
+            root / "kafka",
+            NEWEST,
+            controllers=1,
+            brokers=1,
+            kind="OAUTHBEARER",
+            controller_kind="PLAIN",
+            jwks=issuer.jwks,
+            certificates=certificates,
+        ) as cluster,
+    ):
+        yield cluster, issuer
+
+
+def token_config(cluster: Cluster, issuer: TokenServer, folder: Path, secret: str = CLIENT_SECRET) -> tuple[str, ...]:
+    path = folder / "client.properties"
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    path.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={cluster.root / 'ca.pem'}\n"
+        f"sasl.oauthbearer.token.endpoint.url={issuer.url}\n"
+        f'sasl.jaas.config={module} required clientId="{CLIENT_ID}" clientSecret="{secret}";\n'
+    )
+    return "--config", str(path), "--controller-config", str(cluster.client_config(kind="PLAIN"))
+
+
+def test_a_token_is_fetched_over_tls_once_for_all_nodes(tokens: tuple[Cluster, TokenServer], tmp_path: Path) -> None:
+    cluster, issuer = tokens
+    before = issuer.issued
+    document = describe(cluster, *token_config(cluster, issuer, tmp_path))
+    assert {one["state"] for one in document["nodes"]} == {"Live"}
+    assert issuer.issued == before + 1
+
+
+def test_a_wrong_client_secret_is_told_and_not_shown(tokens: tuple[Cluster, TokenServer], tmp_path: Path) -> None:
+    cluster, issuer = tokens
+    config = token_config(cluster, issuer, tmp_path, secret="wrong-5d1e")
+    done = run("describe", "--bootstrap-server", cluster.bootstrap_servers, *config)
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
+    assert f"the token endpoint {issuer.url.split('/')[2]} answers 401; check its address" in done.stderr
+    assert "wrong-5d1e" not in done.stderr
+
+
+def test_a_token_for_somebody_else_is_refused_by_the_broker(
+    tokens: tuple[Cluster, TokenServer], tmp_path: Path
+) -> None:
+    cluster, issuer = tokens
+    token = issuer.token("alice", audience="another")
+    (tmp_path / "token").write_text(token)
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        f"ssl.truststore.location={cluster.root / 'ca.pem'}\n"
+        f"sasl.oauthbearer.token.endpoint.url={(tmp_path / 'token').as_uri()}\n"
+    )
+    done = run("describe", "--bootstrap-server", cluster.bootstrap_servers, "--config", str(config))
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
+    assert "OAUTHBEARER" in done.stderr
+    assert token not in done.stderr
+
+
+class Authentications:
+    """A recorder that counts SASL exchanges."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        self.count += int.from_bytes(frame[4:6], "big") == SASL_AUTHENTICATE
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """Not of interest."""
+
+
+async def test_a_session_outlives_its_tokens(tokens: tuple[Cluster, TokenServer]) -> None:
+    """KIP-368: the broker ends a session whose token ran out, unless somebody proved himself again before."""
+    cluster, issuer = tokens
+    (address,) = parse_addresses(cluster.bootstrap_servers, "")
+    trust = Tls(ca=cluster.certificates.ca)
+    oauth = OAuthClient(issuer.url, CLIENT_ID, CLIENT_SECRET, scope="short", tls=trust)
+    security = Security(trust, Sasl("OAUTHBEARER", oauth=oauth))
+    authentications = Authentications()
+    issuer.lifetime, before = 3.0, issuer.issued
+    try:
+        renewing = await connect(address, security, timeout=10, client_id="t", recorder=authentications)
+        sleeping = await connect(address, security, timeout=10, client_id="t", clock=lambda: 0.0)
+        async with renewing, sleeping, asyncio.timeout(30):
+            while not sleeping.closed:  # the other side of the rule: without a renewal the session ends
+                await renewing.request(ApiVersionsRequest())
+                with contextlib.suppress(Disconnected):
+                    await sleeping.request(ApiVersionsRequest())
+            while authentications.count < 4:
+                await renewing.request(ApiVersionsRequest())
+    finally:
+        issuer.lifetime = 300.0
+    assert issuer.issued - before >= 3
+
+
+# --- rights ---
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    root = tmp_path_factory.mktemp("guarded")
+    with Cluster(root, NEWEST, brokers=2, kind="SCRAM-SHA-512", authorizer=True, release_version="4.0") as running:
+        yield running
+
+
+@pytest.fixture
+def rights(guarded: Cluster) -> Iterator[Callable[..., None]]:
+    """Grants alice operations on the cluster; they are gone after the test."""
+
+    def grant(*operations: str) -> None:
+        words = [word for operation in operations for word in ("--operation", operation)]
+        guarded.acls("--add", "--allow-principal", "User:alice", *words, "--cluster")
+
+    yield grant
+    guarded.acls("--remove", "--cluster", "--force")
+
+
+LINE = "kafka-acls.sh --add --allow-principal User:NAME --operation {} --cluster"
+
+
+def not_read(document: dict[str, Any]) -> dict[str, str]:
+    return {gap["what"]: gap["remedy"] for gap in document["notRead"]}
+
+
+def test_without_any_right_the_living_are_shown_and_what_is_missing_is_named(guarded: Cluster) -> None:
+    document = describe(guarded, *flags(guarded), controllers=True)
+    assert document["source"]["kind"] == "Asked"
+    assert {one["id"]: one["features"]["metadata.version"]["max"] for one in document["nodes"]} == {1: 30, 2: 30}
+    for controller in guarded.controllers:  # they answer, but only a list would tell which is which
+        why = next(gap["why"] for gap in document["notRead"] if gap["what"] == f"127.0.0.1:{controller.port}")
+        assert why == "a controller that supports metadata.version 7-30, but its node id is not known"
+    assert not_read(document)["metadata log"] == LINE.format("ClusterAction")
+    assert LINE.format("Alter") in not_read(document).values()
+
+
+def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callable[..., None]) -> None:
+    rights("Describe")
+    standby = next(n for n in guarded.controllers if n.id != guarded.leader())
+    guarded.nodes[2].stop()
+    standby.kill()
+    try:
+        document = describe(guarded, *flags(guarded))
+        assert document["source"]["kind"] == "Asked"
+        assert node(document, standby.id)["state"] == "Unreachable"
+        wait_until("broker 2 is a ghost", lambda: node(describe(guarded, *flags(guarded)), 2)["state"] == "Ghost")
+        document = describe(guarded, *flags(guarded))
+        # Registered ranges are in the log alone: not knowing them is said, node by node.
+        for gone in (2, standby.id):
+            assert node(document, gone)["features"] == {}
+            assert node(document, gone)["why"]
+        assert not_read(document)["metadata log"] == LINE.format("ClusterAction")
+    finally:
+        guarded.nodes[2].start()
+        standby.start()
+
+
+def test_without_alter_apply_names_the_right_and_describe_still_works(
+    guarded: Cluster, rights: Callable[..., None], tmp_path: Path
+) -> None:
+    rights("Describe", "ClusterAction")
+    before = levels(describe(guarded, *flags(guarded), controllers=True))["metadata.version"]
+    path = document_for(tmp_path / "levels.yaml", guarded, {"metadata.version": 26})
+    words = "apply", "-f", str(path), "--secrets-dir", str(secrets(tmp_path / "secrets", guarded)), "-o", "json"
+    refused = run(*words)
+    assert refused.returncode == 4
+    assert "UpdateFeatures needs ALTER on the cluster" in refused.stderr
+    assert LINE.format("Alter") in refused.stderr
+    assert "session=" not in refused.stderr  # the controller's words hold its request object
+    reasons = {one["type"]: one.get("reason") for one in json.loads(refused.stdout)["status"]["conditions"]}
+    assert reasons["Stalled"] == "InsufficientRights"
+    assert levels(describe(guarded, *flags(guarded), controllers=True))["metadata.version"] == before
+    rights("Alter")
+    granted = run(*words)
+    assert granted.returncode == 0, granted.stderr
+    no_secret_in(granted.stdout + granted.stderr)

@@ -130,7 +130,7 @@ async def _open(
             happy_eyeballs_delay=0.25,
         )
     except ssl.SSLError as error:
-        raise tls.failed(error) from None
+        raise tls.failed(error, security.tls) from None
     except socket.gaierror as error:
         raise Unreachable(f"the host name is not known ({error.strerror})", remedy="check the name") from None
     except ConnectionAbortedError:
@@ -212,9 +212,9 @@ class Connection:
         """ApiVersions, then SASL. Called once, by `connect`."""
         try:
             self.api_versions = await self._negotiate()
-        except Disconnected:
+        except Disconnected as error:
             raise NotKafka(
-                "the connection was closed without an answer",
+                str(error),
                 remedy="it may speak TLS, or something else than Kafka; check port and security protocol",
             ) from None
         if self._security.sasl is not None:
@@ -312,7 +312,7 @@ class Connection:
             ) from None
         except ssl.SSLError as error:
             await self.close()
-            raise tls.failed(error, sent=True) from None
+            raise tls.failed(error, self._security.tls, sent=True) from None
         except OSError as error:
             await self.close()
             raise Disconnected(f"the connection broke: {error.strerror or error}", sent=True) from None

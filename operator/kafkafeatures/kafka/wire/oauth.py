@@ -97,7 +97,7 @@ def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
             raise _no_token(where.netloc, f"answers {error.code}") from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, SSLError):
-            failure: KafkaError = tls.failed(error.reason)
+            failure: KafkaError = tls.failed(error.reason, client.tls)
             raise type(failure)(f"token endpoint {where.netloc}: {failure}", remedy=failure.remedy) from None
         raise _no_token(where.netloc, "cannot be reached") from None
     except (ValueError, KeyError, TypeError):

@@ -82,12 +82,14 @@ def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
         os.unlink(path)
 
 
-def failed(error: ssl.SSLError, *, sent: bool = False) -> TlsFailed:
-    """The words for a handshake, or a session, that failed."""
+def failed(error: ssl.SSLError, tls: Tls | None, *, sent: bool = False) -> TlsFailed:
+    """The words for a handshake, or a session, that failed with these settings."""
     if isinstance(error, ssl.SSLCertVerificationError):
         what, remedy = _VERIFY.get(error.verify_code, (f"the certificate is refused: {error.verify_message}", ""))
         return TlsFailed(what, remedy=remedy, sent=sent)
     reason = error.reason or ""
+    if "BAD_CERTIFICATE" in reason and tls is not None and tls.certificate is None:
+        reason = "CERTIFICATE_REQUIRED"  # what OpenSSL calls it; to a JVM no certificate is a bad one
     for part, (what, remedy) in _ALERTS.items():
         if part in reason:
             return TlsFailed(what, remedy=remedy, sent=sent)

@@ -1,0 +1,317 @@
+"""What bad input gets: one line that says what, where and what to do, the right exit code, never a wait without end.
+
+Real nodes where a node is asked; small sockets where something else than Kafka answers. Everything goes through the
+shipped command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kafka.cli import describe, node, run, write_document
+from tests.e2e.rig.certificates import Certificates
+from tests.e2e.rig.cluster import USERS, Cluster, free_port, wait_until
+from tests.e2e.rig.releases import NEWEST
+
+TIMEOUT = "2"
+"""Seconds for one request (--request-timeout)."""
+
+
+def one_line(done: subprocess.CompletedProcess[str], code: int, *said: str) -> None:
+    """The contract of every failure."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("kafkafeatures: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    for word in said:
+        assert word in done.stderr
+    for secret in (*USERS.values(), "wrong-77aa", "PRIVATE KEY"):
+        assert secret not in done.stderr
+
+
+def ask(*words: str) -> subprocess.CompletedProcess[str]:
+    """`describe`, which must end within a few request timeouts whatever happens."""
+    return run("describe", *words, "--request-timeout", TIMEOUT, timeout=20)
+
+
+# --- who answers there is not Kafka ---
+
+
+@contextlib.contextmanager
+def answering(first: bytes) -> Iterator[str]:
+    """Something that reads the first request, says `first` and closes; with nothing to say it stays silent and open."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        kept = []
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    kept.append(connection)
+                    if first:
+                        connection.recv(65536)
+                        connection.sendall(first)
+                        connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for connection in kept:
+                connection.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (b"", "connected, but no answer within 2 s; the process may hang, or this is not Kafka, or it speaks TLS"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
+        (
+            b"\x00\x00\x00\x20\x00\x00\x00\x01\x00\x00",
+            "the connection ended in the middle of an answer; it may speak TLS",
+        ),
+        (b"\x7f\xff\xff\xff", "2147483647"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "TLS"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "not Kafka"),
+    ],
+    ids=["silent", "http", "half a frame", "2 GiB", "tls", "ssh"],
+)
+def test_something_else_answers(first: bytes, said: str) -> None:
+    with answering(first) as address:
+        one_line(ask("--bootstrap-server", address), 5, address, said)
+
+
+def test_nobody_answers() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    one_line(
+        ask("--bootstrap-server", address), 5, address, "connection refused; check host, port and that the node runs"
+    )
+
+
+def test_a_host_name_nobody_knows() -> None:
+    one_line(ask("--bootstrap-server", "kafka.invalid:9092"), 5, "kafka.invalid:9092", "the host name is not known")
+
+
+# --- files and flags ---
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 64, "say where the cluster is: --bootstrap-server or --bootstrap-controller"),
+        (("--bootstrap-server", "kafka"), 64, "'kafka' is no address; write host:port"),
+        (("--bootstrap-server", "kafka:99999"), 64, "has no port from 1 to 65535"),
+        (("--bootstrap-server", "k:1", "--request-timeout", "0"), 64, "is not between 0.1 and 300.0 seconds"),
+        (("--bootstrap-server", "k:1", "--config", "/nowhere"), 4, "/nowhere: No such file or directory"),
+        (("--bootstrap-server", "k:1", "--output", "xml"), 64, "xml"),
+    ],
+)
+def test_flags_that_cannot_be_used(words: tuple[str, ...], code: int, said: str) -> None:
+    done = run("describe", *words)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "found 0 documents; one file holds one KafkaFeatures"),
+        ("{", "line 1"),
+        ("kind: Pod", "kind"),
+        ("a: 1\n---\nb: 2", "found 2 documents"),
+    ],
+)
+def test_documents_that_are_none(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "levels.yaml"
+    path.write_text(text)
+    done = run("apply", "-f", str(path))
+    assert done.returncode == 4
+    assert f"{path}: " in done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_store_that_is_not_pem_is_refused_with_the_way_to_convert_it(tmp_path: Path) -> None:
+    (tmp_path / "trust.jks").write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    config = tmp_path / "client.properties"
+    config.write_text(f"security.protocol=SSL\nssl.truststore.location={tmp_path / 'trust.jks'}\n")
+    done = ask("--bootstrap-server", "127.0.0.1:1", "--config", str(config))
+    one_line(done, 4, "trust.jks is not PEM; convert it", "keytool")
+
+
+# --- a secured node ---
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    root = tmp_path_factory.mktemp("secured")
+    with Cluster(root, NEWEST, controllers=1, brokers=1, kind="SCRAM-SHA-256") as running:
+        yield running
+
+
+def config(folder: Path, **lines: str) -> tuple[str, str]:
+    path = folder / "client.properties"
+    path.write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in lines.items()))
+    return "--config", str(path)
+
+
+def login(user: str, password: str) -> str:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return f'{module} required username="{user}" password="{password}";'
+
+
+@pytest.mark.parametrize(
+    ("user", "password"), [("alice", "wrong-77aa"), ("nobody", "wrong-77aa")], ids=["wrong password", "unknown user"]
+)
+def test_a_login_that_fails(secured: Cluster, tmp_path: Path, user: str, password: str) -> None:
+    trust = str(secured.root / "ca.pem")
+    files = config(
+        tmp_path,
+        security_protocol="SASL_SSL",
+        ssl_truststore_location=trust,
+        sasl_mechanism="SCRAM-SHA-256",
+        sasl_jaas_config=login(user, password),
+    )
+    done = ask("--bootstrap-server", secured.bootstrap_servers, *files)
+    one_line(done, 4, secured.bootstrap_servers, "SCRAM-SHA-256: Authentication failed", "check user name and password")
+
+
+def test_a_mechanism_the_node_does_not_offer(secured: Cluster, tmp_path: Path) -> None:
+    files = config(
+        tmp_path,
+        security_protocol="SASL_SSL",
+        ssl_truststore_location=str(secured.root / "ca.pem"),
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_jaas_config=login("alice", USERS["alice"]),
+    )
+    done = ask("--bootstrap-server", secured.bootstrap_servers, *files)
+    one_line(done, 4, "the node does not offer SCRAM-SHA-512; it offers SCRAM-SHA-256")
+
+
+def test_plaintext_to_a_tls_port(secured: Cluster) -> None:
+    done = ask("--bootstrap-server", secured.bootstrap_servers)
+    one_line(done, 5, secured.bootstrap_servers, "TLS")
+
+
+def test_tls_to_a_plaintext_port(secured: Cluster, tmp_path: Path) -> None:
+    internal = f"127.0.0.1:{secured.brokers[0].ports[secured.internal]}"
+    files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(secured.root / "ca.pem"))
+    done = ask("--bootstrap-server", internal, *files)
+    one_line(done, 5, internal, "the node may not speak TLS on this port")
+
+
+def test_a_node_whose_ca_is_not_trusted(secured: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "other.pem").write_text(secured.certificates.other_ca)
+    files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(tmp_path / "other.pem"))
+    done = ask("--bootstrap-server", secured.bootstrap_servers, *files)
+    one_line(done, 5, secured.bootstrap_servers, "a CA that is not trusted; name the CA that signed the nodes")
+
+
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [
+        ("expired", "the certificate has expired; renew the certificate of the node"),
+        ("wrong_host", "the certificate is for another"),
+    ],
+)
+def test_a_node_with_a_wrong_certificate(tmp_path: Path, which: str, said: str) -> None:
+    certificates = Certificates()
+    with Cluster(
+        tmp_path / "kafka", NEWEST, controllers=1, brokers=1, kind="SSL", controller_kind="PLAINTEXT",
+        certificates=certificates, node_certificate=getattr(certificates, which),
+    ) as cluster:  # fmt: skip
+        files = "--config", str(cluster.client_config())
+        one_line(ask("--bootstrap-server", cluster.bootstrap_servers, *files), 5, cluster.bootstrap_servers, said)
+        # What it does not believe of the node, it does not tell the node either: no level is moved.
+        path = write_document(
+            tmp_path / "levels.yaml", {"group.version": 1}, bootstrapServers=cluster.bootstrap_servers, tls={}
+        )
+        done = run("apply", "-f", str(path), timeout=30)
+        assert done.returncode == 5
+        assert "Traceback" not in done.stderr
+
+
+def test_a_client_certificate_that_is_missing(tmp_path: Path) -> None:
+    with Cluster(
+        tmp_path / "kafka", NEWEST, controllers=1, brokers=1, kind="SSL", controller_kind="PLAINTEXT"
+    ) as cluster:
+        files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(cluster.root / "ca.pem"))
+        done = ask("--bootstrap-server", cluster.bootstrap_servers, *files)
+        one_line(done, 5, cluster.bootstrap_servers, "the node wants a client certificate; give one (mTLS)")
+
+
+# --- a plaintext cluster that is not well ---
+
+
+@pytest.fixture(scope="module")
+def ailing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("ailing"), NEWEST, controllers=3, brokers=2, release_version="4.0") as running:
+        yield running
+
+
+@contextlib.contextmanager
+def swallowing() -> Iterator[str]:
+    """An address that lets nothing through: a listener whose queue is full drops every further SYN."""
+    with socket.socket() as server, contextlib.ExitStack() as stack:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        for _ in range(4):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_first_address_that_swallows_packets_does_not_hold_up_the_others(ailing: Cluster) -> None:
+    with swallowing() as dead:
+        done = ask("--bootstrap-server", f"{dead},{ailing.bootstrap_servers}", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        one_line(
+            ask("--bootstrap-server", dead), 5, dead, "no connection within 2 s; check address, route and firewall"
+        )
+
+
+def test_a_frozen_node_is_told_and_holds_up_nothing(ailing: Cluster) -> None:
+    ailing.nodes[2].freeze()
+    try:
+        done = ask("--bootstrap-server", ailing.bootstrap_servers)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "broker 2" in done.stdout
+        assert "no answer within 2 s" in done.stdout.replace(" \n", " ")  # however it was folded
+        only = ask("--bootstrap-server", f"127.0.0.1:{ailing.nodes[2].port}")
+        one_line(only, 5, f"127.0.0.1:{ailing.nodes[2].port}", "no answer within 2 s")
+    finally:
+        ailing.nodes[2].thaw()
+
+
+def test_without_a_leader_everybody_is_shown_and_nothing_is_sent(ailing: Cluster, tmp_path: Path) -> None:
+    leader = ailing.nodes[ailing.leader()]
+    other = next(n for n in ailing.controllers if n is not leader)
+    path = write_document(tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=ailing.bootstrap_servers)
+    leader.kill()
+    other.kill()
+    try:
+        done = ask("--bootstrap-server", ailing.bootstrap_servers)
+        assert done.returncode == 0, done.stderr
+        assert "no active controller" in done.stdout
+        applied = run("apply", "-f", str(path), "--timeout", "5s", timeout=60)
+        assert applied.returncode in (4, 5), applied.stderr
+        assert "Traceback" not in applied.stderr
+    finally:
+        leader.start()
+        other.start()
+    wait_until("a leader is back", lambda: describe(ailing)["activeController"] in {n.id for n in ailing.controllers})
+    assert node(describe(ailing), 1)["finalized"]["metadata.version"] == 25

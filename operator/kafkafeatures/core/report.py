@@ -1,7 +1,7 @@
 """What people read: a decision and an observation made into a status, and the shapes every document shares.
 
 Pure. The status holds facts that were read, never what is intended (S17 of the invariants): `finalized` is what some
-node or the log said. Called by `reconcile/commit.py` and by the commands that print documents.
+node or the log said. Called by `reconcile/loop.py` and by the commands that print documents.
 """
 
 from __future__ import annotations

@@ -15,14 +15,19 @@ truncated below what was applied contradicts Raft itself: then everything is rea
   seconds of its own clock. Each such fetch was made in this leader's epoch, so up to that moment no majority had voted
   for another. It is as good as the first, also where NoOps are switched off, and costs one round trip.
 
-With neither within `PATIENCE` seconds the reading is `Stale`, however recent the connection. A voter that is alone is
-its own majority. (KIP-595, KIP-630, KIP-835; seen on 3.9, 4.2 and 4.3.)
+With neither within `PATIENCE` seconds the reading is `Stale`, however recent the connection; who follows hears it
+within `SAID_WITHIN`, also when the leader hangs. A voter that is alone is its own majority. (KIP-595, KIP-630, KIP-835;
+seen on 3.9, 4.2 and 4.3.)
+
+The controller that answers first is believed about who leads, since nearly always all say the same. Where the one it
+named shows no majority, all are asked and the newest epoch wins: an old leader that was cut off names itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -57,6 +62,9 @@ from kraftlog import Image, KraftLogError, Replay
 PATIENCE = 3.0
 """Seconds without evidence of a majority until a reading is stale: six NoOps of a healthy controller."""
 
+SAID_WITHIN = 4.5
+"""Seconds after the last evidence within which a follower is told that there is none, whatever hangs."""
+
 MAJORITY_WITHIN_MS = 2_000
 """`controller.quorum.fetch.timeout.ms`: a voter that has not fetched for longer begins an election itself."""
 
@@ -67,6 +75,9 @@ MAX_TAIL = 32 * 1024 * 1024
 
 ATTEMPT = 5.0
 """Seconds for a single request within the deadline of the whole, so that a frozen node does not use it all up."""
+
+ALL_WITHIN = 1.0
+"""Seconds to hear from all controllers, where the first that answered was not enough."""
 
 BETWEEN_ROUNDS = 0.1
 
@@ -123,6 +134,7 @@ class MetadataLog:
         self._leader = LeaderAndEpoch(-1, 0)
         self._high_watermark = -1
         self._evidence_at: float | None = None
+        self._ask_all = False
 
     def add_controllers(self, hosts: Iterable[Host]) -> None:
         """Learn where controllers listen."""
@@ -143,6 +155,7 @@ class MetadataLog:
         until = self._clock() + PATIENCE
         goal: int | None = None
         wait_ms = 0
+        asked_all = False
         while True:
             await self._retrying(functools.partial(self._fetch, wait_ms), deadline)
             if goal is None and self._high_watermark >= 0:
@@ -155,6 +168,9 @@ class MetadataLog:
                 if self._evidence_at is not None:
                     return self._reading()
                 wait_ms = POLL_MS
+                if not asked_all:
+                    asked_all = self._ask_all = True
+                    await self.close()
             if self._clock() >= until:
                 raise _stale(PATIENCE)
 
@@ -166,12 +182,20 @@ class MetadataLog:
         yield await self.catch_up()
         while True:
             before = self._replay.offset
-            deadline = self._clock() + self._timeout
-            await self._retrying(functools.partial(self._fetch, POLL_MS), deadline)
-            if self._evidence_at is None or self._clock() - self._evidence_at > PATIENCE:
-                await self._retrying(self._ask_majority, deadline)
-                if self._evidence_at is None or self._clock() - self._evidence_at > PATIENCE:
-                    raise _stale(PATIENCE)
+            left = SAID_WITHIN - self._evidence_age()
+            try:
+                async with asyncio.timeout(left):
+                    deadline = self._clock() + left
+                    await self._retrying(functools.partial(self._fetch, POLL_MS), deadline)
+                    if self._evidence_age() > PATIENCE:
+                        await self._retrying(self._ask_majority, deadline)
+            except (TimeoutError, KafkaError) as error:
+                await self.close()
+                if isinstance(error, NotAuthorized | UnsupportedApi):
+                    raise
+                raise _stale(SAID_WITHIN) from None
+            if self._evidence_age() > PATIENCE:
+                raise _stale(PATIENCE)
             if self._replay.offset != before:
                 yield self._reading()
 
@@ -180,6 +204,9 @@ class MetadataLog:
         if self._link is not None:
             link, self._link = self._link, None
             await link.close()
+
+    def _evidence_age(self) -> float:
+        return math.inf if self._evidence_at is None else self._clock() - self._evidence_at
 
     def _reading(self) -> LogReading:
         return LogReading(
@@ -203,13 +230,19 @@ class MetadataLog:
             await self._sleep(BETWEEN_ROUNDS)
 
     async def _find_leader(self) -> None:
-        """Ask all controllers at once; go to the one that is named first with the newest epoch we heard of."""
+        """Ask all controllers at once; go to the one that is named first, or with the newest epoch (`_ask_all`)."""
         if not self._addresses:
             raise Unreachable("no address of a controller is known", remedy="name the controllers")
         tasks = [asyncio.create_task(self._who_leads(address)) for address in self._addresses]
         errors: list[KafkaError] = []
+        self._high_watermark = -1  # of another leader, maybe: that it is higher now would prove nothing
         try:
-            for finished in asyncio.as_completed(tasks):
+            answers: Iterable[Awaitable[tuple[Connection, LeaderAndEpoch]]] = asyncio.as_completed(tasks)
+            if self._ask_all:
+                done, _ = await asyncio.wait(tasks, timeout=min(ALL_WITHIN, self._timeout))
+                newest_first = sorted(done, key=_epoch_named, reverse=True)
+                answers, self._ask_all = newest_first, False
+            for finished in answers:
                 try:
                     link, named = await finished
                 except KafkaError as error:
@@ -280,12 +313,13 @@ class MetadataLog:
         response = await self._link.request(DescribeQuorumRequest(), timeout=min(ATTEMPT, self._timeout))
         if response.error_code or response.partition_error_code or response.leader_epoch != self._leader.epoch:
             return
-        now = max((voter.last_fetch_timestamp for voter in response.voters), default=-1)
+        # The leader's own time stamp is its clock (KIP-836); without one nobody but itself is known to follow it.
+        now = next((v.last_fetch_timestamp for v in response.voters if v.id == response.leader_id), -1)
         current = [
             voter
             for voter in response.voters
             if voter.id == response.leader_id
-            or (voter.last_fetch_timestamp >= 0 and now - voter.last_fetch_timestamp <= MAJORITY_WITHIN_MS)
+            or (now >= 0 and voter.last_fetch_timestamp >= now - MAJORITY_WITHIN_MS and voter.last_fetch_timestamp >= 0)
         ]
         if len(current) > len(response.voters) // 2:
             self._evidence_at = self._clock()
@@ -403,6 +437,10 @@ def _most_telling(errors: list[KafkaError]) -> KafkaError:
             if isinstance(error, kind):
                 return error
     return errors[-1] if errors else NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known")
+
+
+def _epoch_named(task: asyncio.Task[tuple[Connection, LeaderAndEpoch]]) -> int:
+    return -1 if task.cancelled() or task.exception() else task.result()[1].epoch
 
 
 async def _abandon(

@@ -35,7 +35,7 @@ def feature_records(cluster: Cluster) -> int:
     """How often a level was written since the cluster was formatted, from the files of the active controller."""
     replay = Replay()
     for segment in sorted(cluster.nodes[cluster.leader()].metadata_dir.glob("*.log")):
-        replay.append(segment.read_bytes().rstrip(b"\0"), below=2**62)
+        replay.append(segment.read_bytes(), below=2**62)
     return replay.image().counts.get(FEATURE_LEVEL, 0)
 
 

@@ -49,6 +49,7 @@ from kafkafeatures.kafka.wire.messages import (
 RENEW_AFTER = 0.8
 HANDSHAKE_SHARE = 0.9  # of the time there is, so that a silent handshake is told apart from a silent network
 CLOSING_SECONDS = 1.0
+HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
 
 Clock = Callable[[], float]
 
@@ -127,7 +128,7 @@ async def _open(
             ssl=context,
             server_hostname=address.host if context else None,
             ssl_handshake_timeout=HANDSHAKE_SHARE * stage.timeout if context else None,
-            happy_eyeballs_delay=0.25,
+            happy_eyeballs_delay=None if _is_literal(address.host) else HAPPY_EYEBALLS,
         )
     except ssl.SSLError as error:
         raise tls.failed(error, security.tls) from None
@@ -141,6 +142,15 @@ async def _open(
         raise Unreachable(_why(error), remedy="check host, port and that the node runs") from None
     stage.name = "negotiate"
     return reader, writer
+
+
+def _is_literal(host: str) -> bool:
+    """An IP address. There is nothing to race for, and asyncio's race may lose a socket when it is cancelled."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, host)
+            return True
+    return False
 
 
 def _why(error: OSError) -> str:

@@ -1,0 +1,269 @@
+"""The followed image is exact: at every offset it equals the one replayed afterwards from a controller's own files.
+
+One cluster lives through everything in this file, in the order of the tests, with a follower at its log all the time:
+an uncommitted tail, a leader that was cut off, twenty leader changes in a row, snapshots under the reader. Controllers
+3001 and 3002 keep as little of their log as Kafka lets them; 3003 keeps all of it, and is the oracle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from kafkafeatures.kafka.errors import KafkaError, Stale
+from kafkafeatures.kafka.metadata_log import LogReading, MetadataLog
+from kafkafeatures.kafka.settings import Address, Security, parse_addresses
+from kafkafeatures.kafka.wire.connection import Connection, connect
+from kafkafeatures.kafka.wire.messages import SAFE_DOWNGRADE, UPGRADE, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kraftlog import Image, Replay
+from tests.e2e.rig.cluster import Cluster, Node, wait_until
+from tests.e2e.rig.releases import NEWEST
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ORACLE = 3003
+FETCH_SNAPSHOT = 59
+LEADER_CHANGES = 100 if os.environ.get("SOAK") else 20
+SAID_WITHIN = 5.0  # seconds; the promise
+
+FAST_ELECTIONS = {
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.backoff.max.ms": "200",
+}
+FORGETFUL = {"metadata.max.retention.bytes": "1000"}  # looked at once a minute (KafkaMetadataLog, KafkaRaftClient)
+SNAPSHOT_OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
+
+
+class Snapshots:
+    """A recorder that counts FetchSnapshot requests."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        self.requests += int.from_bytes(frame[4:6], "big") == FETCH_SNAPSHOT
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """Not of interest."""
+
+
+class Follower:
+    """Keeps the image of every offset it was shown, and when it was told that there is no majority."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.recorder = Snapshots()
+        self.images: dict[int, Image] = {}
+        self.stale_at: list[float] = []
+        self.log = follower_of(cluster, self.recorder)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                async for reading in self.log.follow():
+                    self._keep(reading)
+            except Stale:
+                self.stale_at.append(time.monotonic())
+            except KafkaError:
+                await asyncio.sleep(0.05)  # nobody leads at the moment
+
+    def _keep(self, reading: LogReading) -> None:
+        image = reading.image
+        assert image.offset <= reading.high_watermark
+        assert meaning(self.images.setdefault(image.offset, image)) == meaning(image)
+
+    @property
+    def newest(self) -> Image:
+        return self.images[max(self.images)]
+
+
+def meaning(image: Image) -> Image:
+    """Without what an image that began with a snapshot cannot know."""
+    return replace(image, leader_id=None, counts={})
+
+
+def follower_of(cluster: Cluster, recorder: Snapshots) -> MetadataLog:
+    async def to(address: Address) -> Connection:
+        return await connect(address, Security(), timeout=10.0, client_id="follower", recorder=recorder)
+
+    return MetadataLog(connect=to, controllers=parse_addresses(cluster.bootstrap_controllers, ""), request_timeout=10.0)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    root = tmp_path_factory.mktemp("followed")
+    made = Cluster(
+        root, NEWEST, controllers=3, brokers=1, release_version="4.0", properties={**FAST_ELECTIONS, **SNAPSHOT_OFTEN}
+    )
+    for node in made.controllers:
+        if node.id != ORACLE:
+            node.extra = dict(FORGETFUL)
+    with made as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def follower(cluster: Cluster) -> AsyncIterator[Follower]:
+    following = Follower(cluster)
+    task = asyncio.create_task(following.run())
+    try:
+        yield following
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await following.log.close()
+
+
+# --- what happens to the cluster ---
+
+
+async def soon(what: str, holds: Callable[[], object], seconds: float = 60.0) -> None:
+    """As `wait_until`, while the follower goes on."""
+    await asyncio.to_thread(wait_until, what, holds, seconds)
+
+
+async def new_leader(cluster: Cluster, other_than: int | None = None) -> Node:
+    id_ = await asyncio.to_thread(cluster.leader, other_than=other_than)
+    return cluster.nodes[id_]
+
+
+async def send(node: Node, feature: str, level: int, timeout: float = 10.0) -> UpdateFeaturesResponse:
+    kind = UPGRADE if level else SAFE_DOWNGRADE
+    async with await connect(Address("127.0.0.1", node.port), Security(), timeout=timeout, client_id="t") as link:
+        response: UpdateFeaturesResponse = await link.request(
+            UpdateFeaturesRequest(updates=((feature, level, kind),), validate_only=False), timeout=timeout
+        )
+        return response
+
+
+async def toggle(cluster: Cluster, follower: Follower, feature: str) -> int:
+    """Move the feature between 0 and 1, and wait until the follower has seen it."""
+    level = 1 - follower.newest.features.get(feature, 0)
+
+    async def done() -> bool:
+        with contextlib.suppress(KafkaError):
+            response = await send(await new_leader(cluster), feature, level, timeout=3.0)
+            return response.error_code == 0
+        return False
+
+    while not await done():
+        assert follower.newest
+    await soon(f"{feature} {level} is followed", lambda: follower.newest.features.get(feature, 0) == level)
+    return level
+
+
+def written(node: Node) -> bytes:
+    """All there is in the segments of a node, committed or not."""
+    return b"".join(path.read_bytes() for path in sorted(node.metadata_dir.glob("*.log")))
+
+
+def replayed(node: Node, offsets: Iterable[int]) -> dict[int, Image]:
+    """The images at these offsets, from the node's segments alone."""
+    data, replay, found = written(node), Replay(), {}
+    for offset in sorted(offsets):
+        replay.append(data, below=offset)
+        found[offset] = replay.image()
+    return found
+
+
+def at_the_end(node: Node) -> Image:
+    replay = Replay()
+    replay.append(written(node), below=2**62)
+    return replay.image()
+
+
+async def everything_is_equal(cluster: Cluster, follower: Follower) -> None:
+    """Every image so far against the files of the oracle, once it holds all of it."""
+    oracle, newest = cluster.nodes[ORACLE], max(follower.images)
+    await soon("the oracle has it all", lambda: at_the_end(oracle).offset >= newest)
+    for offset, image in replayed(oracle, list(follower.images)).items():
+        assert image.offset == offset
+        assert meaning(follower.images[offset]) == meaning(image)
+
+
+# --- the tests, in the order in which the cluster lives through them ---
+
+
+async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluster: Cluster, follower: Follower) -> None:
+    await soon("the log is followed", lambda: follower.images)
+    leader = await new_leader(cluster)
+    standbys = [node for node in cluster.controllers if node is not leader]
+    for node in standbys:
+        node.freeze()
+    frozen = time.monotonic()
+    with contextlib.suppress(KafkaError):  # no answer comes while nobody confirms the record
+        await send(leader, "group.version", 0, timeout=1.0)
+    uncommitted = at_the_end(leader)
+    assert uncommitted.features.get("group.version", 0) == 0
+    await soon("staleness is said", lambda: any(at > frozen for at in follower.stale_at))
+    assert min(at for at in follower.stale_at if at > frozen) - frozen < SAID_WITHIN
+    assert follower.newest.offset < uncommitted.offset
+    assert all(image.features["group.version"] == 1 for image in follower.images.values() if image.features)
+    for node in standbys:
+        node.thaw()
+    await toggle(cluster, follower, "share.version")
+    await everything_is_equal(cluster, follower)
+
+
+async def test_the_tail_of_a_leader_that_was_cut_off_is_never_shown(cluster: Cluster, follower: Follower) -> None:
+    leader = await new_leader(cluster)
+    standbys = [node for node in cluster.controllers if node is not leader]
+    for node in standbys:
+        node.freeze()
+    # A fetch that waits at the leader is answered with its next record, a NoOp; after that nothing reaches the frozen.
+    answered = at_the_end(leader).offset + 1
+    await soon("the last fetches are answered", lambda: at_the_end(leader).offset > answered)
+    before = follower.newest.features.get("streams.version", 0)
+    with contextlib.suppress(KafkaError):
+        await send(leader, "streams.version", 1 - before, timeout=0.5)
+    tail = at_the_end(leader)
+    leader.freeze()
+    assert tail.features.get("streams.version", 0) == 1 - before
+    for node in standbys:
+        node.thaw()
+    await new_leader(cluster, other_than=leader.id)
+    await toggle(cluster, follower, "share.version")
+    leader.thaw()
+    await soon("the old leader has truncated", lambda: at_the_end(leader).features.get("streams.version", 0) == before)
+    await toggle(cluster, follower, "share.version")
+    assert all(image.features.get("streams.version", 0) == before for image in follower.images.values())
+    await everything_is_equal(cluster, follower)
+
+
+async def test_leader_changes_in_a_row_lose_and_invent_nothing(cluster: Cluster, follower: Follower) -> None:
+    epochs = {image.epoch for image in follower.images.values()}
+    for change in range(LEADER_CHANGES):
+        leader = await new_leader(cluster)
+        killed = change % 5 == 4
+        if killed:
+            leader.kill()
+        else:
+            leader.freeze()
+        await new_leader(cluster, other_than=leader.id)
+        if killed:
+            await asyncio.to_thread(leader.start)
+        else:
+            leader.thaw()
+    await toggle(cluster, follower, "share.version")
+    assert follower.newest.epoch >= max(epochs) + LEADER_CHANGES
+    await everything_is_equal(cluster, follower)
+
+
+async def test_a_snapshot_is_read_where_the_log_no_longer_begins_at_the_start(
+    cluster: Cluster, follower: Follower
+) -> None:
+    def forgotten() -> list[Path]:
+        return [path for n in cluster.controllers if n.id != ORACLE for path in n.metadata_dir.glob("*.checkpoint")]
+
+    print(forgotten())
+    late = Follower(cluster)
+    print(late)

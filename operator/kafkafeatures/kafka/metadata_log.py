@@ -110,7 +110,8 @@ class MetadataLog:
     """One follower of one cluster. Keeps image, position and one connection between calls.
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout` in seconds bounds
-    each call of `catch_up` together with the time that a snapshot takes to transfer.
+    each call of `catch_up` together with the time that a snapshot takes to transfer. `part`, in bytes, is the most that
+    is asked for at once.
     """
 
     def __init__(
@@ -122,8 +123,10 @@ class MetadataLog:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = utc_now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        part: int = PART,
     ) -> None:
         self._connect = connect
+        self._part = part
         self._addresses = list(dict.fromkeys(controllers))
         self._by_id: dict[int, Address] = {}
         self._timeout = request_timeout
@@ -336,7 +339,7 @@ class MetadataLog:
                 last_fetched_epoch=end.epoch if end.offset else 0,
                 current_leader_epoch=self._leader.epoch,
                 max_wait_ms=max_wait_ms,
-                max_bytes=1 if full else PART,
+                max_bytes=1 if full else self._part,
             ),
             timeout=min(ATTEMPT, self._timeout) + max_wait_ms / 1000,
         )
@@ -389,7 +392,7 @@ class MetadataLog:
                     snapshot_id=snapshot,
                     current_leader_epoch=self._leader.epoch,
                     position=len(data),
-                    max_bytes=PART,
+                    max_bytes=self._part,
                 ),
                 timeout=self._timeout,
             )

@@ -13,13 +13,12 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from kafkafeatures.kafka.errors import KafkaError, Stale
-from kafkafeatures.kafka.metadata_log import LogReading, MetadataLog
+from kafkafeatures.kafka.metadata_log import PART, LogReading, MetadataLog
 from kafkafeatures.kafka.settings import Address, Security, parse_addresses
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import SAFE_DOWNGRADE, UPGRADE, UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -69,13 +68,13 @@ class Follower:
         while True:
             try:
                 async for reading in self.log.follow():
-                    self._keep(reading)
+                    self.keep(reading)
             except Stale:
                 self.stale_at.append(time.monotonic())
             except KafkaError:
                 await asyncio.sleep(0.05)  # nobody leads at the moment
 
-    def _keep(self, reading: LogReading) -> None:
+    def keep(self, reading: LogReading) -> None:
         image = reading.image
         assert image.offset <= reading.high_watermark
         assert meaning(self.images.setdefault(image.offset, image)) == meaning(image)
@@ -90,11 +89,12 @@ def meaning(image: Image) -> Image:
     return replace(image, leader_id=None, counts={})
 
 
-def follower_of(cluster: Cluster, recorder: Snapshots) -> MetadataLog:
+def follower_of(cluster: Cluster, recorder: Snapshots, *, part: int = PART) -> MetadataLog:
     async def to(address: Address) -> Connection:
         return await connect(address, Security(), timeout=10.0, client_id="follower", recorder=recorder)
 
-    return MetadataLog(connect=to, controllers=parse_addresses(cluster.bootstrap_controllers, ""), request_timeout=10.0)
+    controllers = parse_addresses(cluster.bootstrap_controllers, "")
+    return MetadataLog(connect=to, controllers=controllers, request_timeout=10.0, part=part)
 
 
 @pytest.fixture(scope="module")
@@ -241,29 +241,44 @@ async def test_the_tail_of_a_leader_that_was_cut_off_is_never_shown(cluster: Clu
 
 async def test_leader_changes_in_a_row_lose_and_invent_nothing(cluster: Cluster, follower: Follower) -> None:
     epochs = {image.epoch for image in follower.images.values()}
-    for change in range(LEADER_CHANGES):
+    for _ in range(LEADER_CHANGES):
         leader = await new_leader(cluster)
-        killed = change % 5 == 4
-        if killed:
+        if leader.id == ORACLE:
             leader.kill()
-        else:
-            leader.freeze()
-        await new_leader(cluster, other_than=leader.id)
-        if killed:
+            await new_leader(cluster, other_than=leader.id)
             await asyncio.to_thread(leader.start)
-        else:
+        else:  # the others live on, because they look once a minute what they may forget
+            leader.freeze()
+            await new_leader(cluster, other_than=leader.id)
             leader.thaw()
     await toggle(cluster, follower, "share.version")
     assert follower.newest.epoch >= max(epochs) + LEADER_CHANGES
     await everything_is_equal(cluster, follower)
 
 
-async def test_a_snapshot_is_read_where_the_log_no_longer_begins_at_the_start(
-    cluster: Cluster, follower: Follower
-) -> None:
-    def forgotten() -> list[Path]:
-        return [path for n in cluster.controllers if n.id != ORACLE for path in n.metadata_dir.glob("*.checkpoint")]
+async def test_snapshots_under_the_reader_change_nothing(cluster: Cluster, follower: Follower) -> None:
+    forgetful = [node for node in cluster.controllers if node.id != ORACLE]
+    paused = follower_of(cluster, Snapshots())
+    before = (await paused.catch_up()).image.offset
+    await toggle(cluster, follower, "share.version")
+    await soon("both forgot what came before", lambda: all(begins_after(node, before) for node in forgetful), 120)
+    while (leader := await new_leader(cluster)).id == ORACLE:
+        leader.freeze()
+        await new_leader(cluster, other_than=leader.id)
+        leader.thaw()
 
-    print(forgotten())
-    late = Follower(cluster)
-    print(late)
+    # One that begins now, in small parts, and one that was away while the log was cut behind it.
+    recorder = Snapshots()
+    late = follower_of(cluster, recorder, part=300)
+    for reader in (late, paused):
+        follower.keep(await reader.catch_up())
+        await reader.close()
+    assert recorder.requests > 1
+    await toggle(cluster, follower, "share.version")
+    await everything_is_equal(cluster, follower)
+
+
+def begins_after(node: Node, offset: int) -> bool:
+    """Whether the node has nothing left of the log below the offset but snapshots beyond it."""
+    ends = [int(path.name[:20]) for path in node.metadata_dir.glob("*.checkpoint")]
+    return bool(ends) and min(ends) > offset

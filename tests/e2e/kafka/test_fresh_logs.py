@@ -1,0 +1,64 @@
+"""Logs and snapshots that nodes of each release have just written, record by record against that release's own tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraftlog import Replay
+from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
+from tests.kraftlog.dump import compare
+
+RELEASES = {OLD: ("3.7", "21"), MIDDLE: ("4.0", "27"), NEWEST: ("4.0", "29")}
+DUMP_TOOL = {OLD: "kafka.tools.DumpLogSegments", MIDDLE: "kafka.tools.DumpLogSegments"}
+"""Where it was before it moved to org.apache.kafka.tools."""
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """A cluster that lived through a little of everything, and is stopped."""
+    version = request.param
+    release, level = RELEASES[version]
+    often = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
+    with Cluster(
+        tmp_path_factory.mktemp("written"), version, controllers=1, brokers=2, dynamic=version != OLD,
+        release_version=release, properties=often,
+    ) as cluster:  # fmt: skip
+        where = "--bootstrap-server", cluster.bootstrap_servers
+        done = cluster.tool(
+            "org.apache.kafka.tools.FeatureCommand", *where, "upgrade", "--feature", f"metadata.version={level}"
+        )
+        assert done.returncode == 0, done.stdout
+        done = cluster.tool(
+            "org.apache.kafka.tools.TopicCommand", *where, "--create", "--topic", "t", "--partitions", "3"
+        )
+        assert done.returncode == 0, done.stdout
+        cluster.nodes[2].stop()
+        wait_until("there is a snapshot", lambda: files_of(cluster, "checkpoint"))
+    return cluster
+
+
+def files_of(cluster: Cluster, kind: str) -> list[Path]:
+    return [path for node in cluster.nodes.values() for path in sorted(node.metadata_dir.glob(f"*.{kind}"))]
+
+
+def test_every_batch_and_record_agrees_with_the_dump_tool(written: Cluster) -> None:
+    for path in (*files_of(written, "log"), *files_of(written, "checkpoint")):
+        tool = DUMP_TOOL.get(written.version, "org.apache.kafka.tools.DumpLogSegments")
+        dumped = written.tool(tool, "--cluster-metadata-decoder", "--files", str(path), user=None)
+        assert dumped.returncode == 0, dumped.stderr
+        assert "baseOffset" in dumped.stdout
+        assert compare(path.read_bytes(), dumped.stdout) == [], path
+
+
+def test_the_image_is_what_happened(written: Cluster) -> None:
+    replay = Replay()
+    for path in files_of(written, "log")[:1]:
+        replay.append(path.read_bytes(), below=2**62)
+    image = replay.image()
+    assert image.unreadable == 0
+    assert set(image.brokers) == {1, 2}
+    assert set(image.controllers) == {3001}
+    assert image.features["metadata.version"] == int(RELEASES[written.version][1])

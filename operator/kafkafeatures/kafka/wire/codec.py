@@ -84,15 +84,28 @@ def decode_response(api_key: int, version: int, payload: bytes) -> tuple[int, An
     try:
         header_size = reader(body_type.__header_schema__)(payload, 0)[1]
         body, size = reader(body_type)(payload, header_size)
+        message = _DECODERS[api_key](body, version)
     except Exception as error:
-        if type(error).__module__.startswith("kio") or isinstance(error, ValueError | IndexError | EOFError):
-            if "ErrorCode" in str(error):
-                raise ServerError(-1, f"an error code this version does not know: {error}") from None
-            raise NotKafka(f"an answer that does not decode ({type(error).__name__})", sent=True) from None
-        raise
+        raise _told(error) from None
     if header_size + size < len(payload) and api_key != 18:
         raise NotKafka(f"{len(payload) - header_size - size} bytes too many in an answer", sent=True)
-    return correlation_id, _DECODERS[api_key](body, version)
+    return correlation_id, message
+
+
+def _told(error: Exception) -> Exception:
+    """The words for what kio raises: of its own, ValueError and EOFError mostly. Other errors are bugs and stay."""
+    if isinstance(error, KeyError):  # kio's way to say that there is a tagged field (KIP-482) it does not know
+        return NotKafka(
+            f"an answer with a field that is not known here ({error.args[0]})",
+            remedy="the node is newer than this tool; use a newer version of it",
+            sent=True,
+        )
+    if "ErrorCode" in str(error):
+        return ServerError(-1, f"an error code this version does not know: {error}")
+    # TypeError: kio reads null where the schema has none.
+    if type(error).__module__.startswith("kio") or isinstance(error, ValueError | IndexError | EOFError | TypeError):
+        return NotKafka(f"an answer that does not decode ({type(error).__name__})", sent=True)
+    return error
 
 
 @cache
@@ -157,7 +170,10 @@ def _fetch_snapshot(schema: ModuleType, message: m.FetchSnapshotRequest) -> Any:
 
 
 def _metadata(schema: ModuleType, message: m.MetadataRequest) -> Any:
-    return schema.MetadataRequest(topics=(), allow_auto_topic_creation=False)
+    fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    if schema.__name__.split(".")[-2] in ("v9", "v10"):
+        fields["include_cluster_authorized_operations"] = False
+    return schema.MetadataRequest(topics=(), **fields)
 
 
 def _describe_cluster(schema: ModuleType, message: m.DescribeClusterRequest) -> Any:

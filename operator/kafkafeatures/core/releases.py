@@ -31,6 +31,7 @@ _ROWS = (
     (19, "3.7-IV4", False), (20, "3.8-IV0", False), (21, "3.9-IV0", False), (22, "4.0-IV0", False),
     (23, "4.0-IV1", True), (24, "4.0-IV2", False), (25, "4.0-IV3", False), (26, "4.1-IV0", False),
     (27, "4.1-IV1", False), (28, "4.2-IV0", False), (29, "4.2-IV1", False), (30, "4.3-IV0", True),
+    (31, "4.4-IV0", False), (32, "4.4-IV1", True), (33, "4.4-IV2", True),
 )  # fmt: skip
 
 METADATA_VERSIONS = {level: MetadataVersion(level, name, changed) for level, name, changed in _ROWS}

@@ -1,0 +1,82 @@
+"""Small servers that speak just enough Kafka, as a list of answers. Real nodes are asked in tests/e2e."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import struct
+from collections.abc import AsyncIterator, Callable
+
+from kafkafeatures.kafka.settings import Address
+
+Answer = Callable[[bytes], bytes | None]
+"""Gets a request without its length; returns a whole frame, or any bytes, or None for silence."""
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def api_versions(*offered: tuple[int, int, int], error: int = 0) -> Answer:
+    """Answers ApiVersions in the version asked for, as a node that offers these apis: (key, min, max)."""
+    apis = ((18, 0, 4), *offered)
+
+    def answer(request: bytes) -> bytes:
+        flexible = int.from_bytes(request[2:4], "big") >= 3
+        tags = b"\0" if flexible else b""
+        count = bytes([len(apis) + 1]) if flexible else struct.pack(">i", len(apis))
+        keys = b"".join(struct.pack(">hhh", *api) + tags for api in apis)
+        throttle = b"\0\0\0\0" if request[2:4] != b"\0\0" else b""
+        return framed(request[4:8] + struct.pack(">h", error) + count + keys + throttle + tags)
+
+    return answer
+
+
+def unregistered(request: bytes, error: int = 0) -> bytes:
+    """UnregisterBroker v0."""
+    return framed(request[4:8] + b"\0" + b"\0\0\0\0" + struct.pack(">h", error) + b"\0" + b"\0")
+
+
+class Server:
+    """Answers by api key; keeps every request it got."""
+
+    def __init__(self, answers: dict[int, Answer] | None = None, *, first: bytes = b"") -> None:
+        self.answers = answers or {}
+        self.first = first
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.address = Address("127.0.0.1", 0)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            if self.first:
+                writer.write(self.first)
+            while True:
+                (length,) = struct.unpack(">i", await reader.readexactly(4))
+                request = await reader.readexactly(length)
+                self.requests.append(request)
+                answer = self.answers.get(int.from_bytes(request[:2], "big"), lambda _: None)(request)
+                if answer == b"":
+                    break
+                if answer is not None:
+                    writer.write(answer)
+                    await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError, ssl.SSLError):
+                await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def serving(server: Server, context: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context)
+    server.address = Address(*listener.sockets[0].getsockname()[:2])
+    try:
+        yield server
+    finally:
+        listener.close()
+        await listener.wait_closed()

@@ -1,0 +1,181 @@
+"""One connection: what is sent and what is not, deadlines, and what poisons it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.errors import (
+    Disconnected,
+    KafkaError,
+    NotKafka,
+    ServerError,
+    TimedOut,
+    Unreachable,
+    UnsupportedApi,
+)
+from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.wire.connection import Connection, connect
+from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeQuorumRequest, UnregisterBrokerRequest
+from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, framed, serving, unregistered
+
+QUICK = 0.3
+
+
+def node(**answers: Answer) -> Server:
+    """A node that offers UnregisterBroker and DescribeCluster v0."""
+    known = {18: api_versions((64, 0, 0), (60, 0, 0)), 64: unregistered}
+    return Server({**known, **{int(key[1:]): answer for key, answer in answers.items()}})
+
+
+async def to(server: Server, *, timeout: float = 5.0, **more: Any) -> Connection:
+    return await connect(server.address, Security(), timeout=timeout, client_id="us", **more)
+
+
+ASK = UnregisterBrokerRequest(1)
+
+
+async def test_the_versions_are_asked_first_and_on_every_connection() -> None:
+    async with serving(node()) as server:
+        for _ in range(2):
+            async with await to(server) as link:
+                await link.request(ASK)
+        assert [int.from_bytes(request[:2], "big") for request in server.requests] == [18, 64, 18, 64]
+
+
+async def test_what_was_not_offered_is_not_sent() -> None:
+    async with serving(node()) as server, await to(server) as link:
+        with pytest.raises(UnsupportedApi, match="does not offer DescribeQuorum") as caught:
+            await link.request(DescribeQuorumRequest())
+        assert not caught.value.sent
+        assert not link.closed
+        assert len(server.requests) == 1
+
+
+async def test_versions_that_do_not_meet_are_told_and_not_sent() -> None:
+    async with serving(node(_18=api_versions((60, 7, 9)))) as server, await to(server) as link:
+        with pytest.raises(UnsupportedApi, match="offers DescribeCluster 7-9, we speak 0-2"):
+            await link.request(DescribeClusterRequest())
+        assert len(server.requests) == 1
+
+
+async def test_a_node_that_does_not_know_our_version_of_api_versions_is_asked_in_its_own() -> None:
+    """KIP-511: it answers 35 in the layout of version 0."""
+
+    def old(request: bytes) -> bytes:
+        if request[2:4] != b"\0\0":
+            return framed(request[4:8] + b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\0")
+        return api_versions((64, 0, 0))(request)
+
+    async with serving(node(_18=old)) as server, await to(server) as link:
+        await link.request(ASK)
+        assert [int.from_bytes(r[2:4], "big") for r in server.requests] == [4, 0, 0]
+
+
+async def test_an_error_of_api_versions_ends_the_attempt() -> None:
+    async with serving(node(_18=api_versions(error=41))) as server:
+        with pytest.raises(ServerError, match="NOT_CONTROLLER"):
+            await to(server)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (lambda request: None, TimedOut),
+        (lambda request: b"", Disconnected),
+        (lambda request: unregistered(request)[:9], TimedOut),
+        (lambda request: framed(b"\0\0\0\x63" + unregistered(request)[8:]), NotKafka),
+        (lambda request: b"\x7f\xff\xff\xff", NotKafka),
+        (lambda request: b"\xff\xff\xff\xff", NotKafka),
+        (lambda request: framed(unregistered(request)[4:8] + b"\xff" * 9), NotKafka),
+    ],
+    ids=["silence", "closing", "half a frame", "another's answer", "2 GiB", "negative", "garbage"],
+)
+async def test_after_a_broken_answer_the_connection_is_not_used_again(answer: Answer, kind: type[KafkaError]) -> None:
+    async with serving(node(_64=answer)) as server, await to(server) as link:
+        with pytest.raises(kind) as caught:
+            await link.request(ASK, timeout=QUICK)
+        assert caught.value.sent  # its effect may still come
+        assert link.closed
+        with pytest.raises(Disconnected) as again:
+            await link.request(ASK)
+        assert not again.value.sent
+
+
+async def test_an_error_code_is_an_answer_and_leaves_the_connection_alone() -> None:
+    async with serving(node(_64=lambda request: unregistered(request, error=102))) as server, await to(server) as link:
+        assert (await link.request(ASK)).error_code == 102
+        assert not link.closed
+
+
+async def test_giving_up_closes_the_connection() -> None:
+    arrived = asyncio.Event()
+    async with serving(node(_64=lambda request: arrived.set())) as server, await to(server) as link:
+        asking = asyncio.create_task(link.request(ASK))
+        await arrived.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert link.closed
+
+
+async def test_two_requests_at_once_take_turns() -> None:
+    async with serving(node()) as server, await to(server) as link:
+        await asyncio.gather(*(link.request(ASK) for _ in range(5)))
+        assert len(server.requests) == 6
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "this is an HTTP server, not Kafka"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "this is TLS"),
+        (b"SSH-2.0-x\r\n", "this is an SSH server"),
+        (b"\x7f\xff\xff\xff", "claims a length of 2147483647 bytes"),
+        (b"\0\0\0\2xx", "claims a length of 2 bytes"),
+    ],
+)
+async def test_what_is_not_kafka_is_called_by_its_name(first: bytes, said: str) -> None:
+    async with serving(Server(first=first)) as server:
+        with pytest.raises(NotKafka, match=said) as caught:
+            await to(server)
+        assert caught.value.remedy
+
+
+async def test_a_silent_server_costs_no_more_than_the_timeout() -> None:
+    async with serving(Server()) as server:
+        with pytest.raises(TimedOut, match=r"connected, but no answer within 0\.3 s"):
+            await to(server, timeout=QUICK)
+
+
+async def test_nobody_there() -> None:
+    async with serving(Server()) as server:
+        address = server.address
+    with pytest.raises(Unreachable, match="connection refused"):
+        await connect(address, Security(), timeout=5, client_id="us")
+
+
+async def test_a_name_nobody_knows() -> None:
+    with pytest.raises(Unreachable, match="the host name is not known"):
+        await connect(Address("kafka.invalid", 9092), Security(), timeout=5, client_id="us")
+
+
+async def test_everything_said_can_be_recorded_as_bytes() -> None:
+    class Recorder:
+        def __init__(self) -> None:
+            self.frames: list[tuple[str, bytes]] = []
+
+        def sent(self, address: Address, frame: bytes) -> None:
+            self.frames.append(("sent", frame))
+
+        def received(self, address: Address, frame: bytes) -> None:
+            self.frames.append(("received", frame))
+
+    recorder = Recorder()
+    async with serving(node()) as server, await to(server, recorder=recorder) as link:
+        await link.request(ASK)
+        assert [way for way, _ in recorder.frames] == ["sent", "received"] * 2
+        assert [frame[4:] for way, frame in recorder.frames if way == "sent"] == server.requests
+        assert all(len(frame) == int.from_bytes(frame[:4], "big") + 4 for _, frame in recorder.frames)

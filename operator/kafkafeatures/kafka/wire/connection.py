@@ -225,7 +225,9 @@ class Connection:
         except Disconnected as error:
             raise NotKafka(
                 str(error),
-                remedy="it may speak TLS, or something else than Kafka; check port and security protocol",
+                remedy="it may want a client certificate, or something else than Kafka answers there; check the port"
+                if self._security.tls is not None
+                else "it may speak TLS, or something else than Kafka; check port and security protocol",
             ) from None
         if self._security.sasl is not None:
             stage.name = "authenticate"

@@ -1,0 +1,353 @@
+"""TLS, SASL and tokens against servers of our own: what real nodes do with the same is in tests/e2e."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scramp import ScramMechanism
+
+from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, TlsFailed
+from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
+from kafkafeatures.kafka.wire.oauth import Tokens
+from tests.e2e.rig.certificates import Certificates
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, serving, unregistered
+
+CERTIFICATES = Certificates()
+CANARY = "canary-0f7b1"
+ASK = UnregisterBrokerRequest(1)
+
+
+def server_side(folder: Path, pair: tuple[str, str], *, wants_client: bool = False) -> ssl.SSLContext:
+    (folder / "server.pem").write_text("".join(pair))
+    (folder / "ca.pem").write_text(CERTIFICATES.ca)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    if wants_client:
+        context.load_verify_locations(folder / "ca.pem")
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+TRUSTED = Tls(ca=CERTIFICATES.ca)
+
+
+def with_client(pair: tuple[str, str]) -> Tls:
+    return replace(TRUSTED, certificate=pair[0], key=pair[1])
+
+
+# --- TLS ---
+
+
+async def attempt(server: Server, security: Security, **more: Any) -> None:
+    async with await connect(server.address, security, timeout=5.0, client_id="us", **more) as link:
+        await link.request(ASK)
+
+
+def answering() -> Server:
+    return Server({18: api_versions((64, 0, 0)), 64: unregistered})
+
+
+async def test_a_trusted_node_is_spoken_to(tmp_path: Path) -> None:
+    async with serving(answering(), server_side(tmp_path, CERTIFICATES.node)) as server:
+        await attempt(server, Security(TRUSTED))
+
+
+async def test_a_client_certificate_is_shown_where_it_is_wanted(tmp_path: Path) -> None:
+    context = server_side(tmp_path, CERTIFICATES.node, wants_client=True)
+    async with serving(answering(), context) as server:
+        await attempt(server, Security(with_client(CERTIFICATES.client("alice"))))
+        with pytest.raises(KafkaError) as caught:  # asyncio's server ends it without an alert; a JVM sends one
+            await attempt(server, Security(TRUSTED))
+        assert "want a client certificate" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("pair", "tls", "said"),
+    [
+        ("expired", TRUSTED, "the certificate has expired"),
+        ("wrong_host", TRUSTED, "the certificate is for another"),
+        ("node", Tls(ca=CERTIFICATES.other_ca), "a CA that is not trusted"),
+        ("node", Tls(), "a CA that is not trusted"),  # the system's trust does not hold it
+        ("node", Tls(ca="no pem"), "the CA given is no PEM certificate"),
+        ("node", Tls(ca=CERTIFICATES.ca, key=CANARY), "a client certificate needs its key"),
+        ("node", Tls(ca=CERTIFICATES.ca, certificate="x", key=CANARY), "cannot be used"),
+    ],
+)
+async def test_a_session_that_cannot_be_trusted_is_not_begun(tmp_path: Path, pair: str, tls: Tls, said: str) -> None:
+    async with serving(answering(), server_side(tmp_path, getattr(CERTIFICATES, pair))) as server:
+        with pytest.raises(TlsFailed, match=said) as caught:
+            await attempt(server, Security(tls))
+        assert server.requests == []
+        assert caught.value.remedy
+        assert CANARY not in f"{caught.value!s}{caught.value!r}{caught.value.remedy}{tls!r}"
+
+
+async def test_tls_to_a_plaintext_node_and_plaintext_to_a_tls_node(tmp_path: Path) -> None:
+    async with serving(answering()) as plain:
+        with pytest.raises(TlsFailed):
+            await connect(plain.address, Security(TRUSTED), timeout=0.5, client_id="us")
+    async with serving(answering(), server_side(tmp_path, CERTIFICATES.node)) as secured:
+        with pytest.raises(KafkaError, match="the connection ended before the answer") as caught:
+            await connect(secured.address, Security(), timeout=0.5, client_id="us")
+        assert "it may speak TLS" in caught.value.remedy
+
+
+# --- SASL ---
+
+
+def handshake(*mechanisms: str, error: int = 0) -> Callable[[bytes], bytes]:
+    def answer(request: bytes) -> bytes:
+        names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in mechanisms)
+        return framed(request[4:8] + struct.pack(">hi", error, len(mechanisms)) + names)
+
+    return answer
+
+
+def proof_of(request: bytes) -> bytes:
+    """SaslAuthenticate v2: after the header a compact byte string."""
+    at = 8 + 2 + int.from_bytes(request[8:10], "big") + 1
+    return request[at + 1 + (request[at] > 127) : -1]
+
+
+def judged(request: bytes, answer: bytes = b"", *, error: int = 0, lifetime_ms: int = 0) -> bytes:
+    size = len(answer) + 1
+    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+    said = b"\x05nope" if error else b"\0"
+    body = struct.pack(">h", error) + said + length + answer + struct.pack(">q", lifetime_ms) + b"\0"
+    return framed(request[4:8] + b"\0" + body)
+
+
+OFFERED = api_versions((17, 0, 1), (36, 0, 2), (64, 0, 0))
+
+
+class Scram:
+    """scramp's server side behind SaslAuthenticate."""
+
+    def __init__(self, mechanism: str, *, lie: bool = False) -> None:
+        self.server = ScramMechanism(mechanism)
+        salt, stored, key, iterations = self.server.make_auth_info("right", iteration_count=4096)
+        self.auth = salt, stored, key, iterations
+        self.lie = lie
+        self.step: Any = None
+
+    def __call__(self, request: bytes) -> bytes:
+        text = proof_of(request).decode()
+        try:
+            if self.step is None:
+                self.step = self.server.make_server(lambda user: self.auth)
+                self.step.set_client_first(text)
+                return judged(request, self.step.get_server_first().encode())
+            step, self.step = self.step, None
+            step.set_client_final(text)
+            final = step.get_server_final()
+            return judged(
+                request, (final[:4] + ("A" if final[4] != "A" else "B") + final[5:] if self.lie else final).encode()
+            )
+        except Exception:
+            self.step = None
+            return judged(request, error=58)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_scram_proves_the_password_to_both_sides(mechanism: str) -> None:
+    answers = {18: OFFERED, 17: handshake(mechanism), 36: Scram(mechanism), 64: unregistered}
+    async with serving(Server(answers)) as server:
+        await attempt(server, Security(sasl=Sasl(mechanism, "alice", "right")))
+        with pytest.raises(AuthenticationFailed, match=f"{mechanism}: nope") as caught:
+            await attempt(server, Security(sasl=Sasl(mechanism, "alice", CANARY)))
+        assert CANARY not in f"{caught.value!r}{server.requests!r}"
+
+
+async def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
+    answers = {18: OFFERED, 17: handshake("SCRAM-SHA-256"), 36: Scram("SCRAM-SHA-256", lie=True), 64: unregistered}
+    async with serving(Server(answers)) as server:
+        with pytest.raises(AuthenticationFailed, match="does not prove that it knows the password"):
+            await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
+        assert not any(request[:2] == b"\0\x40" for request in server.requests)
+
+
+async def test_a_mechanism_that_is_not_offered_is_told_with_those_that_are() -> None:
+    answers = {18: OFFERED, 17: handshake("GSSAPI", "PLAIN", error=33)}
+    async with serving(Server(answers)) as server:
+        with pytest.raises(AuthenticationFailed, match="does not offer SCRAM-SHA-256; it offers GSSAPI, PLAIN"):
+            await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
+
+
+@pytest.mark.parametrize(
+    "sasl", [Sasl("PLAIN", "alice", CANARY), Sasl("OAUTHBEARER", oauth=OAuthToken(CANARY))], ids=lambda s: s.mechanism
+)
+async def test_a_secret_is_not_sent_where_everybody_could_read_it(sasl: Sasl) -> None:
+    async with serving(answering()) as server:
+        with pytest.raises(AuthenticationFailed, match="without TLS would show the secret") as caught:
+            await attempt(server, Security(sasl=sasl))
+        assert server.connections == 0
+        assert CANARY not in f"{caught.value!r}{sasl!r}"
+
+
+async def test_plain_goes_over_tls_and_is_recorded_as_zeros(tmp_path: Path) -> None:
+    frames: list[bytes] = []
+
+    class Recorder:
+        def sent(self, address: object, frame: bytes) -> None:
+            frames.append(frame)
+
+        def received(self, address: object, frame: bytes) -> None:
+            frames.append(frame)
+
+    answers = {18: OFFERED, 17: handshake("PLAIN"), 36: judged, 64: unregistered}
+    async with serving(Server(answers), server_side(tmp_path, CERTIFICATES.node)) as server:
+        await attempt(server, Security(TRUSTED, Sasl("PLAIN", "alice", CANARY)), recorder=Recorder())
+        (proof,) = [request for request in server.requests if request[:2] == b"\0\x24"]
+    assert proof_of(proof) == b"\0alice\0" + CANARY.encode()
+    assert CANARY.encode() not in b"".join(frames)
+    assert len(frames) == 8
+
+
+async def test_a_refused_token_is_told_and_the_exchange_ended_as_the_rfc_wants(tmp_path: Path) -> None:
+    said = iter([b'{"status":"invalid_token"}', b""])
+    answers = {
+        18: OFFERED, 17: handshake("OAUTHBEARER"),
+        36: lambda request: judged(request, answer) if (answer := next(said)) else judged(request, error=58),
+    }  # fmt: skip
+    async with serving(Server(answers), server_side(tmp_path, CERTIFICATES.node)) as server:
+        with pytest.raises(AuthenticationFailed) as caught:
+            await attempt(server, Security(TRUSTED, Sasl("OAUTHBEARER", oauth=OAuthToken(CANARY))))
+        proofs = [proof_of(request) for request in server.requests if request[:2] == b"\0\x24"]
+    assert proofs == [f"n,,\x01auth=Bearer {CANARY}\x01\x01".encode(), b"\x01"]
+    assert CANARY not in f"{caught.value!r}{caught.value}"
+
+
+async def test_a_session_is_renewed_before_the_next_request_once_most_of_its_life_is_over(tmp_path: Path) -> None:
+    """KIP-368, with a clock of our own."""
+    now = 1000.0
+    proofs = 0
+
+    def believed(request: bytes) -> bytes:
+        nonlocal proofs
+        proofs += 1
+        return judged(request, lifetime_ms=100_000)
+
+    answers = {18: OFFERED, 17: handshake("PLAIN"), 36: believed, 64: unregistered}
+    context = server_side(tmp_path, CERTIFICATES.node)
+    security = Security(TRUSTED, Sasl("PLAIN", "alice", "p"))
+    async with (
+        serving(Server(answers), context) as server,
+        await connect(server.address, security, timeout=5, client_id="us", clock=lambda: now) as link,
+    ):
+        for now, expected in ((1079.0, 1), (1081.0, 2), (1150.0, 2), (1161.5, 3)):  # noqa: B007 - the clock reads it
+            await link.request(ASK)
+            assert proofs == expected
+
+
+async def test_a_renewal_that_is_refused_closes_the_connection_and_the_request_was_not_sent(tmp_path: Path) -> None:
+    now, verdicts = 0.0, iter([0, 58])
+
+    def answer(request: bytes) -> bytes:
+        return judged(request, error=next(verdicts), lifetime_ms=1000)
+
+    answers = {18: OFFERED, 17: handshake("PLAIN"), 36: answer, 64: unregistered}
+    context = server_side(tmp_path, CERTIFICATES.node)
+    security = Security(TRUSTED, Sasl("PLAIN", "alice", "p"))
+    async with (
+        serving(Server(answers), context) as server,
+        await connect(server.address, security, timeout=5, client_id="us", clock=lambda: now) as link,
+    ):
+        now = 0.9
+        with pytest.raises(AuthenticationFailed) as caught:
+            await link.request(ASK)
+        assert link.closed
+        assert not caught.value.sent
+
+
+# --- tokens ---
+
+
+@contextlib.contextmanager
+def token_endpoint(folder: Path, answer: Callable[[BaseHTTPRequestHandler], tuple[int, object]]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            code, document = answer(self)
+            body = document if isinstance(document, bytes) else json.dumps(document).encode()
+            self.send_response(code)
+            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = server_side(folder, CERTIFICATES.node).wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}/token"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def client(url: str, tls: Tls = TRUSTED) -> OAuthClient:
+    return OAuthClient(url, "us", CANARY, tls=tls)
+
+
+async def test_a_token_is_kept_for_half_of_its_life_and_fetched_once_for_all(tmp_path: Path) -> None:
+    count = 0
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
+        nonlocal count
+        count += 1
+        return 200, {"access_token": f"token-{count}", "expires_in": 100}
+
+    now = 0.0
+    tokens = Tokens(lambda: now)
+    with token_endpoint(tmp_path, answer) as url:
+        assert set(await asyncio.gather(*(tokens.token(client(url), 5) for _ in range(10)))) == {"token-1"}
+        now = 49.0
+        assert await tokens.token(client(url), 5) == "token-1"
+        now = 51.0
+        assert await tokens.token(client(url), 5) == "token-2"
+
+
+@pytest.mark.parametrize(
+    ("code", "document", "said"),
+    [
+        (401, {"error": "invalid_client", "hint": CANARY}, "answers 401"),
+        (302, {}, "answers 302"),  # following it would carry the secret elsewhere
+        (200, {"token": "x"}, "gives no JSON with an access_token"),
+        (200, b"<html>", "gives no JSON with an access_token"),
+    ],
+)
+async def test_an_endpoint_that_gives_no_token_is_told(tmp_path: Path, code: int, document: object, said: str) -> None:
+    with token_endpoint(tmp_path, lambda request: (code, document)) as url:
+        with pytest.raises(AuthenticationFailed, match=said) as caught:
+            await Tokens().token(client(url), 5)
+        assert CANARY not in f"{caught.value!r}{caught.value.remedy}{client(url)!r}"
+
+
+async def test_the_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Path) -> None:
+    with pytest.raises(AuthenticationFailed, match="the token endpoint is not https"):
+        await Tokens().token(client("http://127.0.0.1:1/token"), 5)
+    not_trusted = pytest.raises(TlsFailed, match=r"token endpoint .* a CA that is not trusted")
+    with token_endpoint(tmp_path, lambda request: (200, {})) as url, not_trusted:
+        await Tokens().token(client(url, Tls(ca=CERTIFICATES.other_ca)), 5)
+
+
+async def test_an_endpoint_that_is_not_there_is_told() -> None:
+    with pytest.raises(AuthenticationFailed, match=r"the token endpoint 127\.0\.0\.1:1 cannot be reached"):
+        await Tokens().token(client("https://127.0.0.1:1/token"), 5)

@@ -18,9 +18,6 @@ truncated below what was applied contradicts Raft itself: then everything is rea
 With neither within `PATIENCE` seconds the reading is `Stale`, however recent the connection; who follows hears it
 within `SAID_WITHIN`, also when the leader hangs. A voter that is alone is its own majority. (KIP-595, KIP-630, KIP-835;
 seen on 3.9, 4.2 and 4.3.)
-
-The controller that answers first is believed about who leads, since nearly always all say the same. Where the one it
-named shows no majority, all are asked and the newest epoch wins: an old leader that was cut off names itself.
 """
 
 from __future__ import annotations
@@ -42,11 +39,9 @@ from kafkafeatures.kafka.errors import (
     NotAuthorized,
     ServerError,
     Stale,
-    Unreachable,
     UnsupportedApi,
-    code_name,
 )
-from kafkafeatures.kafka.rights import Right, missing
+from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, Connect, Leaders, refused
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
@@ -73,21 +68,11 @@ PART = 8 * 1024 * 1024
 MAX_TAIL = 32 * 1024 * 1024
 """Bytes of uncommitted records kept aside; past that nothing new is fetched until they are committed."""
 
-ATTEMPT = 5.0
-"""Seconds for a single request within the deadline of the whole, so that a frozen node does not use it all up."""
-
-ALL_WITHIN = 1.0
-"""Seconds to hear from all controllers, where the first that answered was not enough."""
-
 BETWEEN_ROUNDS = 0.1
 
 _BATCH = struct.Struct(">qii")  # base offset, length, leader epoch: the head of a record batch (magic 2)
 _LAST_DELTA = struct.Struct(">i")
-_MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
 _VANISHED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
-_DENIED = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-
-Connect = Callable[[Address], Awaitable[Connection]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +110,8 @@ class MetadataLog:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         part: int = PART,
     ) -> None:
-        self._connect = connect
+        self._leaders = Leaders(connect, controllers, request_timeout)
         self._part = part
-        self._addresses = list(dict.fromkeys(controllers))
-        self._by_id: dict[int, Address] = {}
         self._timeout = request_timeout
         self._clock, self._now, self._sleep = clock, now, sleep
         self._replay = Replay()
@@ -141,11 +124,7 @@ class MetadataLog:
 
     def add_controllers(self, hosts: Iterable[Host]) -> None:
         """Learn where controllers listen."""
-        for host in hosts:
-            address = Address(host.host, host.port)
-            self._by_id[host.id] = address
-            if address not in self._addresses:
-                self._addresses.append(address)
+        self._leaders.add(hosts)
 
     async def catch_up(self) -> LogReading:
         """Read everything that is committed by now, with evidence of a majority.
@@ -155,25 +134,27 @@ class MetadataLog:
         """
         self._evidence_at, self._high_watermark = None, -1  # what was seen in an earlier call proves nothing now
         deadline = self._clock() + self._timeout
-        until = self._clock() + PATIENCE
+        until, wait_ms = self._clock() + PATIENCE, 0
         goal: int | None = None
-        wait_ms = 0
         asked_all = False
         while True:
+            before = self._replay.offset
             await self._retrying(functools.partial(self._fetch, wait_ms), deadline)
+            moved = self._replay.offset != before
+            wait_ms = 0 if moved else POLL_MS
             if goal is None and self._high_watermark >= 0:
                 goal = self._high_watermark
-            if goal is not None and self._replay.offset < goal:
-                continue  # more parts of what was committed when we began
-            if goal is not None:
+            if goal is not None and self._replay.offset >= goal:
                 if self._evidence_at is None:
                     await self._retrying(self._ask_majority, deadline)
                 if self._evidence_at is not None:
                     return self._reading()
-                wait_ms = POLL_MS
                 if not asked_all:
                     asked_all = self._ask_all = True
+                    until = self._clock() + PATIENCE
                     await self.close()
+            elif moved:
+                until = self._clock() + PATIENCE  # a part of what was committed when we began; there is more
             if self._clock() >= until:
                 raise _stale(PATIENCE)
 
@@ -233,80 +214,13 @@ class MetadataLog:
             await self._sleep(BETWEEN_ROUNDS)
 
     async def _find_leader(self) -> None:
-        """Ask all controllers at once; go to the one that is named first, or with the newest epoch (`_ask_all`)."""
-        if not self._addresses:
-            raise Unreachable("no address of a controller is known", remedy="name the controllers")
-        tasks = [asyncio.create_task(self._who_leads(address)) for address in self._addresses]
-        errors: list[KafkaError] = []
         self._high_watermark = -1  # of another leader, maybe: that it is higher now would prove nothing
+        ask_all, self._ask_all = self._ask_all, False
         try:
-            answers: Iterable[Awaitable[tuple[Connection, LeaderAndEpoch]]] = asyncio.as_completed(tasks)
-            if self._ask_all:
-                done, _ = await asyncio.wait(tasks, timeout=min(ALL_WITHIN, self._timeout))
-                newest_first = sorted(done, key=_epoch_named, reverse=True)
-                answers, self._ask_all = newest_first, False
-            for finished in answers:
-                try:
-                    link, named = await finished
-                except KafkaError as error:
-                    errors.append(error)
-                    continue
-                if named.epoch < self._leader.epoch or named.leader_id < 0:
-                    errors.append(NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known"))
-                    await link.close()
-                    continue
-                leads = self._by_id.get(named.leader_id) == link.address
-                self._leader = named
-                if leads:
-                    self._link = link
-                    return
-                await link.close()
-                address = self._by_id.get(named.leader_id)
-                if address is None:
-                    continue  # one of the others is it, or names its address
-                try:
-                    async with asyncio.timeout(min(ATTEMPT, self._timeout)):
-                        self._link = await self._connect(address)
-                    return
-                except KafkaError as error:
-                    errors.append(error)
-                except TimeoutError:
-                    errors.append(NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} does not answer"))
-        finally:
-            await _abandon(tasks, keep=self._link)
-        self._leader = LeaderAndEpoch(-1, 0)  # a cluster that was made anew counts its epochs from the beginning
-        raise _most_telling(errors)
-
-    async def _who_leads(self, address: Address) -> tuple[Connection, LeaderAndEpoch]:
-        """Any controller names the leader when it refuses a Fetch with an old epoch.
-
-        A standby refuses it as fenced just as the leader does (Kafka compares epochs before it looks who leads), so
-        the code proves nothing. Where the reply does not say where the leader listens, the node is asked again with
-        the epoch it named: only the leader serves that.
-        """
-        link = await self._connect(address)
-        try:
-            response = await self._peek(link, 0)
-            leader = response.current_leader or LeaderAndEpoch(-1, -1)
-            if leader.leader_id >= 0 and leader.leader_id not in self._by_id:
-                again = await self._peek(link, leader.epoch)
-                if again.partition_error_code == ErrorCode.NONE:
-                    self._by_id[leader.leader_id] = address
-            return link, leader
-        except BaseException:
-            await link.close()
+            self._link, self._leader = await self._leaders.find(at_least=self._leader.epoch, ask_all=ask_all)
+        except KafkaError:
+            self._leader = LeaderAndEpoch(-1, 0)  # a cluster that was made anew counts its epochs from the beginning
             raise
-
-    async def _peek(self, link: Connection, epoch: int) -> FetchResponse:
-        response: FetchResponse = await link.request(
-            FetchRequest(current_leader_epoch=epoch, max_wait_ms=0, max_bytes=1),
-            timeout=min(ATTEMPT, self._timeout),
-        )
-        _refused(response.error_code)
-        self.add_controllers(response.nodes)
-        if response.partition_error_code not in (*_MOVED, ErrorCode.NONE):
-            _refused(response.partition_error_code)
-        return response
 
     async def _ask_majority(self) -> None:
         """Evidence of the second kind; leaves `_evidence_at` as it is where the leader shows none."""
@@ -362,18 +276,18 @@ class MetadataLog:
         self._tail = _from_offset(data, self._replay.offset)
 
     def _judge(self, response: FetchResponse) -> None:
-        _refused(response.error_code)
+        refused(response.error_code)
         code = response.partition_error_code
-        if code in _MOVED:
+        if code in MOVED:
             leader = response.current_leader
             if leader is not None and leader.epoch >= self._leader.epoch:
                 self._leader = leader
-            self.add_controllers(response.nodes)
+            self._leaders.add(response.nodes)
             self._tail = b""  # what the old leader had not committed may never have been
             raise NoLeader(code, "the leader has changed")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._forget_from(0)
-        _refused(code)
+        refused(code)
 
     def _forget_from(self, offset: int) -> None:
         """The log was truncated at `offset`: drop what is not committed, and all where even that is not enough."""
@@ -396,12 +310,12 @@ class MetadataLog:
                 ),
                 timeout=self._timeout,
             )
-            _refused(response.error_code)
+            refused(response.error_code)
             if response.partition_error_code in _VANISHED:
                 return
-            if response.partition_error_code in _MOVED:
+            if response.partition_error_code in MOVED:
                 raise NoLeader(response.partition_error_code, "the leader has changed")
-            _refused(response.partition_error_code)
+            refused(response.partition_error_code)
             if response.snapshot_id != snapshot or response.position != len(data) or not response.data:
                 raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, "a part of the snapshot is not the one asked for")
             data += response.data
@@ -415,45 +329,11 @@ class MetadataLog:
         self._replay, self._tail = replay, b""
 
 
-def _refused(code: int) -> None:
-    if code == ErrorCode.NONE:
-        return
-    if code in _DENIED:
-        text, remedy = missing("reading it", Right.CLUSTER_ACTION)
-        raise NotAuthorized(code, text, remedy=remedy)
-    if code == ErrorCode.UNKNOWN_TOPIC_ID:
-        raise UnsupportedApi("this node does not serve the metadata log: it is a broker", remedy="name the controllers")
-    raise ServerError(code, f"reading the metadata log: {code_name(code)}")
-
-
 def _stale(patience: float) -> Stale:
     return Stale(
         f"the leader answers, but shows no sign of a majority of controllers for {patience:g} s",
         remedy="bring a majority of the controllers back",
     )
-
-
-def _most_telling(errors: list[KafkaError]) -> KafkaError:
-    """A missing right before anything else; then that nobody leads; then what the last one said."""
-    for kind in (NotAuthorized, UnsupportedApi, NoLeader):
-        for error in errors:
-            if isinstance(error, kind):
-                return error
-    return errors[-1] if errors else NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known")
-
-
-def _epoch_named(task: asyncio.Task[tuple[Connection, LeaderAndEpoch]]) -> int:
-    return -1 if task.cancelled() or task.exception() else task.result()[1].epoch
-
-
-async def _abandon(
-    tasks: Sequence[asyncio.Task[tuple[Connection, LeaderAndEpoch]]], *, keep: Connection | None
-) -> None:
-    for task in tasks:
-        task.cancel()
-    for result in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(result, tuple) and result[0] is not keep:
-            await result[0].close()
 
 
 def _heads(data: bytes) -> Iterable[tuple[int, int, int, int]]:

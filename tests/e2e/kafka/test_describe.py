@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
+from kafka import KafkaAdminClient
 
 from kafkafeatures.core.releases import level_name
+from kafkafeatures.kafka.api_names import API_NAMES
 from tests.e2e.kafka.cli import describe, node, run
 from tests.e2e.rig.cluster import Cluster, wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
 
+API_KEYS = {name: key for key, name in API_NAMES.items()}
 RELEASES = {OLD: "3.8", MIDDLE: "4.0", NEWEST: "4.2"}
 
 
@@ -46,6 +50,25 @@ def test_brokers_alone_and_controllers_alone_lead_to_the_same_picture(cluster: C
         for document in (from_brokers, from_controllers)
     ]
     assert without_source[0] == without_source[1]
+
+
+def test_an_independent_client_sees_the_same_brokers_features_and_apis(cluster: Cluster) -> None:
+    document = describe(cluster, "--apis")
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as client:
+        listed = client.describe_cluster()
+        features, apis = client.describe_features(), client.api_versions()
+    assert listed["cluster_id"] == document["clusterId"]
+    brokers = [one for one in document["nodes"] if one["roles"] == ["Broker"]]
+    assert {(one["broker_id"], one["host"], one["port"]) for one in listed["brokers"]} == {
+        (one["id"], one["host"], one["port"]) for one in brokers
+    }
+    theirs = {int(key): versions for key, versions in apis.items()}
+    for one in brokers:
+        keys = {API_KEYS[name]: (api["min"], api["max"]) for name, api in one["apis"].items()}
+        assert keys == theirs
+        for name, told in features.items():
+            assert (one["features"][name]["min"], one["features"][name]["max"]) == told["supported"]
+            assert one["finalized"].get(name, 0) == told.get("finalized", (0, 0))[1]
 
 
 def test_the_api_matrix_has_every_api_of_every_node(cluster: Cluster) -> None:

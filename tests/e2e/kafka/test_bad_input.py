@@ -15,9 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.core.observation import NodeState, Unknown
+from kafkafeatures.core.survey import FailureKind
+from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
+from kafkafeatures.reconcile.cluster import Cluster as Client
 from tests.e2e.kafka.cli import describe, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
-from tests.e2e.rig.cluster import USERS, Cluster, free_port, wait_until
+from tests.e2e.rig.cluster import USERS, Cluster, Node, free_port, wait_until
 from tests.e2e.rig.releases import NEWEST
 
 TIMEOUT = "2"
@@ -295,6 +299,40 @@ def test_a_frozen_node_is_told_and_holds_up_nothing(ailing: Cluster) -> None:
         one_line(only, 5, f"127.0.0.1:{ailing.nodes[2].port}", "no answer within 2 s")
     finally:
         ailing.nodes[2].thaw()
+
+
+class KillAtTheQuestion:
+    """A recorder that kills a node when the first request for it is about to leave."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        if address.port == self.node.port:
+            self.node.kill()
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """Not of interest."""
+
+
+async def test_a_node_that_dies_while_it_is_asked_is_told_and_the_others_are_shown(ailing: Cluster) -> None:
+    victim = ailing.nodes[2]
+    settings = ClusterSettings(
+        parse_addresses(ailing.bootstrap_servers, ""),
+        parse_addresses(ailing.bootstrap_controllers, ""),
+        request_timeout=float(TIMEOUT),
+    )
+    try:
+        async with Client(settings, recorder=KillAtTheQuestion(victim)) as client:
+            observation = await client.look()
+    finally:
+        victim.start()
+    states = {one.id: one.state for one in observation.nodes}
+    assert states.pop(2) is NodeState.UNREACHABLE  # the controller has not missed it yet
+    assert set(states.values()) == {NodeState.LIVE}
+    (dead,) = [one for one in observation.nodes if one.id == 2]
+    assert isinstance(dead.answer, Unknown)
+    assert dead.answer.why.kind in (FailureKind.DISCONNECTED, FailureKind.NOT_KAFKA, FailureKind.UNREACHABLE)
 
 
 def test_without_a_leader_everybody_is_shown_and_nothing_is_sent(ailing: Cluster, tmp_path: Path) -> None:

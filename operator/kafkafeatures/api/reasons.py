@@ -16,13 +16,23 @@ class Condition(StrEnum):
     STALLED = "Stalled"
     REACHABLE = "Reachable"
     FEATURES_FINALIZED = "FeaturesFinalized"
+    APPROVAL_REQUIRED = "ApprovalRequired"  # only while True
+    DRIFT_DETECTED = "DriftDetected"  # only while True
 
 
 class Reason(StrEnum):
     """Reasons in use. The comment says who acts: T time, H a human."""
 
     IN_SYNC = "InSync"
+    OBSERVED = "Observed"
     PENDING = "Pending"
+    SUSPENDED = "Suspended"
+    DRIFTED = "Drifted"
+    APPROVAL_REQUIRED = "ApprovalRequired"  # H
+    PLAN_PENDING = "PlanPending"  # H
+    PLAN_CHANGED = "PlanChanged"  # H
+    LEVEL_BEHIND = "LevelBehind"
+    LEVEL_AHEAD = "LevelAhead"
     PREFLIGHT = "Preflight"  # T
     UPDATING_FEATURES = "UpdatingFeatures"  # T
     VERIFYING = "Verifying"  # T
@@ -37,6 +47,8 @@ class Reason(StrEnum):
     DEPENDENCY_MISSING = "DependencyMissing"  # H
     LOWERING_REFUSED = "LoweringRefused"  # H
     CONSENT_REQUIRED = "ConsentRequired"  # H
+    CONSENT_SPENT = "ConsentSpent"  # H
+    CONFLICT_DETECTED = "ConflictDetected"  # H
     CONTROLLER_REJECTED = "ControllerRejected"  # H
     INSUFFICIENT_RIGHTS = "InsufficientRights"  # H
     ZOOKEEPER_MODE = "ZooKeeperMode"  # H

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 SecretKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
@@ -122,8 +122,11 @@ class LevelSpec(_Frozen):
 
 
 class FeaturesSpec(_Frozen):
-    """A feature that is not named is left alone."""
+    """A feature that is not named is left alone. `levels` win over the bundle of `releaseVersion`."""
 
+    release_version: Annotated[str, StringConstraints(max_length=32, pattern=_NAMED_LEVEL.pattern)] | None = Field(
+        None, alias="releaseVersion"
+    )
     levels: Annotated[tuple[LevelSpec, ...], Field(max_length=32, strict=False)] = ()
 
     @model_validator(mode="after")
@@ -132,14 +135,68 @@ class FeaturesSpec(_Frozen):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"levels: {twice[0]} is named twice")
+        if self.release_version is not None and METADATA_VERSION in names:
+            raise ValueError("set metadata.version either through releaseVersion or through levels, not both")
         return self
+
+
+Consent = Annotated[
+    str,
+    StringConstraints(
+        max_length=128,
+        pattern=r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|zk-finalize|single-replica-topics)$",
+    ),
+]
+
+
+class ApprovalSpec(_Frozen):
+    """Which plans wait for somebody, and the hash of the one that was approved."""
+
+    policy: Literal["Never", "IrreversibleOnly", "Always"] = "IrreversibleOnly"
+    plan_hash: Annotated[str, StringConstraints(max_length=71, pattern=r"^sha256:[0-9a-f]{8,64}$")] | None = Field(
+        None, alias="planHash"
+    )
+
+
+class DriftSpec(_Frozen):
+    """What to do about a level that was reached and that somebody else moved; how often a settled resource looks."""
+
+    on_drift: Literal["Report", "Correct"] = Field("Report", alias="onDrift")
+    check_every: str = Field("1m", alias="checkEvery")
+
+    @model_validator(mode="after")
+    def _check(self) -> DriftSpec:
+        match = re.match(r"^([0-9]+)(s|m|h)$", self.check_every)
+        if not match or int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] < LEAST_CHECK_EVERY:
+            raise ValueError("checkEvery must be at least 10s, such as 1m")
+        return self
+
+
+LEAST_CHECK_EVERY = 10
 
 
 class Spec(_Frozen):
     """What is wanted."""
 
+    mode: Literal["Observe", "Apply"] = "Apply"
+    suspend: bool = False
+    consents: Annotated[tuple[Consent, ...], Field(max_length=16, strict=False)] = ()
     cluster: ClusterSpec
     features: FeaturesSpec = FeaturesSpec()
+    approval: ApprovalSpec = ApprovalSpec()
+    drift: DriftSpec = DriftSpec()
+
+    @model_validator(mode="after")
+    def _check(self) -> Spec:
+        if len(set(self.consents)) < len(self.consents):
+            raise ValueError("consents: one is named twice")
+        for one in self.features.levels:
+            if one.name == KRAFT_VERSION and one.level != 0 and "dynamic-quorum" not in self.consents:
+                raise ValueError(
+                    "raising kraft.version turns a static quorum into a dynamic one for good; "
+                    "add 'dynamic-quorum' to consents"
+                )
+        return self
 
 
 class Metadata(BaseModel):

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.releases import told
+from kafkafeatures.core.plan import consent_for, is_lowering
+from kafkafeatures.core.releases import KRAFT_VERSION_RAISABLE, dependencies, floor_of, told
 from kafkafeatures.core.steps import Accepted, UpdateFeature, Verdict
 from kafkafeatures.core.survey import Role
 
@@ -27,7 +28,7 @@ CONTROLLER_REGISTRATION = 15
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One thing that stands in the way, with what a person can do about it."""
+    """One thing that stands in the way, with what a person can do about it. `reason` where its kind has several."""
 
     kind: BlockerKind
     message: str
@@ -36,15 +37,21 @@ class Blocker:
     wanted: int = -1
     node: Node | None = None
     supported: VersionRange | None = None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked."""
+    """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
+
+    `consents`: those given, `spent`: those of them that were used already.
+    """
 
     observation: Observation
     changes: tuple[UpdateFeature, ...]
     verdict: Verdict | None = None
+    consents: frozenset[str] = frozenset()
+    spent: frozenset[str] = frozenset()
 
 
 def blockers(question: Question) -> tuple[Blocker, ...]:
@@ -86,31 +93,106 @@ def quorum_is_known(question: Question) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.QUORUM, f"the finalized levels are not known: {finalized.why}", finalized.why.remedy)
 
 
-def kraft_version_is_left_alone(question: Question) -> Iterator[Blocker]:
-    """Raising it turns a static quorum into a dynamic one for good; it needs a consent of its own."""
+def kraft_version_is_raised_for_good(question: Question) -> Iterator[Blocker]:
+    """0 -> 1 turns a static quorum into a dynamic one, for ever, and only Kafka 4.1 and newer really do it."""
     for change in question.changes:
-        if change.feature == KRAFT_VERSION:
+        if change.feature != KRAFT_VERSION:
+            continue
+        if change.after < change.before:
+            yield _refused_lowering(change, "kraft.version never goes back")
+            continue
+        for node in question.observation.nodes:
+            found = node.range_of(METADATA_VERSION)
+            if Role.CONTROLLER in node.roles and isinstance(found, Known) and found.value.max < KRAFT_VERSION_RAISABLE:
+                yield Blocker(
+                    BlockerKind.NODE_RANGE,
+                    f"{node.title} runs Kafka before 4.1, which says yes to kraft.version and does not raise it",
+                    "upgrade its Kafka",
+                    feature=change.feature,
+                    wanted=change.after,
+                    node=node,
+                    supported=found.value,
+                )
+
+
+def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
+    """A level below the finalized one is refused loudly: a reverted document must never lower a cluster.
+
+    A consent names exactly one change and is good once, so that one left in Git never authorises a later revert.
+    """
+    for change in question.changes:
+        consent = consent_for(change)
+        if not consent or (consent in question.consents and consent not in question.spent):
+            continue
+        if change.feature == KRAFT_VERSION and change.after < change.before:
+            continue  # no consent would help: `kraft_version_is_raised_for_good` speaks of it
+        what = (
+            f"{change.feature} is finalized at {told(change.feature, change.before)}; "
+            f"{told(change.feature, change.after)} would lower it"
+            if is_lowering(change)
+            else f"{change} changes the kind of quorum for good"
+        )
+        if consent in question.consents:
             yield Blocker(
                 BlockerKind.CONSENT,
-                f"kraft.version {change.before} -> {change.after} changes the kind of quorum for good",
-                "take it out of the document; this version does not change kraft.version",
+                f"{what}, and the consent {consent!r} was used already",
+                f"a consent is good once: take {consent!r} out of spec.consents, apply, and only then add it again",
                 feature=change.feature,
                 wanted=change.after,
+                reason=Reason.CONSENT_SPENT,
             )
-
-
-def nothing_is_lowered(question: Question) -> Iterator[Blocker]:
-    """A level below the finalized one is refused loudly: a reverted document must never lower a cluster."""
-    for change in question.changes:
-        if change.after < change.before:
+        else:
             yield Blocker(
-                BlockerKind.LOWERING,
-                f"{change.feature} is finalized at {told(change.feature, change.before)}; "
-                f"{told(change.feature, change.after)} would lower it",
-                "set the level in the document to the finalized one, or higher",
+                BlockerKind.LOWERING if is_lowering(change) else BlockerKind.CONSENT,
+                what,
+                f"if that is meant, add {consent!r} to spec.consents",
                 feature=change.feature,
                 wanted=change.after,
+                reason=Reason.CONSENT_REQUIRED,
             )
+
+
+def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Blocker]:
+    """A level on the way down that changed metadata cannot be undone; no release has the lossy way (KAFKA-13896)."""
+    for change in question.changes:
+        floor = floor_of(change.before) if change.feature == METADATA_VERSION else None
+        if floor is not None and change.after < floor:
+            yield _refused_lowering(
+                change,
+                f"metadata.version {told(change.feature, change.before)} can go down to "
+                f"{told(change.feature, floor)} and not to {change.after}: metadata would be lost",
+            )
+
+
+def _refused_lowering(change: UpdateFeature, message: str) -> Blocker:
+    return Blocker(
+        BlockerKind.LOWERING,
+        message,
+        "set the level in the document to the finalized one, or higher",
+        feature=change.feature,
+        wanted=change.after,
+        reason=Reason.LOWERING_REFUSED,
+    )
+
+
+def dependencies_are_met(question: Question) -> Iterator[Blocker]:
+    """Judged on the levels as they will be after all changes, also for features that stay where they are."""
+    finalized = question.observation.finalized
+    if isinstance(finalized, Unknown) or not question.changes:
+        return
+    proposed = {**finalized.value, **{change.feature: change.after for change in question.changes}}
+    moved = {change.feature for change in question.changes}
+    for feature, level in proposed.items():
+        for needed, least in dependencies(feature, level).items():
+            if proposed.get(needed, 0) < least and (feature in moved or needed in moved):
+                yield Blocker(
+                    BlockerKind.DEPENDENCY,
+                    f"{feature} {level} depends on {needed} {told(needed, least)}, "
+                    f"which would be {proposed.get(needed, 0)}",
+                    f"name {needed} {least} or higher in the same document",
+                    feature=feature if feature in moved else needed,
+                    wanted=level if feature in moved else proposed.get(needed, 0),
+                )
 
 
 def features_exist(question: Question) -> Iterator[Blocker]:
@@ -164,8 +246,10 @@ CHAIN: tuple[Check, ...] = (
     zookeeper_mode,  # nothing below means anything there
     migration_is_open,
     quorum_is_known,
-    nothing_is_lowered,
-    kraft_version_is_left_alone,
+    what_is_lost_has_a_consent,
+    metadata_version_stays_above_its_floor,
+    kraft_version_is_raised_for_good,
+    dependencies_are_met,
     features_exist,
     every_node_supports_it,  # the one Kafka checks too, though not for every controller
     no_node_is_refused,

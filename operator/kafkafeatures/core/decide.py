@@ -1,22 +1,28 @@
 """The one decision of a pass: what is wanted, what is seen, hence what to do now.
 
-Pure: `decide` gets values and returns a value with a reason. Called by `reconcile/loop.py`.
+Pure: `decide` gets values and returns a value with a reason. Called by `reconcile/loop.py` and by `plan`.
 
-The order (contract section 2): wrong cluster; what was sent and not yet settled; nothing to do; everything in the way;
-the server's verdict; one step. Levels are sent one by one, metadata.version before what may depend on it.
+The order (contract, section 2): wrong cluster; what was sent and not yet settled; nothing to do; drift; everything in
+the way; the server's verdict; approval and suspend; one step. Levels are sent one by one, in the order of the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.checks import Blocker, Question, blockers
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.plan import Plan, changes_between, plan_of, reversible
 from kafkafeatures.core.releases import told
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
+from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
+
+MOST_CORRECTIONS = 2
+"""Foreign changes of one level that are corrected within an hour; after that somebody else means it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +52,25 @@ class Stalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """Every desired level was read on the active controller and on every living node."""
+class Held:
+    """It could go on, and somebody wants it not to: suspended, not approved yet, or drift that is only reported."""
 
     reason: Reason
     message: str
+    blockers: tuple[Blocker, ...] = ()
+    condition: tuple[Condition, Reason] | None = None
 
 
-Decision = Act | Wait | Stalled | Done
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Every desired level was read on the active controller and every living node; or `Observed`: nothing is sent."""
+
+    reason: Reason
+    message: str
+    blockers: tuple[Blocker, ...] = ()
+
+
+Decision = Act | Wait | Stalled | Held | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,52 +80,170 @@ class Standing:
     step: Step
 
 
-def pending(desired: Mapping[str, int], observation: Observation) -> tuple[UpdateFeature, ...]:
-    """The changes still to be made, in the order they are sent; none where the finalized levels are not known."""
-    if isinstance(observation.finalized, Unknown):
-        return ()
-    levels = observation.finalized.value
-    changes = [
-        UpdateFeature(feature, levels.get(feature, 0), level)
-        for feature, level in desired.items()
-        if levels.get(feature, 0) != level
-    ]
-    # A feature may depend on a level of metadata.version (KIP-1022), so that one goes first when levels are raised.
-    return tuple(sorted(changes, key=lambda change: (change.feature != METADATA_VERSION, change.feature)))
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the status of before says. `reached`: levels that were once in sync as they are wanted now.
+
+    `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
+    """
+
+    cluster_id: str = ""
+    change_count: int = 0
+    spent: frozenset[str] = frozenset()
+    reached: Mapping[str, int] = field(default_factory=dict)
+    corrections: Mapping[str, int] = field(default_factory=dict)
+    plan: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What there is to do. `drifted`: levels that were reached and that somebody else moved since.
+
+    Where drift is only reported, `changes` leaves it out, unless there is nothing else.
+    """
+
+    desired: Mapping[str, int]
+    changes: tuple[UpdateFeature, ...]
+    drifted: tuple[UpdateFeature, ...]
+    plan: Plan
+
+
+def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposal:
+    """Changes and plan; both empty where the finalized levels are not known."""
+    finalized = observation.finalized.value if isinstance(observation.finalized, Known) else {}
+    desired = wanted.desired(finalized)
+    pending = changes_between(desired, finalized) if isinstance(observation.finalized, Known) else ()
+    drifted = tuple(change for change in pending if memory.reached.get(change.feature) == change.after)
+    ours = tuple(change for change in pending if change not in drifted)
+    changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
+    plan = plan_of(
+        changes,
+        uid=wanted.uid,
+        cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
+        finalized=finalized,
+        desired=desired,
+        change_count=memory.change_count,
+        standing=memory.plan,
+    )
+    return Proposal(desired, changes, drifted, plan)
+
+
+def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
+    """What the server is asked about together. Never with kraft.version: some releases raise it while they refuse."""
+    return tuple(change for change in changes if change.feature != KRAFT_VERSION)
 
 
 def decide(
-    desired: Mapping[str, int],
+    wanted: Wanted,
     observation: Observation,
+    memory: Memory = Memory(),
     *,
-    pinned_cluster_id: str,
-    standing: Standing | None,
-    verdict: Verdict | None,
+    standing: Standing | None = None,
+    verdict: Verdict | None = None,
 ) -> Decision:
-    """Decide one pass. `pinned_cluster_id` empty: none yet. `verdict`: of exactly `pending(...)`, None if unasked."""
-    wrong = _wrong_cluster(observation, pinned_cluster_id)
+    """Decide one pass. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked."""
+    wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id)
     if wrong is not None:
         return wrong
-    changes = pending(desired, observation)
+    proposal = propose(wanted, observation, memory)
     if standing is not None:
         return Wait(
             Reason.VERIFYING,
             f"the outcome of {standing.step} is not known; nothing else is sent before it was read twice",
             after=1.0,
         )
-    if not changes and isinstance(observation.finalized, Known):
-        return _read_back(desired, observation)
-    found = blockers(Question(observation, changes, verdict))
+    if not proposal.changes and isinstance(observation.finalized, Known):
+        done = _read_back(proposal.desired, observation)
+        if wanted.mode is Mode.OBSERVE and isinstance(done, Done):
+            return Done(Reason.OBSERVED, done.message)
+        return done
+    question = Question(observation, proposal.changes, verdict, wanted.consents, memory.spent)
+    found = blockers(question)
+    if wanted.mode is Mode.OBSERVE:
+        return Done(Reason.OBSERVED, _would(proposal, found), found)
+    if wanted.suspend:
+        return Held(Reason.SUSPENDED, f"suspended; {_would(proposal, found)}", found)
+    held = _drift(wanted, proposal, memory, found)
+    if held is not None:
+        return held
     if found:
-        return _blocked(found, changes, observation)
+        return _blocked(found, proposal.changes, observation)
+    return _no_verdict(proposal, verdict) or _not_approved(wanted, proposal) or Act(proposal.changes[0])
+
+
+def _would(proposal: Proposal, found: tuple[Blocker, ...]) -> str:
+    would = "would change " + ", ".join(str(change) for change in proposal.changes)
+    return f"{would}; {len(found)} in the way, first: {found[0].message}" if found else would
+
+
+def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Blocker, ...]) -> Decision | None:
+    """Somebody else moved a level that had been reached: report it, or correct it without fighting over it."""
+    if wanted.on_drift is OnDrift.CORRECT:
+        for change in proposal.drifted:
+            if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:
+                return Stalled(
+                    Reason.CONFLICT_DETECTED,
+                    f"{change.feature} was moved by somebody else {MOST_CORRECTIONS + 1} times within an hour; "
+                    "find out who else manages it, then change the document",
+                    found,
+                )
+        return None
+    if not proposal.drifted or proposal.changes != proposal.drifted:
+        return None
+    told_changes = ", ".join(
+        f"{one.feature} was {told(one.feature, one.after)} and somebody else made it {told(one.feature, one.before)}"
+        for one in proposal.drifted
+    )
+    way = Reason.LEVEL_BEHIND if proposal.drifted[0].before < proposal.drifted[0].after else Reason.LEVEL_AHEAD
+    return Held(
+        Reason.DRIFTED,
+        f"{told_changes}; to change it back set drift.onDrift to Correct, or the document to what it is",
+        found,
+        (Condition.DRIFT_DETECTED, way),
+    )
+
+
+def _no_verdict(proposal: Proposal, verdict: Verdict | None) -> Decision | None:
     if isinstance(verdict, Refused):
         return Stalled(Reason.CONTROLLER_REJECTED, f"the active controller refuses it: {verdict.message}")
+    if not to_validate(proposal.changes):
+        return None  # kraft.version alone is judged when it is sent
     if isinstance(verdict, Unavailable) or verdict is None:
         why = verdict.why if verdict else "not asked yet"
         if verdict and verdict.rights:
             return Stalled(Reason.INSUFFICIENT_RIGHTS, why)
         return Wait(Reason.PREFLIGHT, f"no verdict of the active controller: {why}", after=2.0)
-    return Act(changes[0])
+    return None
+
+
+def _not_approved(wanted: Wanted, proposal: Proposal) -> Decision | None:
+    plan = proposal.plan
+    if plan.is_approved_by(wanted.approvals) or not _waits_for_approval(wanted, proposal):
+        return None
+    what = ", ".join(str(change) for change in proposal.changes)
+    if wanted.approvals:
+        return Held(
+            Reason.APPROVAL_REQUIRED,
+            f"what was approved is another plan; the plan now is {plan.hash[:19]}: {what}",
+            condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED),
+        )
+    return Held(
+        Reason.APPROVAL_REQUIRED,
+        f"approve plan {plan.hash[:19]}: {what}",
+        condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING),
+    )
+
+
+def _waits_for_approval(wanted: Wanted, proposal: Proposal) -> bool:
+    """An irreversible change is approved by being named exactly; one the operator computed, or corrects, is not."""
+    if wanted.policy is ApprovalPolicy.ALWAYS:
+        return True
+    if wanted.policy is ApprovalPolicy.NEVER:
+        return False
+    return any(
+        not reversible(change) and (change.feature not in wanted.levels or change in proposal.drifted)
+        for change in proposal.changes
+    )
 
 
 def _wrong_cluster(observation: Observation, pinned: str) -> Decision | None:
@@ -171,7 +306,7 @@ _TIME: Mapping[BlockerKind, Reason] = {
 def _blocked(found: tuple[Blocker, ...], changes: tuple[UpdateFeature, ...], observation: Observation) -> Decision:
     human = [blocker for blocker in found if blocker.kind in _HUMAN]
     if human:
-        return Stalled(_HUMAN[human[0].kind], _first_of(human[0], found), found)
+        return Stalled(human[0].reason or _HUMAN[human[0].kind], _first_of(human[0], found), found)
     for change in changes:
         if _nobody_supports(change, observation):
             message = f"no node supports {change.feature} {told(change.feature, change.after)}"
@@ -187,3 +322,14 @@ def _nobody_supports(change: UpdateFeature, observation: Observation) -> bool:
 def _first_of(first: Blocker, found: tuple[Blocker, ...]) -> str:
     more = len(found) - 1
     return first.message + (f" (and {more} more)" if more else "")
+
+
+def approved_by(wanted: Wanted, proposal: Proposal) -> str:
+    """Who approved the plan, as in `status.plan.approvedBy`; empty where nobody had to, or nobody did yet."""
+    if not proposal.changes:
+        return ""
+    if proposal.plan.is_approved_by(wanted.approvals):
+        return "PlanHash"
+    if not proposal.plan.irreversible or _waits_for_approval(wanted, proposal):
+        return ""
+    return "Policy" if wanted.policy is ApprovalPolicy.NEVER else "NamedInSpec"

@@ -1,17 +1,18 @@
-"""The levels Kafka has shipped, by name: one row per metadata.version.
+"""The levels Kafka has shipped: names, bundles, dependencies, and how far one can go back. A new release is a row.
 
-Read by reports (a level is shown with its name) and by documents (a name is accepted for metadata.version).
-A level or a name that is not in here is not an error of the cluster: vendors have levels of their own, and a newer
-Kafka has levels this version of the tool does not know. Numbers always work.
+Read by reports (a level is shown with its name), by documents (names and `releaseVersion`) and by the checks. A level
+or a name that is not in here is not an error of the cluster: vendors have levels of their own, and a newer Kafka has
+levels this version of the tool does not know. Numbers always work; nothing is promised for what is not known.
 
-Source: `MetadataVersion.java` of Kafka 3.9 to 4.4; the names and the mark `didMetadataChange`.
+Source: `MetadataVersion.java` of Kafka 3.9 to 4.4 (names, `didMetadataChange`), `Feature.java` and the enums of the
+features (`bootstrapMetadataVersion`, `dependencies`); held against Kafka's own tool by the tests.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,26 @@ _ROWS = (
     (27, "4.1-IV1", False), (28, "4.2-IV0", False), (29, "4.2-IV1", False), (30, "4.3-IV0", True),
     (31, "4.4-IV0", False), (32, "4.4-IV1", True), (33, "4.4-IV2", True),
 )  # fmt: skip
+
+# Feature, level, and the metadata.version from which a bundle (`--release-version`) contains it. kraft.version has such
+# a row in Kafka too; it is left out, because raising it changes the kind of quorum for good.
+_BUNDLED = (
+    ("group.version", 1, 22),
+    ("transaction.version", 2, 24),
+    ("eligible.leader.replicas.version", 1, 26),
+    ("share.version", 1, 28),
+    ("streams.version", 1, 29),
+    ("share.version", 2, 31),
+)
+
+_DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}}
+
+LOWEST_FOR_FEATURES = 7
+"""metadata.version 3.3-IV3: any other feature above 0 needs it (`Feature.validateVersion`)."""
+
+KRAFT_VERSION_RAISABLE = 26
+"""metadata.version 4.1-IV0, by what a controller supports: older ones say yes and write a useless record
+(KAFKA-16538, KAFKA-18979)."""
 
 METADATA_VERSIONS = {level: MetadataVersion(level, name, changed) for level, name, changed in _ROWS}
 _BY_NAME = {version.name: version for version in METADATA_VERSIONS.values()}
@@ -57,3 +78,39 @@ def told(feature: str, level: int) -> str:
     """How people read a level: "27 (4.1-IV1)", or the bare number."""
     name = level_name(feature, level)
     return f"{level} ({name})" if name else str(level)
+
+
+def bundle(name: str) -> dict[str, int] | None:
+    """What `releaseVersion: name` stands for: feature to level; None for a release that is not known here."""
+    version = metadata_version_named(name)
+    if version is None:
+        return None
+    levels = {METADATA_VERSION: version.level}
+    levels.update({feature: level for feature, level, since in _BUNDLED if since <= version.level})
+    return levels
+
+
+def dependencies(feature: str, level: int) -> dict[str, int]:
+    """What must be finalized at least, for this feature to be at this level (KIP-1022)."""
+    if feature in (METADATA_VERSION, KRAFT_VERSION) or level == 0:
+        return {}
+    return {METADATA_VERSION: LOWEST_FOR_FEATURES, **_DEPENDENCIES.get((feature, level), {})}
+
+
+def floor_of(level: int) -> int | None:
+    """The lowest metadata.version a lossless downgrade from `level` can reach; None for a level not known here."""
+    if level not in METADATA_VERSIONS:
+        return None
+    while not METADATA_VERSIONS[level].changed:
+        level -= 1
+    return level
+
+
+def is_reversible(feature: str, before: int, after: int) -> bool:
+    """Whether a raise could be taken back without loss. False wherever that is not known.
+
+    metadata.version: no level on the way changed metadata. Other features: no lowering of one was proved lossless.
+    """
+    if feature != METADATA_VERSION:
+        return False
+    return all(one in METADATA_VERSIONS and not METADATA_VERSIONS[one].changed for one in range(before + 1, after + 1))

@@ -13,10 +13,12 @@ from typing import Any
 from kafkafeatures.api.names import API_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.core.checks import Blocker
-from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Wait, pending
+from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.releases import level_name
+from kafkafeatures.core.plan import Plan, reversible
+from kafkafeatures.core.releases import level_name, told
+from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.survey import Failure, FailureKind
 
 MAX_BLOCKERS = 20
@@ -126,16 +128,17 @@ def blocker_shape(blocker: Blocker) -> Json:
 def status_of(
     decision: Decision,
     observation: Observation,
-    desired: Mapping[str, int],
+    proposal: Proposal,
     *,
     generation: int,
     previous: Mapping[str, Any],
     version: str,
     now: datetime,
+    approved_by: str = "",
 ) -> Json:
     """The whole status after a pass. What a pass does not decide (intent, history, pinned id) is kept from before."""
-    kept = ("clusterId", "changeCount", "intent", "history")
-    status: Json = {key: previous[key] for key in kept if key in previous}
+    kept = ("clusterId", "changeCount", "spentConsents", "intent", "history")
+    status: Json = {key: previous[key] for key in kept if previous.get(key)}
     status["observedGeneration"] = generation
     status["operatorVersion"] = version
     status["source"] = observation.source.kind.value
@@ -143,18 +146,13 @@ def status_of(
         status["metadataMode"] = observation.mode.value.value
     if isinstance(observation.cluster_id, Known):
         status.setdefault("clusterId", observation.cluster_id.value)
-    changes = pending(desired, observation)
-    blocked = decision.blockers if isinstance(decision, Wait | Stalled) else ()
-    _levels(status, observation, desired, blocked)
-    status["progress"] = f"{len(desired) - len(changes)}/{len(desired)} levels" if desired else ""
-    if changes:
-        status["plan"] = {
-            "summary": ", ".join(str(change) for change in changes),
-            "steps": [
-                {"id": str(number), "action": "UpdateFeature", "detail": str(change), "state": "Pending"}
-                for number, change in enumerate(changes, start=1)
-            ],
-        }
+    desired, blocked = proposal.desired, () if isinstance(decision, Act) else decision.blockers
+    status["features"] = feature_states(observation, proposal, blocked)
+    _metadata_version(status, observation, desired)
+    there = sum(one.get("finalized") == desired.get(one["name"], -1) for one in status["features"])
+    status["progress"] = f"{there}/{len(desired)} levels" if desired else ""
+    if proposal.changes:
+        status["plan"] = _plan(proposal.plan, previous.get("plan"), approved_by, now)
     if blocked:
         status["blockers"] = [blocker_shape(blocker) for blocker in blocked[:MAX_BLOCKERS]]
         status["blockersTotal"] = len(blocked)
@@ -164,13 +162,37 @@ def status_of(
             Condition.RECONCILING: _reconciling(decision),
             Condition.STALLED: ("True", decision.reason, decision.message) if isinstance(decision, Stalled) else None,
             Condition.REACHABLE: _reachable(observation),
-            Condition.FEATURES_FINALIZED: _finalized(decision, desired, observation, blocked=bool(blocked)),
+            Condition.FEATURES_FINALIZED: _finalized(decision, proposal, observation),
+            Condition.APPROVAL_REQUIRED: _approval(decision),
+            Condition.DRIFT_DETECTED: _drift(proposal),
         },
         generation=generation,
         previous=previous.get("conditions", ()),
         now=now,
     )
     return status
+
+
+def _plan(plan: Plan, before: Mapping[str, Any] | None, approved_by: str, now: datetime) -> Json:
+    same = before is not None and before.get("hash") == plan.hash
+    made: Json = {"hash": plan.hash, "createdAt": before["createdAt"] if before and same else stamp(now)}
+    if approved_by:
+        made["approvedBy"] = approved_by
+    made["irreversible"] = plan.irreversible
+    made["summary"] = ", ".join(str(step) for step in plan.steps[plan.done :])
+    made["steps"] = [step_shape(n, step, done=n <= plan.done) for n, step in enumerate(plan.steps, start=1)]
+    return made
+
+
+def step_shape(number: int, step: UpdateFeature, *, done: bool = False) -> Json:
+    """One step as in `status.plan` and in plan documents. `plan_of` reads `detail` back."""
+    return {
+        "id": str(number),
+        "action": "UpdateFeature",
+        "detail": str(step),
+        "reversible": reversible(step),
+        "state": "Done" if done else "Pending",
+    }
 
 
 def status_of_unreachable(failure: Failure, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
@@ -200,19 +222,31 @@ _UNREACHABLE: Mapping[FailureKind, Reason] = {
 _Said = tuple[str, Reason, str] | None
 
 
-def _levels(status: Json, observation: Observation, desired: Mapping[str, int], blocked: tuple[Blocker, ...]) -> None:
+def feature_states(observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...]) -> list[Json]:
+    """Every feature with what is wanted of it, and how far that is."""
     in_the_way = {blocker.feature for blocker in blocked}
+    drifted = {change.feature for change in proposal.drifted}
     features = []
-    for name in dict.fromkeys((*observation.feature_names(), *desired)):
+    for name in dict.fromkeys((*observation.feature_names(), *proposal.desired)):
         shape = {key: value for key, value in feature_shape(observation, name).items() if key in _FEATURE_FIELDS}
-        if name in desired:
-            shape["desired"] = desired[name]
-            in_sync = shape.get("finalized") == desired[name]
-            shape["state"] = "InSync" if in_sync else "Blocked" if name in in_the_way else "Pending"
+        if name in proposal.desired:
+            shape["desired"] = proposal.desired[name]
+            shape["state"] = (
+                "InSync"
+                if shape.get("finalized") == shape["desired"]
+                else "Drifted"
+                if name in drifted
+                else "Blocked"
+                if name in in_the_way
+                else "Pending"
+            )
         else:
             shape["state"] = "Unmanaged"
         features.append(shape)
-    status["features"] = features[:MAX_FEATURES]
+    return features[:MAX_FEATURES]
+
+
+def _metadata_version(status: Json, observation: Observation, desired: Mapping[str, int]) -> None:
     if isinstance(observation.finalized, Known) and METADATA_VERSION in observation.finalized.value:
         level = observation.finalized.value[METADATA_VERSION]
         status["metadataVersion"] = level_name(METADATA_VERSION, level) or str(level)
@@ -232,8 +266,25 @@ def _ready(decision: Decision) -> _Said:
             return "False", Reason.UPDATING_FEATURES, str(step)
         case Wait(reason, message):
             return "False", reason, message
-        case Stalled(reason, message):
+        case Stalled(reason, message) | Held(reason, message):
             return "False", reason, message
+
+
+def _approval(decision: Decision) -> _Said:
+    if isinstance(decision, Held) and decision.condition and decision.condition[0] is Condition.APPROVAL_REQUIRED:
+        return "True", decision.condition[1], decision.message
+    return None
+
+
+def _drift(proposal: Proposal) -> _Said:
+    if not proposal.drifted:
+        return None
+    behind = proposal.drifted[0].before < proposal.drifted[0].after
+    moved = ", ".join(
+        f"{one.feature} was {told(one.feature, one.after)} and is {told(one.feature, one.before)}"
+        for one in proposal.drifted
+    )
+    return "True", Reason.LEVEL_BEHIND if behind else Reason.LEVEL_AHEAD, moved
 
 
 def _reconciling(decision: Decision) -> _Said:
@@ -252,16 +303,16 @@ def _reachable(observation: Observation) -> _Said:
     return "True", Reason.CONNECTED, f"{len(observation.nodes)} nodes seen"
 
 
-def _finalized(decision: Decision, desired: Mapping[str, int], observation: Observation, *, blocked: bool) -> _Said:
+def _finalized(decision: Decision, proposal: Proposal, observation: Observation) -> _Said:
     if isinstance(observation.finalized, Unknown):
         return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
-    if not desired:
+    if not proposal.desired:
         return "True", Reason.NOTHING_DESIRED, "no level is wanted"
-    if isinstance(decision, Done):
+    if isinstance(decision, Done) and not proposal.changes:
         return "True", Reason.ALL_AT_TARGET, decision.message
-    if blocked:
+    if not isinstance(decision, Act) and decision.blockers:
         return "False", Reason.BLOCKED, "see blockers"
-    return "False", Reason.BEHIND_TARGET, ", ".join(str(change) for change in pending(desired, observation))
+    return "False", Reason.BEHIND_TARGET, ", ".join(str(change) for change in proposal.changes)
 
 
 def _conditions(said: Mapping[Condition, _Said], *, generation: int, previous: Any, now: datetime) -> list[Json]:

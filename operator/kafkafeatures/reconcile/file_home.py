@@ -22,8 +22,8 @@ import yaml
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.core.releases import metadata_version_named
 from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.wanted import wanted_of
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
 
@@ -54,25 +54,6 @@ def read_file(path: Path) -> KafkaFeatures:
     return read_document(documents[0])
 
 
-def desired_levels(resource: KafkaFeatures) -> dict[str, int]:
-    """Feature to level, names resolved. Raises InvalidDocument for a name this version does not know."""
-    desired = {}
-    for index, one in enumerate(resource.spec.features.levels):
-        if isinstance(one.level, int):
-            desired[one.name] = one.level
-            continue
-        version = metadata_version_named(one.level)
-        if version is None:
-            raise InvalidDocument(
-                (
-                    f"spec.features.levels[{index}].level: metadata.version {one.level!r} is not known; "
-                    "write the number, or use a newer version of this tool",
-                )
-            )
-        desired[one.name] = version.level
-    return desired
-
-
 class _Loader(yaml.SafeLoader):
     """Safe, refuses a key that stands twice (the last would silently win), and refuses aliases."""
 
@@ -97,9 +78,9 @@ class _Loader(yaml.SafeLoader):
 class FileHome:
     """`Home` of `reconcile/ports.py` for one document and its state file. A context manager: it holds the lock."""
 
-    def __init__(self, resource: KafkaFeatures, state: Path) -> None:
+    def __init__(self, resource: KafkaFeatures, state: Path, *, approvals: frozenset[str] = frozenset()) -> None:
         self._resource = resource
-        self._desired = desired_levels(resource)
+        self._wanted = wanted_of(resource, approvals=approvals)
         self._state = state
         self._lock: int | None = None
         self._generation = 0
@@ -124,8 +105,7 @@ class FileHome:
         return Resource(
             name=f"{self._resource.metadata.namespace}/{self._resource.metadata.name}",
             generation=self._generation,
-            desired=self._desired,
-            cluster_id=self._resource.spec.cluster.cluster_id or "",
+            wanted=self._wanted,
             status=self._status,
         )
 

@@ -7,15 +7,29 @@ quorum that works (S18): a NOT_CONTROLLER, an EOF or a time-out were all seen to
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kafkafeatures import __version__
-from kafkafeatures.api.names import KRAFT_VERSION
-from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Standing, Wait, decide, pending
+from kafkafeatures.core.decide import (
+    Act,
+    Decision,
+    Done,
+    Held,
+    Memory,
+    Proposal,
+    Stalled,
+    Standing,
+    Wait,
+    approved_by,
+    decide,
+    propose,
+    to_validate,
+)
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
+from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable
 from kafkafeatures.core.steps import (
     Applied,
@@ -27,12 +41,14 @@ from kafkafeatures.core.steps import (
     Verdict,
 )
 from kafkafeatures.core.survey import Failure
+from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.ports import Home, KafkaPort, Resource
 
 SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
 
 MAX_HISTORY = 10
+CONFLICT_WINDOW = timedelta(hours=1)
 
 
 class Unreachable(Exception):
@@ -77,52 +93,90 @@ async def one_pass(shell: Shell) -> Pass:
     intent, fate = _intent(resource), None
     if intent is not None:
         observation, fate = await _fate(shell, intent, observation)
-    decision = decide(
-        resource.desired,
-        observation,
-        pinned_cluster_id=resource.cluster_id or resource.status.get("clusterId", ""),
-        standing=Standing(intent) if intent is not None and fate is None else None,
-        verdict=await _verdict(shell, resource, observation),
-    )
-    status = _status(shell, resource, observation, decision)
+    at = shell.now()
+    # What became of the standing intent is part of what this pass decides on.
+    before = dict(resource.status)
+    before["spentConsents"] = [one for one in before.get("spentConsents", ()) if one in resource.wanted.consents]
     if fate is not None:
-        _close_intent(status, fate, stamp(shell.now()))
+        _close_intent(before, fate, stamp(at))
+    memory = _memory(before, at)
+    proposal = propose(resource.wanted, observation, memory)
+    decision = decide(
+        resource.wanted,
+        observation,
+        memory,
+        standing=Standing(intent) if intent is not None and fate is None else None,
+        verdict=await _verdict(shell, resource.wanted, proposal, observation),
+    )
+    status = status_of(
+        decision,
+        observation,
+        proposal,
+        generation=resource.generation,
+        previous=before,
+        version=__version__,
+        now=at,
+        approved_by=approved_by(resource.wanted, proposal),
+    )
     if isinstance(decision, Act):
-        return await _act(shell, decision, status)
+        return await _act(shell, decision.step, proposal, status)
     await _commit(shell, resource, status)
     return Pass(decision, _requeue(decision), status)
 
 
-async def _act(shell: Shell, decision: Act, status: dict[str, Any]) -> Pass:
-    step = decision.step
+def _memory(status: Mapping[str, Any], now: datetime) -> Memory:
+    """What the status holds that decisions need. Levels count as reached only while they are wanted as they were."""
+    corrections: dict[str, int] = {}
+    for entry in status.get("history", ()):
+        if entry["result"] == CORRECTED and now - datetime.fromisoformat(entry["at"]) < CONFLICT_WINDOW:
+            feature = entry["action"].split(" ")[0]
+            corrections[feature] = corrections.get(feature, 0) + 1
+    return Memory(
+        cluster_id=status.get("clusterId", ""),
+        change_count=status.get("changeCount", 0),
+        spent=frozenset(status.get("spentConsents", ())),
+        reached={
+            one["name"]: one["desired"]
+            for one in status.get("features", ())
+            if one.get("state") in ("InSync", "Drifted") and "desired" in one
+        },
+        corrections=corrections,
+        plan=status.get("plan"),
+    )
+
+
+async def _act(shell: Shell, step: UpdateFeature, proposal: Proposal, status: dict[str, Any]) -> Pass:
     status["intent"] = {
-        "action": "UpdateFeature",
+        "action": "CorrectDrift" if step in proposal.drifted else "UpdateFeature",
         "target": step.feature,
         "before": str(step.before),
         "after": str(step.after),
         "at": stamp(shell.now()),
     }
+    if consent_for(step):
+        # Spent before it is used: a process that dies in between may lose a consent, but never uses one twice.
+        status["spentConsents"] = sorted({*status.get("spentConsents", ()), consent_for(step)})
     await shell.home.write_status(status)
     outcome = await shell.kafka.update(step)
     match outcome:
         case Applied():
             # The intent stays until the level was read back: the next pass closes it.
-            return Pass(decision, 0.0, status, outcome)
+            return Pass(Act(step), 0.0, status, outcome)
         case OutcomeUnknown():
-            return Pass(decision, SETTLE_SECONDS, status, outcome)
+            return Pass(Act(step), SETTLE_SECONDS, status, outcome)
         case NotSent(why):
             _close_intent(status, f"not sent: {why}", stamp(shell.now()))
         case Rejected(code, message):
             _close_intent(status, f"refused ({code}): {message}", stamp(shell.now()))
     await shell.home.write_status(status)
-    return Pass(decision, 1.0, status, outcome)
+    return Pass(Act(step), 1.0, status, outcome)
 
 
-async def _verdict(shell: Shell, resource: Resource, observation: Observation) -> Verdict | None:
-    """The server's own word on all pending changes at once, where it can be asked without doing harm."""
-    changes = [change for change in pending(resource.desired, observation) if change.feature != KRAFT_VERSION]
+async def _verdict(shell: Shell, wanted: Wanted, proposal: Proposal, observation: Observation) -> Verdict | None:
+    """The server's own word on all changes at once. Who only observes, or is suspended, sends nothing at all."""
+    changes = to_validate(proposal.changes)
     in_kraft = isinstance(observation.mode, Known) and observation.mode.value is MetadataMode.KRAFT
-    if not changes or not in_kraft or any(change.after < change.before for change in changes):
+    if not changes or not in_kraft or wanted.suspend or wanted.mode is Mode.OBSERVE:
         return None
     return await shell.kafka.validate(changes)
 
@@ -133,6 +187,7 @@ def _intent(resource: Resource) -> UpdateFeature | None:
 
 
 READ_BACK, NOT_APPLIED, OVERTAKEN = "read back", "not applied", "overtaken by another change"
+CORRECTED = "read back, after somebody else had moved it"
 
 
 async def _fate(shell: Shell, step: UpdateFeature, observation: Observation) -> tuple[Observation, str | None]:
@@ -162,27 +217,18 @@ def _level(observation: Observation, step: UpdateFeature) -> int | None:
     return observation.finalized.value.get(step.feature, 0) if isinstance(observation.finalized, Known) else None
 
 
-def _status(shell: Shell, resource: Resource, observation: Observation, decision: Decision) -> dict[str, Any]:
-    return status_of(
-        decision,
-        observation,
-        resource.desired,
-        generation=resource.generation,
-        previous=resource.status,
-        version=__version__,
-        now=shell.now(),
-    )
-
-
 def _close_intent(status: dict[str, Any], result: str, at: str) -> None:
     intent = status.pop("intent", None)
     if intent is None:
         return
-    action = f"{intent['target']} {intent['before']} -> {intent['after']}"
-    history = [*status.get("history", ()), {"at": at, "action": action, "result": result}]
-    status["history"] = history[-MAX_HISTORY:]
+    step = UpdateFeature(intent["target"], int(intent["before"]), int(intent["after"]))
     if result == READ_BACK:
         status["changeCount"] = status.get("changeCount", 0) + 1
+        result = CORRECTED if intent["action"] == "CorrectDrift" else READ_BACK
+    elif result != OVERTAKEN and consent_for(step):  # nothing was lowered, so nothing was used up
+        status["spentConsents"] = [one for one in status.get("spentConsents", ()) if one != consent_for(step)]
+    history = [*status.get("history", ()), {"at": at, "action": str(step), "result": result}]
+    status["history"] = history[-MAX_HISTORY:]
 
 
 async def _commit(shell: Shell, resource: Resource, status: dict[str, Any]) -> None:
@@ -197,5 +243,5 @@ def _requeue(decision: Decision) -> float | None:
             return after
         case Act():
             return 0.0
-        case Done() | Stalled():
+        case Done() | Held() | Stalled():
             return None

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
+from kafkafeatures.core.wanted import Wanted
 
 
 class KafkaPort(Protocol):
@@ -29,12 +30,11 @@ class KafkaPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a home holds. `desired`: feature to level, names already resolved to numbers."""
+    """What a home holds: what is wanted, names resolved, and the status of before."""
 
     name: str
     generation: int
-    desired: Mapping[str, int]
-    cluster_id: str  # pinned by the spec; empty if it is not
+    wanted: Wanted
     status: Mapping[str, Any]
 
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Standing, Wait, decide, pending
+from kafkafeatures.core.decide import Act, Decision, Done, Memory, Stalled, Standing, Wait, decide, propose
 from kafkafeatures.core.observation import Known, NodeState, Observation
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
+from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation
 
 WANTED = {"group.version": 1, "metadata.version": 27}
@@ -26,13 +27,8 @@ def deciding(
     standing: Standing | None = None,
     verdict: Verdict | None = YES,
 ) -> Decision:
-    return decide(
-        WANTED if desired is None else desired,
-        seen or observation(),
-        pinned_cluster_id=pinned,
-        standing=standing,
-        verdict=verdict,
-    )
+    wanted = Wanted(WANTED if desired is None else desired, cluster_id=pinned)
+    return decide(wanted, seen or observation(), standing=standing, verdict=verdict)
 
 
 def test_metadata_version_goes_first_and_one_at_a_time() -> None:
@@ -42,7 +38,7 @@ def test_metadata_version_goes_first_and_one_at_a_time() -> None:
 
 
 def test_a_level_that_is_there_is_never_sent_again() -> None:
-    assert pending({"metadata.version": 21}, observation()) == ()
+    assert propose(Wanted({"metadata.version": 21}), observation(), Memory()).changes == ()
     assert isinstance(deciding({"metadata.version": 21}), Done)
 
 
@@ -133,8 +129,8 @@ def _nodes(draw: st.DrawFn) -> Any:
 def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict[str, int], accepted: bool) -> None:
     seen = observation(*nodes, levels=levels)
     verdict = YES if accepted else Unavailable("no")
-    decision = decide(desired, seen, pinned_cluster_id="", standing=None, verdict=verdict)
-    assert decision == decide(desired, seen, pinned_cluster_id="", standing=None, verdict=verdict)
+    decision = decide(Wanted(desired), seen, verdict=verdict)
+    assert decision == decide(Wanted(desired), seen, verdict=verdict)
     if not isinstance(decision, Act):
         return
     step = decision.step
@@ -147,4 +143,4 @@ def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict
         assert not isinstance(found, Known) or step.after in found.value or one.state is NodeState.REFUSED
         assert one.state is not NodeState.REFUSED
     if step.feature != "metadata.version":
-        assert "metadata.version" not in {change.feature for change in pending(desired, seen)}
+        assert "metadata.version" not in {one.feature for one in propose(Wanted(desired), seen, Memory()).changes}

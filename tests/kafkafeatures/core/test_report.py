@@ -10,18 +10,19 @@ import pytest
 import yaml
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Wait, decide
+from kafkafeatures.core.decide import Act, Decision, Done, Memory, Stalled, Wait, decide, propose
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.report import cluster_document, status_of, status_of_unreachable
 from kafkafeatures.core.steps import Accepted, UpdateFeature
 from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
 
-WANTED = {"metadata.version": 27}
+WANTED = Wanted({"metadata.version": 27})
 
 
 def decided(seen: Observation) -> Decision:
-    return decide(WANTED, seen, pinned_cluster_id="", standing=None, verdict=Accepted())
+    return decide(WANTED, seen, verdict=Accepted())
 
 
 def status(
@@ -33,7 +34,7 @@ def status(
     later: int = 0,
 ) -> dict[str, Any]:
     return status_of(
-        decision, seen, WANTED,
+        decision, seen, propose(WANTED, seen, Memory()),
         generation=generation, previous=previous or {}, version="0.1.0", now=NOW + timedelta(seconds=later),
     )  # fmt: skip
 

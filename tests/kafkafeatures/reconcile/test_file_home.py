@@ -13,7 +13,8 @@ import yaml
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
-from kafkafeatures.reconcile.file_home import FileHome, StateHeld, StateUnreadable, desired_levels, read_file
+from kafkafeatures.reconcile.file_home import FileHome, StateHeld, StateUnreadable, read_file
+from kafkafeatures.reconcile.wanted import wanted_of
 
 GOOD = """
 apiVersion: kafkafeatures.dev/v1alpha1
@@ -32,7 +33,7 @@ def document(folder: Path, text: str = GOOD) -> Path:
 
 
 def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
-    assert desired_levels(read_file(document(tmp_path))) == {"metadata.version": 27, "group.version": 1}
+    assert wanted_of(read_file(document(tmp_path))).levels == {"metadata.version": 27, "group.version": 1}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
 )
 def test_a_document_that_is_wrong_is_told_what_and_where(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InvalidDocument) as caught:
-        desired_levels(read_file(document(tmp_path, text)))
+        wanted_of(read_file(document(tmp_path, text)))
     assert said in str(caught.value)
 
 

@@ -23,6 +23,7 @@ from kafkafeatures.core.steps import (
     Verdict,
 )
 from kafkafeatures.core.survey import Failure
+from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.reconcile.loop import Pass, Shell, Unreachable, one_pass
 from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation, quorum
@@ -90,12 +91,12 @@ class Home:
     """A resource in memory; what was written is written, also after a crash."""
 
     def __init__(self, world: World, desired: Mapping[str, int]) -> None:
-        self.world, self.desired = world, desired
+        self.world, self.wanted = world, Wanted(desired)
         self.status: dict[str, Any] = {}
         self.writes = 0
 
     async def read(self) -> Resource:
-        return Resource("ns/name", 1, self.desired, "", json.loads(json.dumps(self.status)))
+        return Resource("ns/name", 1, self.wanted, json.loads(json.dumps(self.status)))
 
     async def write_status(self, status: Mapping[str, Any]) -> None:
         self.world.tick()

@@ -1,0 +1,58 @@
+"""What a resource asks for, resolved: levels as numbers, and under which conditions they may be moved.
+
+Made of a document by `reconcile`; read by `decide`. Names and bundles are resolved already, so that the core decides
+on numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """`spec.mode`."""
+
+    APPLY = "Apply"
+    OBSERVE = "Observe"
+
+
+class ApprovalPolicy(StrEnum):
+    """`spec.approval.policy`: which plans wait for somebody."""
+
+    NEVER = "Never"
+    IRREVERSIBLE_ONLY = "IrreversibleOnly"
+    ALWAYS = "Always"
+
+
+class OnDrift(StrEnum):
+    """`spec.drift.onDrift`: what to do about a level that somebody else changed."""
+
+    REPORT = "Report"
+    CORRECT = "Correct"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
+
+    `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given. `uid` and `name`
+    tell this resource from any other. `cluster_id`: the only cluster it is for; empty for any.
+    """
+
+    levels: Mapping[str, int]
+    bundle: Mapping[str, int] = field(default_factory=dict)
+    consents: frozenset[str] = frozenset()
+    mode: Mode = Mode.APPLY
+    suspend: bool = False
+    policy: ApprovalPolicy = ApprovalPolicy.IRREVERSIBLE_ONLY
+    approvals: frozenset[str] = frozenset()
+    on_drift: OnDrift = OnDrift.REPORT
+    cluster_id: str = ""
+    uid: str = ""
+
+    def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
+        """Feature to the level it should have, given what is finalized now."""
+        of_bundle = {feature: max(level, finalized.get(feature, 0)) for feature, level in self.bundle.items()}
+        return {**of_bundle, **self.levels}

@@ -1,0 +1,53 @@
+"""From a document to what the core decides on: names and bundles become numbers, references stay where they are.
+
+Called by every home of a resource.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.core.releases import bundle, metadata_version_named
+from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
+
+NOT_KNOWN = "is not known; write the number, or use a newer version of this tool"
+
+
+def wanted_of(resource: KafkaFeatures, *, uid: str = "", approvals: frozenset[str] = frozenset()) -> Wanted:
+    """Resolve it. `approvals`: hashes given beside the document. Raises InvalidDocument for an unknown release."""
+    spec = resource.spec
+    given = approvals | ({spec.approval.plan_hash} if spec.approval.plan_hash else frozenset())
+    return Wanted(
+        levels=_levels(resource),
+        bundle=_bundle(spec.features.release_version),
+        consents=frozenset(spec.consents),
+        mode=Mode(spec.mode),
+        suspend=spec.suspend,
+        policy=ApprovalPolicy(spec.approval.policy),
+        approvals=given,
+        on_drift=OnDrift(spec.drift.on_drift),
+        cluster_id=spec.cluster.cluster_id or "",
+        uid=uid or f"{resource.metadata.namespace}/{resource.metadata.name}",
+    )
+
+
+def _levels(resource: KafkaFeatures) -> dict[str, int]:
+    levels = {}
+    for index, one in enumerate(resource.spec.features.levels):
+        if isinstance(one.level, int):
+            levels[one.name] = one.level
+            continue
+        version = metadata_version_named(one.level)
+        if version is None:
+            raise InvalidDocument((f"spec.features.levels[{index}].level: metadata.version {one.level!r} {NOT_KNOWN}",))
+        levels[one.name] = version.level
+    return levels
+
+
+def _bundle(release: str | None) -> dict[str, int]:
+    if release is None:
+        return {}
+    found = bundle(release)
+    if found is None:
+        raise InvalidDocument((f"spec.features.releaseVersion: {release!r} {NOT_KNOWN}",))
+    return found

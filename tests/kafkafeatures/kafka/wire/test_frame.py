@@ -1,0 +1,69 @@
+"""Lengths, and the first bytes of what is no Kafka: judged before memory is taken for them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.kafka.errors import NotKafka
+from kafkafeatures.kafka.wire.frame import _OTHERS, MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
+
+
+@pytest.mark.parametrize(
+    ("head", "said", "remedy"),
+    [
+        (b"HTTP", "an HTTP server", "check the port"),
+        (b"\x15\x03\x03\x00", "TLS", "use security.protocol SSL"),
+        (b"\x15\x03\x01\x00", "TLS", "use security.protocol SSL"),
+        (b"\x16\x03\x03\x00", "TLS", "use security.protocol SSL"),
+        (b"SSH-", "an SSH server", "check the port"),
+        (b"220 ", "a mail or FTP server", "check the port"),
+        (b"\x7f\xff\xff\xff", "2147483647 bytes", "check the port and the security protocol"),
+        (b"\xff\xff\xff\xff", "-1 bytes", "check the port and the security protocol"),
+        (b"\x80\x00\x00\x00", "-2147483648 bytes", "check the port and the security protocol"),
+        (b"\x00\x00\x00\x00", "0 bytes", "check the port and the security protocol"),
+        (b"\x00\x00\x00\x03", "3 bytes", "check the port and the security protocol"),
+        (b"\x01\x00\x00\x01", "16777217 bytes", "check the port and the security protocol"),
+    ],
+)
+def test_a_length_that_cannot_be_meant_is_told_with_a_remedy(head: bytes, said: str, remedy: str) -> None:
+    with pytest.raises(NotKafka) as caught:
+        length_of(head, most=MAX_FRAME)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize("most", [MAX_FRAME, MAX_FETCH_FRAME])
+@pytest.mark.parametrize("step", [-1, 0, 1])
+def test_the_longest_answer_is_a_limit_to_the_byte(most: int, step: int) -> None:
+    head = (most + step).to_bytes(4, "big")
+    if step > 0:
+        with pytest.raises(NotKafka):
+            length_of(head, most=most)
+    else:
+        assert length_of(head, most=most) == most + step
+
+
+@given(head=st.binary(min_size=4, max_size=4), most=st.sampled_from([MAX_FRAME, MAX_FETCH_FRAME]))
+def test_every_head_is_a_length_within_the_limit_or_told(head: bytes, most: int) -> None:
+    length = int.from_bytes(head, "big", signed=True)
+    if 4 <= length <= most:
+        assert length_of(head, most=most) == length
+    else:
+        with pytest.raises(NotKafka):
+            length_of(head, most=most)
+
+
+@pytest.mark.parametrize("first", [first for first, _ in _OTHERS])
+def test_no_answer_of_kafka_can_be_taken_for_another_protocol(first: bytes) -> None:
+    """The smallest length that begins with these bytes is above every limit."""
+    assert int.from_bytes(first.ljust(4, b"\0"), "big") > MAX_FETCH_FRAME
+
+
+@given(payload=st.binary(min_size=4, max_size=200))
+def test_what_was_framed_has_its_length_in_front(payload: bytes) -> None:
+    frame = framed(payload)
+    assert length_of(frame[:4], most=MAX_FRAME) == len(payload)
+    assert frame[4:] == payload

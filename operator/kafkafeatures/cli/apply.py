@@ -12,19 +12,18 @@ import re
 import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 
-from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.connect import failed
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.documents import add_document_flags, approvals_of, read, state_of, told
+from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.output import FORMATS, print_document
-from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.survey import Failure
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.cluster import Cluster
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
-from kafkafeatures.reconcile.file_home import FileHome, StateHeld, StateUnreadable, read_file
+from kafkafeatures.reconcile.file_home import FileHome
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 
 _DURATION = re.compile(r"^([0-9]+)(ms|s|m|h)?$")
@@ -36,16 +35,10 @@ SETTLED_PASSES = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `apply`."""
-    parser.add_argument(
-        "-f", "--file", type=Path, required=True, metavar="FILE", help="a KafkaFeatures document (YAML)"
-    )
-    parser.add_argument(
-        "--state", type=Path, metavar="FILE", help="where the status is kept (default: FILE with .status.yaml)"
-    )
+    add_document_flags(parser)
     parser.add_argument(
         "--timeout", type=_duration, default=600.0, metavar="10m", help="give up after this long (default: 10m)"
     )
-    parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="secrets as DIR/<secret-name>/<key>")
     parser.add_argument(
         "-o", "--output", choices=FORMATS[1:], default="yaml", help="form of the status document (default: yaml)"
     )
@@ -53,20 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Reconcile until settled, and print the document with its status."""
-    path: Path = arguments.file
-    state = arguments.state or path.with_suffix(".status.yaml")
     with ExitStack() as stack:
-        try:
-            resource = read_file(path)
-            home = FileHome(resource, state)
-            settings = settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))
-            stack.enter_context(home)
-        except InvalidDocument as error:
-            raise CommandFailed("\n".join(f"{path}: {one}" for one in error.problems), Exit.BLOCKED) from None
-        except (CredentialsInvalid, StateHeld, StateUnreadable, ValueError) as error:
-            raise CommandFailed(str(error), Exit.BLOCKED) from None
-        except OSError as error:
-            raise CommandFailed(f"{error.filename}: {error.strerror}", Exit.BLOCKED) from None
+        with told(arguments.file):
+            resource, settings = read(arguments)
+            home = stack.enter_context(FileHome(resource, state_of(arguments), approvals=approvals_of(arguments)))
         last, code = asyncio.run(_until_settled(home, settings, arguments.timeout))
     document = {
         "apiVersion": API_VERSION,
@@ -122,6 +105,8 @@ class _Progress:
             case Failure() as failure if not self._acted and "intent" not in last.status:
                 # Nothing was sent, so nothing has to be settled: a wrong address should not cost ten minutes.
                 raise failed(failure)
+            case Held(reason=reason):
+                return Exit.APPROVAL if reason is Reason.APPROVAL_REQUIRED else Exit.BLOCKED
             case Stalled() | Wait() as decision if isinstance(decision, Stalled) or decision.blockers:
                 return self._blocked_for_good(decision)
             case _:
@@ -145,7 +130,7 @@ def _line(last: Pass) -> str:
 
 def _last_words(last: Pass, code: Exit) -> None:
     decision: Decision | Failure = last.decision
-    if isinstance(decision, Stalled | Wait):
+    if isinstance(decision, Stalled | Wait | Held):
         for blocker in decision.blockers:
             remedy = f"; {blocker.remedy}" if blocker.remedy else ""
             print(f"kafkafeatures: {blocker.message}{remedy}", file=sys.stderr)

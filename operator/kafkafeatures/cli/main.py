@@ -19,7 +19,9 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
     "describe": ("kafkafeatures.cli.describe", "show every feature on every node of a cluster"),
+    "plan": ("kafkafeatures.cli.plan", "show what apply would do, and what stops it; changes nothing"),
     "apply": ("kafkafeatures.cli.apply", "bring a cluster to the levels of a document, and read them back"),
+    "init": ("kafkafeatures.cli.init", "print a document that matches a cluster: how one adopts it"),
     "demo": ("kafkafeatures.cli.demo", "see the story on a simulated cluster; no Kafka, no network"),
     "version": ("kafkafeatures.cli.version", "show the version and what it knows"),
 }

@@ -18,7 +18,7 @@ from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.plan import Plan, reversible
 from kafkafeatures.core.releases import level_name, told
-from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import Failure, FailureKind
 
 MAX_BLOCKERS = 20
@@ -120,6 +120,68 @@ def blocker_shape(blocker: Blocker) -> Json:
     if blocker.remedy:
         shape["remedy"] = blocker.remedy[:512]
     return shape
+
+
+def plan_document(
+    decision: Decision, observation: Observation, proposal: Proposal, verdict: Verdict | None, *, name: str
+) -> Json:
+    """The document of `plan -o json` (contract, section 4)."""
+    blocked = () if isinstance(decision, Act) else decision.blockers
+    names = {one["name"]: one for one in feature_states(observation, proposal, blocked)}
+    for one in names.values():
+        for key in ("finalized", "desired"):
+            if key in one and level_name(one["name"], one[key]):
+                one[f"{key}Name"] = level_name(one["name"], one[key])
+    document: Json = {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "resource": name,
+        "clusterId": _or_none(observation.cluster_id),
+        "verdict": plan_verdict(decision, observation, proposal),
+        "hash": proposal.plan.hash if proposal.changes else "",
+        "irreversible": bool(proposal.changes) and proposal.plan.irreversible,
+        "metadataMode": _or_none(observation.mode),
+        "source": source_shape(observation),
+        "reason": (Reason.UPDATING_FEATURES if isinstance(decision, Act) else decision.reason).value,
+        "message": str(decision.step) if isinstance(decision, Act) else decision.message,
+        "features": list(names.values()),
+        "nodes": [node_shape(node) for node in observation.nodes],
+        "steps": [
+            step_shape(n, step, done=n <= proposal.plan.done)
+            for n, step in enumerate(proposal.plan.steps if proposal.changes else (), start=1)
+        ],
+        "blockers": [blocker_shape(blocker) for blocker in blocked],
+        "notRead": [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps],
+    }
+    if verdict is not None:
+        document["serverVerdict"] = verdict_shape(verdict)
+    return document
+
+
+def plan_verdict(decision: Decision, observation: Observation, proposal: Proposal) -> str:
+    """InSync, Changes, ApprovalRequired, Blocked or Unknown."""
+    if isinstance(observation.finalized, Unknown) or isinstance(observation.cluster_id, Unknown):
+        return "Unknown"
+    if isinstance(decision, Held) and decision.reason is Reason.APPROVAL_REQUIRED:
+        return "ApprovalRequired"
+    if isinstance(decision, Act):
+        return "Changes"
+    if decision.blockers or isinstance(decision, Stalled):
+        return "Blocked"
+    if not proposal.changes:
+        return "InSync"
+    return "Unknown" if isinstance(decision, Wait) else "Changes"
+
+
+def verdict_shape(verdict: Verdict) -> Json:
+    """The server's own word, as in plan documents."""
+    match verdict:
+        case Accepted():
+            return {"state": "Accepted"}
+        case Refused(code, message):
+            return {"state": "Refused", "code": code, "message": message}
+        case Unavailable(why):
+            return {"state": "Unavailable", "message": why}
 
 
 # --- status ---

@@ -100,8 +100,16 @@ class FileHome:
     ) -> None:
         self._release()
 
+    def peek(self) -> Resource:
+        """The resource with the status as it is on disk now, for who only reads: no lock is taken."""
+        self._load()
+        return self._now()
+
     async def read(self) -> Resource:
         """As the port says. The document was read once: a command works on what it was given."""
+        return self._now()
+
+    def _now(self) -> Resource:
         return Resource(
             name=f"{self._resource.metadata.namespace}/{self._resource.metadata.name}",
             generation=self._generation,

@@ -90,7 +90,7 @@ async def one_pass(shell: Shell) -> Pass:
         )
         await _commit(shell, resource, status)
         return Pass(error.failure, 2.0, status)
-    intent, fate = _intent(resource), None
+    intent, fate = intent_of(resource), None
     if intent is not None:
         observation, fate = await _fate(shell, intent, observation)
     at = shell.now()
@@ -99,14 +99,14 @@ async def one_pass(shell: Shell) -> Pass:
     before["spentConsents"] = [one for one in before.get("spentConsents", ()) if one in resource.wanted.consents]
     if fate is not None:
         _close_intent(before, fate, stamp(at))
-    memory = _memory(before, at)
+    memory = memory_of(before, at)
     proposal = propose(resource.wanted, observation, memory)
     decision = decide(
         resource.wanted,
         observation,
         memory,
         standing=Standing(intent) if intent is not None and fate is None else None,
-        verdict=await _verdict(shell, resource.wanted, proposal, observation),
+        verdict=await verdict_on(shell.kafka, resource.wanted, proposal, observation),
     )
     status = status_of(
         decision,
@@ -124,7 +124,7 @@ async def one_pass(shell: Shell) -> Pass:
     return Pass(decision, _requeue(decision), status)
 
 
-def _memory(status: Mapping[str, Any], now: datetime) -> Memory:
+def memory_of(status: Mapping[str, Any], now: datetime) -> Memory:
     """What the status holds that decisions need. Levels count as reached only while they are wanted as they were."""
     corrections: dict[str, int] = {}
     for entry in status.get("history", ()):
@@ -172,16 +172,17 @@ async def _act(shell: Shell, step: UpdateFeature, proposal: Proposal, status: di
     return Pass(Act(step), 1.0, status, outcome)
 
 
-async def _verdict(shell: Shell, wanted: Wanted, proposal: Proposal, observation: Observation) -> Verdict | None:
+async def verdict_on(kafka: KafkaPort, wanted: Wanted, proposal: Proposal, observation: Observation) -> Verdict | None:
     """The server's own word on all changes at once. Who only observes, or is suspended, sends nothing at all."""
     changes = to_validate(proposal.changes)
     in_kraft = isinstance(observation.mode, Known) and observation.mode.value is MetadataMode.KRAFT
     if not changes or not in_kraft or wanted.suspend or wanted.mode is Mode.OBSERVE:
         return None
-    return await shell.kafka.validate(changes)
+    return await kafka.validate(changes)
 
 
-def _intent(resource: Resource) -> UpdateFeature | None:
+def intent_of(resource: Resource) -> UpdateFeature | None:
+    """The step of an intent that still stands in the status."""
     intent = resource.status.get("intent")
     return UpdateFeature(intent["target"], int(intent["before"]), int(intent["after"])) if intent else None
 

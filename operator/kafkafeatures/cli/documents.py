@@ -1,0 +1,70 @@
+"""The flags that name a document, its state and its secrets, and the words for what is wrong with them.
+
+Shared by `plan` and `apply`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
+from kafkafeatures.reconcile.file_home import StateHeld, StateUnreadable, read_file
+
+
+def add_document_flags(parser: argparse.ArgumentParser) -> None:
+    """`-f`, `--state`, `--approve`, `--secrets-dir`."""
+    parser.add_argument(
+        "-f", "--file", type=Path, required=True, metavar="FILE", help="a KafkaFeatures document (YAML)"
+    )
+    parser.add_argument(
+        "--state", type=Path, metavar="FILE", help="where the status is kept (default: FILE with .status.yaml)"
+    )
+    parser.add_argument("--approve", type=_hash, metavar="HASH", help="approve the plan with this hash; plan shows it")
+    parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="secrets as DIR/<secret-name>/<key>")
+
+
+def state_of(arguments: argparse.Namespace) -> Path:
+    """Where the status is kept."""
+    path: Path = arguments.state or arguments.file.with_suffix(".status.yaml")
+    return path
+
+
+def approvals_of(arguments: argparse.Namespace) -> frozenset[str]:
+    """What was approved on the command line."""
+    return frozenset({arguments.approve} if arguments.approve else ())
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a document, its state or its secrets ends the command in words."""
+    try:
+        yield
+    except InvalidDocument as error:
+        raise CommandFailed("\n".join(f"{path}: {one}" for one in error.problems), Exit.BLOCKED) from None
+    except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
+        raise CommandFailed(str(error), Exit.BLOCKED) from None
+    except OSError as error:
+        raise CommandFailed(f"{error.filename}: {error.strerror}", Exit.BLOCKED) from None
+
+
+def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]:
+    """The document and how to reach its cluster. Raises what `told` words."""
+    resource = read_file(arguments.file)
+    try:
+        return resource, settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))
+    except ValueError as error:
+        raise InvalidDocument((str(error),)) from None
+
+
+def _hash(text: str) -> str:
+    if not re.fullmatch(r"sha256:[0-9a-f]{8,64}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no hash of a plan; it looks like sha256:9f3c1b7a")
+    return text

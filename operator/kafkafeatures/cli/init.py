@@ -1,0 +1,88 @@
+"""`kafkafeatures init`: a document in mode Observe that matches a live cluster. How one adopts it. Changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from kafkafeatures.api.names import API_VERSION, KIND, KRAFT_VERSION
+from kafkafeatures.cli.connect import add_connection_flags, failed, settings_from_flags
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.output import print_document
+from kafkafeatures.core.observation import Observation, Unknown
+from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
+from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.loop import Unreachable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `init`."""
+    add_connection_flags(parser)
+    parser.add_argument("--name", default="kafka", help="name of the resource (default: %(default)s)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look once and print the document as YAML."""
+    settings = settings_from_flags(arguments)
+    try:
+        observation = asyncio.run(_look(settings))
+    except Unreachable as error:
+        raise failed(error.failure) from None
+    print_document(_document(arguments.name, settings, observation), "yaml")
+    return Exit.DONE
+
+
+async def _look(settings: ClusterSettings) -> Observation:
+    async with Cluster(settings) as cluster:
+        return await cluster.look()
+
+
+def _document(name: str, settings: ClusterSettings, observation: Observation) -> dict[str, Any]:
+    for fact, what in ((observation.cluster_id, "the cluster id"), (observation.finalized, "the finalized levels")):
+        if isinstance(fact, Unknown):
+            raise CommandFailed(f"{what} could not be read: {fact.why}", Exit.UNREACHABLE)
+    cluster: dict[str, Any] = {}
+    if settings.bootstrap_servers:
+        cluster["bootstrapServers"] = _listed(settings.bootstrap_servers)
+    if settings.bootstrap_controllers:
+        cluster["bootstrapControllers"] = _listed(settings.bootstrap_controllers)
+    cluster["clusterId"] = observation.cluster_id.value  # type: ignore[union-attr]
+    cluster |= _listener(settings.brokers)
+    if settings.controllers != settings.brokers:
+        cluster["controllerListener"] = _listener(settings.controllers)
+    levels = observation.finalized.value  # type: ignore[union-attr]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "spec": {
+            "mode": "Observe",
+            "cluster": cluster,
+            "features": {
+                "levels": [
+                    {"name": feature, "level": level}
+                    for feature, level in sorted(levels.items())
+                    if level and feature != KRAFT_VERSION
+                ]
+            },
+        },
+    }
+
+
+def _listed(addresses: tuple[Address, ...]) -> str:
+    return ",".join(map(str, addresses))
+
+
+def _listener(security: Security) -> dict[str, Any]:
+    """References only: the secrets have to be made under these names (docs/how-to/connect.md)."""
+    found: dict[str, Any] = {}
+    if security.tls is not None:
+        found["tls"] = {}
+        if security.tls.ca:
+            found["tls"]["caSecretRef"] = {"name": "kafka-ca"}
+        if security.tls.certificate:
+            found["tls"]["clientSecretRef"] = {"name": "kafka-client"}
+    if security.sasl is not None:
+        found["sasl"] = {"mechanism": security.sasl.mechanism, "secretRef": {"name": "kafka-login"}}
+    return found

@@ -1,0 +1,76 @@
+"""`kafkafeatures plan -f FILE`: what `apply` would do to a live cluster, and what stops it. Changes nothing.
+
+Works without ALTER: the server's own verdict is then unavailable, and it is said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.cli.connect import failed
+from kafkafeatures.cli.documents import add_document_flags, approvals_of, read, state_of, told
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.output import add_output_flag, console, print_document
+from kafkafeatures.core.report import plan_document, plan_verdict, supported_by_all
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.file_home import FileHome
+from kafkafeatures.reconcile.loop import Unreachable
+from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.preview import Preview, preview
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.observation import Observation
+
+_CODES = {"ApprovalRequired": Exit.APPROVAL, "Blocked": Exit.BLOCKED, "Unknown": Exit.UNREACHABLE}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `plan`."""
+    add_document_flags(parser)
+    add_output_flag(parser)
+    parser.add_argument(
+        "--latest", action="store_true", help="instead of the document's levels: the highest that all nodes support"
+    )
+    parser.add_argument("--detailed-exitcode", action="store_true", help="end with 2 when there is something to change")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look once, decide on paper, and print."""
+    with told(arguments.file):
+        document, settings = read(arguments)
+        resource = FileHome(document, state_of(arguments), approvals=approvals_of(arguments)).peek()
+    try:
+        seen = asyncio.run(_preview(settings, resource, latest=arguments.latest))
+    except Unreachable as error:
+        raise failed(error.failure) from None
+    if arguments.output == "table":
+        from kafkafeatures.cli.plan_text import draw_plan
+
+        draw_plan(console(), seen)
+    else:
+        shape = plan_document(seen.decision, seen.observation, seen.proposal, seen.verdict, name=resource.name)
+        print_document(shape, arguments.output)
+    verdict = plan_verdict(seen.decision, seen.observation, seen.proposal)
+    if verdict == "Changes":
+        return Exit.CHANGES if arguments.detailed_exitcode else Exit.DONE
+    return _CODES.get(verdict, Exit.DONE)
+
+
+async def _preview(settings: ClusterSettings, resource: Resource, *, latest: bool) -> Preview:
+    async with Cluster(settings) as cluster:
+        if latest:
+            levels = _latest(await cluster.look())
+            resource = replace(resource, wanted=replace(resource.wanted, levels=levels, bundle={}))
+        return await preview(resource, cluster, datetime.now(UTC))
+
+
+def _latest(observation: Observation) -> dict[str, int]:
+    """The highest level of each feature that every node supports; kraft.version is nobody's to raise by the way."""
+    found = {name: supported_by_all(observation, name) for name in observation.feature_names() if name != KRAFT_VERSION}
+    return {name: supported.max for name, supported in found.items() if supported is not None}

@@ -1,0 +1,39 @@
+"""What a pass would do, without doing it: one look, the server's verdict, the decision.
+
+Called by `plan`. It sends nothing but a validateOnly, and writes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kafkafeatures.core.decide import Decision, Proposal, Standing, decide, propose
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.steps import Verdict
+from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.reconcile.loop import intent_of, memory_of, verdict_on
+from kafkafeatures.reconcile.ports import KafkaPort, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """One pass on paper. `verdict` None: there was nothing to ask the server about."""
+
+    observation: Observation
+    wanted: Wanted
+    proposal: Proposal
+    decision: Decision
+    verdict: Verdict | None
+
+
+async def preview(resource: Resource, kafka: KafkaPort, now: datetime) -> Preview:
+    """Look and decide. Raises `Unreachable` when not a single node could be asked."""
+    observation = await kafka.look()
+    memory = memory_of(resource.status, now)
+    proposal = propose(resource.wanted, observation, memory)
+    verdict = await verdict_on(kafka, resource.wanted, proposal, observation)
+    intent = intent_of(resource)
+    standing = Standing(intent) if intent is not None else None
+    decision = decide(resource.wanted, observation, memory, standing=standing, verdict=verdict)
+    return Preview(observation, resource.wanted, proposal, decision, verdict)

@@ -1,0 +1,236 @@
+"""`plan` and the conditions under which `apply` moves levels, on real clusters: consents, approval, drift, bundles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.kafka.cli import describe, levels, run
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.releases import NEWEST, OLD
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("plan"), NEWEST, release_version="4.0", controllers=3, brokers=1) as running:
+        yield running
+
+
+def document(path: Path, cluster: Cluster, **spec: Any) -> Path:
+    """A document with these parts of a spec; JSON is YAML."""
+    body = {
+        "apiVersion": "kafkafeatures.dev/v1alpha1",
+        "kind": "KafkaFeatures",
+        "metadata": {"name": "orders"},
+        "spec": {"cluster": {"bootstrapServers": cluster.bootstrap_servers}, **spec},
+    }
+    path.write_text(json.dumps(body))
+    return path
+
+
+def level(name: str, value: int | str) -> dict[str, Any]:
+    return {"levels": [{"name": name, "level": value}]}
+
+
+def plan(path: Path, *flags: str, code: int = 0) -> dict[str, Any]:
+    done = run("plan", "-f", str(path), "-o", "json", *flags)
+    assert done.returncode == code, done.stderr + done.stdout
+    return json.loads(done.stdout)
+
+
+def apply(path: Path, *flags: str, code: int = 0) -> dict[str, Any]:
+    done = run("apply", "-f", str(path), "-o", "json", *flags)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout)["status"]
+
+
+def reasons(status: dict[str, Any]) -> dict[str, str]:
+    return {one["type"]: one["reason"] for one in status["conditions"]}
+
+
+def test_a_plan_says_what_would_happen_and_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    path = document(tmp_path / "l.yaml", cluster, features=level("metadata.version", "4.1-IV1"))
+    before = describe(cluster)["features"]
+    made = plan(path)
+    assert made["verdict"] == "Changes"
+    assert made["hash"].startswith("sha256:")
+    assert [step["detail"] for step in made["steps"]] == ["metadata.version 25 -> 27"]
+    assert made["steps"][0]["reversible"] is True  # 26 and 27 changed no metadata
+    assert made["serverVerdict"] == {"state": "Accepted"}
+    assert plan(path, "--detailed-exitcode", code=2)["hash"] == made["hash"]
+    assert describe(cluster)["features"] == before
+    assert list(tmp_path.iterdir()) == [path]
+    text = run("plan", "-f", str(path)).stdout
+    assert "1. metadata.version 25 (4.0-IV3) -> 27 (4.1-IV1)" in text
+    assert "The active controller accepts it" in text
+    assert "Plan: Changes" in text
+
+
+def test_the_latest_levels_are_those_all_nodes_support(cluster: Cluster, tmp_path: Path) -> None:
+    path = document(tmp_path / "l.yaml", cluster)
+    made = plan(path, "--latest")
+    wanted = {one["name"]: one["desired"] for one in made["features"] if "desired" in one}
+    assert wanted["metadata.version"] == 30
+    assert wanted["share.version"] == 1
+    assert "kraft.version" not in wanted
+    assert plan(path)["verdict"] == "InSync"
+
+
+def test_a_lowering_needs_a_consent_and_the_consent_is_good_once(cluster: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "l.yaml"
+    refused = apply(document(path, cluster, features=level("transaction.version", 0)), code=4)
+    assert reasons(refused)["Stalled"] == "ConsentRequired"
+    assert "transaction.version:2->0" in refused["blockers"][0]["remedy"]
+
+    consented = document(path, cluster, features=level("transaction.version", 0), consents=["transaction.version:2->0"])
+    assert apply(consented)["spentConsents"] == ["transaction.version:2->0"]
+    assert levels(describe(cluster))["transaction.version"] == 0
+
+    # Git is reverted and comes back: the consent that was left in it authorises nothing.
+    consents = ["transaction.version:2->0"]
+    apply(document(path, cluster, features=level("transaction.version", 2), consents=consents))
+    again = apply(document(path, cluster, features=level("transaction.version", 0), consents=consents), code=4)
+    assert reasons(again)["Stalled"] == "ConsentSpent"
+    assert levels(describe(cluster))["transaction.version"] == 2
+
+    # Taken out and named anew it is a new consent.
+    apply(document(path, cluster, features=level("transaction.version", 2)))
+    apply(document(path, cluster, features=level("transaction.version", 0), consents=consents))
+    assert levels(describe(cluster))["transaction.version"] == 0
+
+
+def test_metadata_is_never_lost_whatever_was_consented(cluster: Cluster, tmp_path: Path) -> None:
+    path = document(
+        tmp_path / "l.yaml", cluster, features=level("metadata.version", 22), consents=["metadata.version:25->22"]
+    )
+    refused = apply(path, code=4)
+    assert reasons(refused)["Stalled"] == "LoweringRefused"
+    assert "metadata would be lost" in refused["blockers"][0]["message"]
+    assert levels(describe(cluster))["metadata.version"] == 25
+
+
+def test_a_dependency_that_is_not_met_is_named_with_its_level(cluster: Cluster, tmp_path: Path) -> None:
+    path = document(
+        tmp_path / "l.yaml",
+        cluster,
+        features={
+            "levels": [
+                {"name": "metadata.version", "level": 22},
+                {"name": "eligible.leader.replicas.version", "level": 1},
+            ]
+        },
+        consents=["metadata.version:25->22"],
+    )
+    kinds = {(one["kind"], one["feature"]) for one in plan(path, code=4)["blockers"]}
+    assert kinds == {("Dependency", "eligible.leader.replicas.version"), ("Lowering", "metadata.version")}
+
+
+def test_what_was_computed_waits_for_its_hash_and_no_other(cluster: Cluster, tmp_path: Path) -> None:
+    path = document(tmp_path / "l.yaml", cluster, features={"releaseVersion": "4.1"})
+    made = plan(path, code=3)
+    assert made["verdict"] == "ApprovalRequired"
+    assert made["irreversible"] is True  # eligible.leader.replicas.version
+    waiting = apply(path, code=3)
+    assert reasons(waiting)["ApprovalRequired"] == "PlanPending"
+    assert "Stalled" not in reasons(waiting)
+    assert waiting["plan"]["hash"] == made["hash"]
+    other = apply(path, "--approve", "sha256:00000000", code=3)
+    assert reasons(other)["ApprovalRequired"] == "PlanChanged"
+    assert levels(describe(cluster))["metadata.version"] == 25
+
+    # The cluster changes; what was approved is not what would happen now.
+    raised = document(tmp_path / "other.yaml", cluster, features=level("metadata.version", 26))
+    apply(raised)
+    assert reasons(apply(path, "--approve", made["hash"], code=3))["ApprovalRequired"] == "PlanChanged"
+
+    now = plan(path, code=3)["hash"]
+    done = apply(path, "--approve", now[:19])
+    assert reasons(done)["Ready"] == "InSync"
+    assert done["changeCount"] >= 2  # one approval covers the steps of its plan
+    told = levels(describe(cluster))
+    assert (told["metadata.version"], told["eligible.leader.replicas.version"], told["group.version"]) == (27, 1, 1)
+    assert told["kraft.version"] == 0  # no bundle touches it
+
+
+def test_a_level_that_somebody_else_moved_is_reported_and_corrected_where_asked(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path = tmp_path / "l.yaml"
+    apply(document(path, cluster, features=level("share.version", 1)))
+    meddle(cluster, "share.version=0")
+    reported = apply(path, code=4)
+    assert reasons(reported)["DriftDetected"] == "LevelBehind"
+    assert reasons(reported)["Ready"] == "Drifted"
+    assert levels(describe(cluster))["share.version"] == 0
+
+    # To correct it makes an irreversible change again, so it waits for somebody.
+    correct = document(path, cluster, features=level("share.version", 1), drift={"onDrift": "Correct"})
+    assert reasons(apply(correct, code=3))["ApprovalRequired"] == "PlanPending"
+    apply(correct, "--approve", plan(correct, code=3)["hash"])
+    assert levels(describe(cluster))["share.version"] == 1
+
+    never = document(
+        path, cluster, features=level("share.version", 1), drift={"onDrift": "Correct"}, approval={"policy": "Never"}
+    )
+    meddle(cluster, "share.version=0")
+    apply(never)
+    meddle(cluster, "share.version=0")
+    fought = apply(never, code=4)
+    assert reasons(fought)["Stalled"] == "ConflictDetected"
+    assert levels(describe(cluster))["share.version"] == 0
+
+
+def meddle(cluster: Cluster, setting: str) -> None:
+    done = cluster.tool(
+        "org.apache.kafka.tools.FeatureCommand",
+        *("--bootstrap-server", cluster.bootstrap_servers, "downgrade", "--feature", setting),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_who_observes_or_is_suspended_sends_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "l.yaml"
+    before = levels(describe(cluster))
+    observed = apply(document(path, cluster, features=level("streams.version", 1), mode="Observe"))
+    assert reasons(observed)["Ready"] == "Observed"
+    assert reasons(observed)["FeaturesFinalized"] == "BehindTarget"
+    assert observed["plan"]["summary"] == "streams.version 0 -> 1"
+    held = apply(document(path, cluster, features=level("streams.version", 1), suspend=True), code=4)
+    assert reasons(held)["Ready"] == "Suspended"
+    assert levels(describe(cluster)) == before
+
+
+def test_init_prints_a_document_that_is_in_sync_with_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    done = run("init", "--bootstrap-server", cluster.bootstrap_servers, "--name", "orders")
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "l.yaml"
+    path.write_text(done.stdout)
+    assert yaml.safe_load(done.stdout)["spec"]["mode"] == "Observe"
+    made = plan(path)
+    assert made["verdict"] == "InSync"
+    assert made["clusterId"] == cluster.cluster_id
+
+
+def test_kraft_version_goes_last_alone_and_with_a_consent(cluster: Cluster, tmp_path: Path) -> None:
+    wanted = {"levels": [{"name": "kraft.version", "level": 1}, {"name": "group.version", "level": 1}]}
+    refused = run("apply", "-f", str(document(tmp_path / "l.yaml", cluster, features=wanted)))
+    assert refused.returncode == 4
+    assert "add 'dynamic-quorum' to consents" in refused.stderr
+    path = document(tmp_path / "l.yaml", cluster, features=wanted, consents=["dynamic-quorum"])
+    status = apply(path)
+    assert status["history"][-1]["action"] == "kraft.version 0 -> 1"
+    assert cluster.features()["kraft.version"][2] == "1"
+
+
+def test_an_old_kafka_is_not_asked_to_raise_kraft_version(tmp_path: Path) -> None:
+    """3.9 and 4.0 say yes and write a record without effect (KAFKA-16538, KAFKA-18979)."""
+    with Cluster(tmp_path / "kafka", OLD, controllers=1, brokers=1, release_version="3.9") as old:
+        path = document(tmp_path / "l.yaml", old, features=level("kraft.version", 1), consents=["dynamic-quorum"])
+        refused = apply(path, code=4)
+        assert "runs Kafka before 4.1" in refused["blockers"][0]["message"]

@@ -145,9 +145,9 @@ class MetadataLog:
             if goal is None and self._high_watermark >= 0:
                 goal = self._high_watermark
             if goal is not None and self._replay.offset >= goal:
-                if self._evidence_at is None:
+                if self._evidence_age() > PATIENCE:  # what was seen at the beginning of a long log is no longer good
                     await self._retrying(self._ask_majority, deadline)
-                if self._evidence_at is not None:
+                if self._evidence_age() <= PATIENCE:
                     return self._reading()
                 if not asked_all:
                     asked_all = self._ask_all = True
@@ -161,11 +161,15 @@ class MetadataLog:
     async def follow(self) -> AsyncIterator[LogReading]:
         """A reading for every reply that moved the image, by long poll, until the caller stops or it gets Stale.
 
+        A log or a snapshot that comes in parts is shown when all of it is there, so no reading goes back on another
+        unless the cluster itself did.
+
         Raises what `catch_up` raises. After Stale the caller may begin again: nothing that was applied is lost.
         """
-        yield await self.catch_up()
+        reading = await self.catch_up()
+        yield reading
+        shown = reading.image.offset
         while True:
-            before = self._replay.offset
             left = SAID_WITHIN - self._evidence_age()
             try:
                 async with asyncio.timeout(left):
@@ -177,10 +181,11 @@ class MetadataLog:
                 await self.close()
                 if isinstance(error, NotAuthorized | UnsupportedApi):
                     raise
-                raise _stale(SAID_WITHIN) from None
+                raise _stale(SAID_WITHIN, answered=False) from error
             if self._evidence_age() > PATIENCE:
                 raise _stale(PATIENCE)
-            if self._replay.offset != before:
+            if self._replay.offset != shown and self._replay.offset >= self._high_watermark >= 0:
+                shown = self._replay.offset
                 yield self._reading()
 
     async def close(self) -> None:
@@ -259,7 +264,7 @@ class MetadataLog:
         )
         self._judge(response)
         if response.diverging is not None:
-            self._forget_from(response.diverging.offset)
+            self._forget_from(response.diverging.offset if self._tail else 0)
             return
         if response.snapshot_id is not None:
             await self._fetch_snapshot(response.snapshot_id)
@@ -290,7 +295,10 @@ class MetadataLog:
         refused(code)
 
     def _forget_from(self, offset: int) -> None:
-        """The log was truncated at `offset`: drop what is not committed, and all where even that is not enough."""
+        """The log was truncated at `offset`: drop what is not committed, and all where even that is not enough.
+
+        Without a tail it is never enough: what the leader does not know is what was applied, wherever its log ends.
+        """
         self._tail = b""
         if offset < self._replay.offset:
             self._replay = Replay()
@@ -329,9 +337,10 @@ class MetadataLog:
         self._replay, self._tail = replay, b""
 
 
-def _stale(patience: float) -> Stale:
+def _stale(patience: float, *, answered: bool = True) -> Stale:
+    what = "the leader answers, but shows" if answered else "no leader answers, and there was"
     return Stale(
-        f"the leader answers, but shows no sign of a majority of controllers for {patience:g} s",
+        f"{what} no sign of a majority of controllers for {patience:g} s",
         remedy="bring a majority of the controllers back",
     )
 

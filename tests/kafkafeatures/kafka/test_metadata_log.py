@@ -6,6 +6,7 @@ The quorum holds real batches; only its answers are scripted. Real nodes are fol
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -60,7 +61,9 @@ class Controller:
     quorum_code: int = 0
     diverging: OffsetAndEpoch | None = None
     snapshots: list[tuple[OffsetAndEpoch, bytes]] = field(default_factory=list)
-    vanish: int = 0  # so many FetchSnapshot requests are answered with 98
+    vanish: int = 0  # so many FetchSnapshot requests beyond the first part are answered with 98
+    per_reply: int = 1000  # batches
+    quorum_epoch: int | None = None  # what DescribeQuorum says, where it is another
     asked: list[Any] = field(default_factory=list)
 
     @property
@@ -81,9 +84,23 @@ class Controller:
             return self._snapshot(message)
         assert isinstance(message, DescribeQuorumRequest)
         voters = tuple(ReplicaState(i, None, 0, -1 if ago < 0 else 10_000 - ago) for i, ago in self.fetched.items())
+        epoch = self.epoch if self.quorum_epoch is None else self.quorum_epoch
         return DescribeQuorumResponse(
-            self.quorum_code, None, 0, None, self.leader, self.epoch, self.high_watermark, voters, (), (), 2
+            self.quorum_code, None, 0, None, self.leader, epoch, self.high_watermark, voters, (), (), 2
         )
+
+    def _contradicts(self, offset: int, epoch: int) -> OffsetAndEpoch | None:
+        """As a leader judges what the reader has: the end of the newest epoch not above its own, if that is less.
+
+        An epoch above all of the leader's gets the end of the log (KafkaMetadataLog.endOffsetForEpoch).
+        """
+        ends = {int.from_bytes(data[12:16], "big"): last + 1 for last, data in self.log}
+        known = [one for one in ends if one <= epoch]
+        if not offset or not known:
+            return None
+        newest = max(known)
+        found = OffsetAndEpoch(ends[newest], newest)
+        return found if newest < epoch or found.offset < offset else None
 
     def _fetch(self, message: FetchRequest) -> FetchResponse:
         here = LeaderAndEpoch(self.leader, self.epoch)
@@ -97,15 +114,17 @@ class Controller:
         if self.diverging is not None:
             found, self.diverging = self.diverging, None
             return dataclasses.replace(nothing, diverging=found)
+        if contradiction := self._contradicts(message.fetch_offset, message.last_fetched_epoch):
+            return dataclasses.replace(nothing, diverging=contradiction)
         if self.snapshots and message.fetch_offset < self.snapshots[0][0].offset:
             return dataclasses.replace(nothing, snapshot_id=self.snapshots[0][0])
         if self.grows:
             self.append(no_op())
-        found = b"".join(data for last, data in self.log if last >= message.fetch_offset)
-        return FetchResponse(0, 0, self.high_watermark, 0, here, None, None, found)
+        batches = [data for last, data in self.log if last >= message.fetch_offset][: self.per_reply]
+        return FetchResponse(0, 0, self.high_watermark, 0, here, None, None, b"".join(batches))
 
     def _snapshot(self, message: FetchSnapshotRequest) -> FetchSnapshotResponse:
-        if self.vanish:
+        if self.vanish and message.position:
             self.vanish -= 1
             self.snapshots = self.snapshots[1:]
             return FetchSnapshotResponse(0, ErrorCode.SNAPSHOT_NOT_FOUND, None, None, 0, 0, b"")
@@ -141,6 +160,8 @@ class Quorum:
     def __init__(self) -> None:
         self.controllers = {i: Controller(i) for i in (1, 2, 3)}
         self.time = 0.0
+        self.requests = 0
+        self._then: dict[int, Callable[[], None]] = {}
 
     @property
     def leader(self) -> Controller:
@@ -166,8 +187,15 @@ class Quorum:
     async def _sleep(self, seconds: float) -> None:
         self.time += seconds
 
+    def on_request(self, number: int, act: Callable[..., None], *arguments: Any) -> None:
+        """Do this before the request of that number (from 1 on) is answered."""
+        self._then[number] = functools.partial(act, *arguments)
+
     def _tick(self) -> None:
         self.time += 0.2
+        self.requests += 1
+        if act := self._then.pop(self.requests, None):
+            act()
 
 
 def levels(image: Image) -> dict[str, int]:
@@ -219,6 +247,61 @@ async def test_a_log_truncated_below_what_was_applied_is_read_anew(quorum: Quoru
     assert levels((await log.catch_up()).image) == {"metadata.version": 7}
 
 
+async def test_a_log_that_never_knew_our_epoch_is_read_anew(quorum: Quorum) -> None:
+    """A cluster that was made anew at the same addresses. It names an end above ours, so the offset tells nothing."""
+    log = quorum.log()
+    await log.catch_up()
+    for controller in quorum.controllers.values():
+        controller.epoch, controller.log = 3, []
+    for value in (7, 8, 9, 10):
+        quorum.leader.append(level("metadata.version", value))
+    assert levels((await log.catch_up()).image) == {"metadata.version": 10}
+
+
+@pytest.mark.parametrize("up", [True, False])
+async def test_the_tail_of_a_leader_that_lost_is_never_applied(quorum: Quorum, up: bool) -> None:
+    """Whether the old leader says that it lost or is gone."""
+    log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
+    old.append(level("group.version", 0), level("metadata.version", 21), committed=False)
+    await log.catch_up()
+    for controller in quorum.controllers.values():
+        controller.leader, controller.epoch = 2, 6
+    old.up = up
+    new.log = old.log[:2]
+    new.append(level("metadata.version", 22))
+    new.append(level("share.version", 1))
+    reading = await log.catch_up()
+    assert levels(reading.image) == {"metadata.version": 22, "group.version": 1, "share.version": 1}
+
+
+async def test_a_tail_that_is_confirmed_by_the_next_leader_is_applied(quorum: Quorum) -> None:
+    log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
+    old.append(level("metadata.version", 21), committed=False)
+    await log.catch_up()
+    for controller in quorum.controllers.values():
+        controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
+    old.up = False
+    new.append(no_op())
+    assert (await log.catch_up()).image.features["metadata.version"] == 21
+
+
+async def test_the_tail_that_is_kept_is_bounded(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkafeatures.kafka.metadata_log.MAX_TAIL", 300)
+    quorum.leader.per_reply = 2
+    for value in range(7, 27):
+        quorum.leader.append(level("metadata.version", value), committed=False)
+    quorum.leader.high_watermark = 2
+    quorum.leader.grows = False
+    log = quorum.log()
+    for _ in range(10):
+        assert (await log.catch_up()).image.features["metadata.version"] == 20
+    asked = [one for one in quorum.leader.asked if isinstance(one, FetchRequest)]
+    assert asked[-1].fetch_offset == asked[-2].fetch_offset < quorum.leader.end
+    assert asked[-1].max_bytes == 1
+    quorum.leader.high_watermark = quorum.leader.end
+    assert (await log.catch_up()).image.features["metadata.version"] == 26
+
+
 async def test_a_high_watermark_that_stands_still_without_a_majority_is_stale(quorum: Quorum) -> None:
     quorum.leader.fetched = {1: 0, 2: 2001, 3: 9000}
     with pytest.raises(Stale, match="no sign of a majority"):
@@ -253,6 +336,23 @@ async def test_a_moving_high_watermark_is_evidence_where_describe_quorum_is_deni
     quorum.leader.quorum_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     quorum.leader.grows = True
     assert (await quorum.log().catch_up()).image.offset > 2
+
+
+async def test_a_majority_in_another_epoch_is_no_evidence(quorum: Quorum) -> None:
+    quorum.leader.quorum_epoch = 6
+    with pytest.raises(Stale):
+        await quorum.log().catch_up()
+
+
+async def test_evidence_from_the_beginning_of_a_long_log_is_not_good_for_its_end(quorum: Quorum) -> None:
+    for value in range(40):  # eight seconds of requests
+        quorum.leader.append(level("metadata.version", 7 + value % 2))
+    quorum.leader.per_reply = 1
+    quorum.leader.fetched = {1: 0, 2: 5000, 3: 5000}
+    log = quorum.log()
+    quorum.on_request(10, quorum.leader.append, no_op())  # the high watermark moves once, early
+    with pytest.raises(Stale):
+        await log.catch_up()
 
 
 async def test_an_old_leader_that_was_cut_off_does_not_hide_the_new_one(quorum: Quorum) -> None:
@@ -307,8 +407,8 @@ async def test_a_snapshot_comes_in_parts_and_one_that_vanishes_is_replaced(quoru
     reading = await quorum.log(part=64).catch_up()
     assert levels(reading.image)["metadata.version"] == 20
     parts = [one for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
-    assert [one.snapshot_id.offset for one in parts[:2]] == [2, 3]
-    assert [one.position for one in parts[1:]] == list(range(0, len(small), 64))
+    assert [(one.snapshot_id.offset, one.position) for one in parts[:3]] == [(2, 0), (2, 64), (3, 0)]
+    assert [one.position for one in parts[2:]] == list(range(0, len(small), 64))
 
 
 async def test_a_missing_right_is_told_at_once_with_the_line_that_grants_it(quorum: Quorum) -> None:
@@ -360,6 +460,26 @@ async def test_following_shows_each_image_and_says_when_the_majority_is_gone(quo
         await follow()
     assert seen == sorted(set(seen))
     assert len(seen) == 5
+
+
+async def test_following_never_shows_a_part_of_a_log_that_is_read_anew(quorum: Quorum) -> None:
+    seen: list[Image] = []
+    log = quorum.log()
+    quorum.leader.per_reply = 1
+    async for reading in log.follow():
+        assert reading.image.offset == reading.high_watermark
+        seen.append(reading.image)
+        if len(seen) == 1:
+            quorum.leader.log = []
+            for value in (7, 8, 9):
+                quorum.leader.append(level("metadata.version", value))
+            quorum.leader.diverging = OffsetAndEpoch(0, 0)
+        if len(seen) == 2:
+            break
+    assert [levels(image) for image in seen] == [
+        {"metadata.version": 20, "group.version": 1},
+        {"metadata.version": 9},
+    ]
 
 
 async def test_nobody_to_ask_is_told() -> None:

@@ -88,8 +88,10 @@ async def connect(
             )
             try:
                 await connection.begin(stage)
-            except BaseException:
-                await connection.close()
+            except BaseException as error:
+                connection.drop()
+                if isinstance(error, KafkaError):
+                    error.sent = False  # what was sent was ours, not the caller's
                 raise
             return connection
     except TimeoutError:
@@ -161,10 +163,14 @@ def _why(error: OSError) -> str:
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(OSError, ssl.SSLError, TimeoutError):
-        async with asyncio.timeout(CLOSING_SECONDS):
-            await writer.wait_closed()
+    """Say goodbye, which over TLS waits for the node's own; give up on one that hangs."""
+    try:
+        writer.close()
+        with contextlib.suppress(OSError, ssl.SSLError, TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await writer.wait_closed()
+    finally:
+        writer.transport.abort()  # without it asyncio would hold the socket of a node that hangs for half a minute
 
 
 class Connection:
@@ -193,6 +199,7 @@ class Connection:
         self._correlation_id = 0
         self._turn = asyncio.Lock()
         self._renew_at: float | None = None
+        self._renewing = False  # and if it is, the caller's request has not left
 
     async def __aenter__(self) -> Self:
         return self
@@ -213,10 +220,15 @@ class Connection:
             return await self._exchange(message, version)
 
     async def close(self) -> None:
-        """Close at once; what was under way has no answer any more."""
+        """Close within a second; what was under way has no answer any more."""
         if not self.closed:
             self.closed = True
             await _close(self._writer)
+
+    def drop(self) -> None:
+        """Close at once, without a word: what came to a bad end may hang, and the caller's time is over."""
+        self.closed = True
+        self._writer.transport.abort()
 
     async def begin(self, stage: _Stage) -> None:
         """ApiVersions, then SASL. Called once, by `connect`."""
@@ -267,6 +279,8 @@ class Connection:
         try:
             await self._prove(settings, token)
         except Disconnected:
+            if self._renewing:
+                raise  # it was idle and is gone; nobody said that the proof is wrong
             raise AuthenticationFailed(
                 f"{settings.mechanism}: the node closed the connection", remedy="check user name and password"
             ) from None
@@ -274,6 +288,11 @@ class Connection:
     async def _prove(self, settings: Sasl, token: str | None) -> None:
         hello = SaslHandshakeRequest(settings.mechanism)
         offered = await self._exchange(hello, self._version(hello))
+        if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE and not self._renewing:
+            # How KafkaApis answers on a listener where no authenticator takes the request first.
+            raise AuthenticationFailed(
+                "the listener has no SASL", remedy="check the port, or use security.protocol PLAINTEXT or SSL"
+            )
         if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             # A proof within a second of the last one is not looked at (KafkaChannel.maybeBeginServerReauthentication).
             raise AuthenticationFailed("the node does not take a new proof yet", remedy="use tokens that live longer")
@@ -316,20 +335,20 @@ class Connection:
             if correlation_id != self._correlation_id:
                 raise NotKafka(f"an answer to request {correlation_id}, asked was {self._correlation_id}", sent=True)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            await self.close()
+            self.drop()
             cut = isinstance(error, asyncio.IncompleteReadError) and bool(error.partial)
             raise Disconnected(
                 "the connection ended in the middle of an answer" if cut else "the connection ended before the answer",
                 sent=True,
             ) from None
         except ssl.SSLError as error:
-            await self.close()
+            self.drop()
             raise tls.failed(error, self._security.tls, sent=True) from None
         except OSError as error:
-            await self.close()
+            self.drop()
             raise Disconnected(f"the connection broke: {error.strerror or error}", sent=True) from None
         except BaseException:
-            await self.close()
+            self.drop()
             raise
         if self._recorder is not None:
             self._recorder.received(self.address, _blanked(framed(answer), response))
@@ -346,17 +365,20 @@ class Connection:
             async with asyncio.timeout(timeout):
                 yield
         except TimeoutError:
-            await self.close()
-            raise TimedOut(f"no answer within {timeout:g} s", sent=True) from None
+            self.drop()
+            raise TimedOut(f"no answer within {timeout:g} s", sent=not self._renewing) from None
 
     async def _renew(self) -> None:
         """Prove who we are again. Whatever goes wrong in here went wrong before the caller's request left."""
+        self._renewing = True
         try:
             await self._authenticate()
-        except KafkaError as error:
-            await self.close()
-            error.sent = False
+        except BaseException as error:
+            self.drop()
+            if isinstance(error, KafkaError):
+                error.sent = False
             raise
+        self._renewing = False
 
 
 def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
@@ -370,5 +392,8 @@ def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
 
 def _blanked(frame: bytes, message: object) -> bytes:
     if isinstance(message, SaslAuthenticateRequest | SaslAuthenticateResponse) and message.auth_bytes:
-        return frame.replace(message.auth_bytes, bytes(len(message.auth_bytes)))
+        # The last field; in an answer the lifetime follows. Not any bytes like these: some proofs are one byte long.
+        size, end = len(message.auth_bytes), len(frame) - (8 if isinstance(message, SaslAuthenticateResponse) else 0)
+        at = frame.rindex(message.auth_bytes, 0, end)
+        return frame[:at] + bytes(size) + frame[at + size :]
     return frame

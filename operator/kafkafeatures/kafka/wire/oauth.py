@@ -91,7 +91,10 @@ def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
     try:
         with opener.open(request, timeout=timeout) as reply:
             answer = json.loads(reply.read(MAX_ANSWER))
-        return str(answer["access_token"]), float(answer.get("expires_in", 60))
+        token = answer["access_token"]
+        if not isinstance(token, str) or not token:
+            raise _no_token(where.netloc, "gives no JSON with an access_token")
+        return token, float(answer.get("expires_in", 60))
     except urllib.error.HTTPError as error:
         with error:
             raise _no_token(where.netloc, f"answers {error.code}") from None
@@ -100,7 +103,7 @@ def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
             failure: KafkaError = tls.failed(error.reason, client.tls)
             raise type(failure)(f"token endpoint {where.netloc}: {failure}", remedy=failure.remedy) from None
         raise _no_token(where.netloc, "cannot be reached") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise _no_token(where.netloc, "gives no JSON with an access_token") from None
     except (OSError, HTTPException):
         raise _no_token(where.netloc, "did not answer") from None

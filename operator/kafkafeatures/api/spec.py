@@ -144,7 +144,7 @@ Consent = Annotated[
     str,
     StringConstraints(
         max_length=128,
-        pattern=r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|zk-finalize|single-replica-topics)$",
+        pattern=r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum)$",
     ),
 ]
 

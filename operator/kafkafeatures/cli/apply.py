@@ -136,6 +136,9 @@ def _last_words(last: Pass, code: Exit) -> None:
             print(f"kafkafeatures: {blocker.message}{remedy}", file=sys.stderr)
         if code is Exit.UNREACHABLE:
             print("kafkafeatures: timed out; run it again to go on from here", file=sys.stderr)
+        elif code is Exit.APPROVAL:
+            hash_ = last.status["plan"]["hash"][:19]
+            print(f"kafkafeatures: {decision.message}; to approve it add --approve {hash_}", file=sys.stderr)
         elif not decision.blockers:
             print(f"kafkafeatures: {decision.message}", file=sys.stderr)
 

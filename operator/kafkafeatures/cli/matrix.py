@@ -47,8 +47,14 @@ class _Group:
         return compressed(node.id for node in self.nodes)
 
 
-def draw(console: Console, observation: Observation, *, api_names: dict[int, str] | None = None) -> None:
-    """Print the whole picture; `api_names` given: APIs instead of features (KIP-35)."""
+def draw(
+    console: Console,
+    observation: Observation,
+    *,
+    api_names: dict[int, str] | None = None,
+    in_the_way: bool = True,
+) -> None:
+    """Print the whole picture; `api_names` given: APIs instead of features (KIP-35). `in_the_way`: of any level."""
     _headline(console, observation)
     if api_names is None:
         names = observation.feature_names()
@@ -57,7 +63,8 @@ def draw(console: Console, observation: Observation, *, api_names: dict[int, str
         groups = _grouped(observation, lambda node: tuple(_feature_cell(observation, node, n, best[n]) for n in names))
         _table(console, ("FEATURE", "FINALIZED"), rows, groups)
         _apart(console, observation)
-        _in_the_way(console, observation, best)
+        if in_the_way:
+            _in_the_way(console, observation, best)
     else:
         keys = sorted({key for node in observation.nodes for key in _apis(node)})
         rows = [(f"{api_names.get(key, '?')} ({key})", "") for key in keys]

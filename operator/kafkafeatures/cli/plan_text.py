@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from kafkafeatures.cli.matrix import draw
@@ -23,16 +24,16 @@ _APPROVED = {
 
 def draw_plan(console: Console, seen: Preview) -> None:
     """Print all of it."""
-    draw(console, seen.observation)
+    draw(console, seen.observation, in_the_way=False)  # of this plan: below
     _steps(console, seen)
     blocked = () if isinstance(seen.decision, Act) else seen.decision.blockers
     if blocked:
         console.print()
         console.print(Text("Stands in the way", "bold"))
         for blocker in blocked:
-            console.print(Text(f"  {blocker.kind.value}: {blocker.message}", "red"), overflow="fold")
+            console.print(Padding(Text(f"{blocker.kind.value}: {blocker.message}", "red"), (0, 0, 0, 2)))
             if blocker.remedy:
-                console.print(Text(f"    {blocker.remedy}"), overflow="fold")
+                console.print(Padding(Text(blocker.remedy), (0, 0, 0, 4)))
     if seen.verdict is not None:
         console.print()
         console.print(_server(seen.verdict), overflow="fold")
@@ -44,8 +45,10 @@ def draw_plan(console: Console, seen: Preview) -> None:
         how = approved_by(seen.wanted, seen.proposal)
         line.append(f"  {_APPROVED[how]}" if how else "")
     console.print(line, overflow="fold")
-    if not isinstance(seen.decision, Act):
+    if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
+    if verdict == "ApprovalRequired":
+        console.print(Text(f"To approve it: kafkafeatures apply -f FILE --approve {seen.proposal.plan.hash[:19]}"))
 
 
 def _steps(console: Console, seen: Preview) -> None:

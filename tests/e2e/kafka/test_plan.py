@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.e2e.kafka.cli import describe, levels, run
+from tests.e2e.kafka.wire import meddle
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST, OLD
 
@@ -163,7 +164,7 @@ def test_a_level_that_somebody_else_moved_is_reported_and_corrected_where_asked(
 ) -> None:
     path = tmp_path / "l.yaml"
     apply(document(path, cluster, features=level("share.version", 1)))
-    meddle(cluster, "share.version=0")
+    meddle(cluster, "share.version", 0)
     reported = apply(path, code=4)
     assert reasons(reported)["DriftDetected"] == "LevelBehind"
     assert reasons(reported)["Ready"] == "Drifted"
@@ -178,20 +179,12 @@ def test_a_level_that_somebody_else_moved_is_reported_and_corrected_where_asked(
     never = document(
         path, cluster, features=level("share.version", 1), drift={"onDrift": "Correct"}, approval={"policy": "Never"}
     )
-    meddle(cluster, "share.version=0")
+    meddle(cluster, "share.version", 0)
     apply(never)
-    meddle(cluster, "share.version=0")
+    meddle(cluster, "share.version", 0)
     fought = apply(never, code=4)
     assert reasons(fought)["Stalled"] == "ConflictDetected"
     assert levels(describe(cluster))["share.version"] == 0
-
-
-def meddle(cluster: Cluster, setting: str) -> None:
-    done = cluster.tool(
-        "org.apache.kafka.tools.FeatureCommand",
-        *("--bootstrap-server", cluster.bootstrap_servers, "downgrade", "--feature", setting),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_who_observes_or_is_suspended_sends_nothing(cluster: Cluster, tmp_path: Path) -> None:

@@ -1,0 +1,160 @@
+"""The schema in crds/, the types in api/, the samples and what is really written must say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.core.decide import Memory, decide, propose
+from kafkafeatures.core.observation import NodeState, Observation
+from kafkafeatures.core.report import status_of, status_of_unreachable
+from kafkafeatures.core.steps import Accepted, Refused
+from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.reconcile.file_home import read_file
+from kafkafeatures.reconcile.wanted import wanted_of
+from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = sorted((ROOT / "crds" / "samples").glob("*.yaml"))
+CRD = yaml.safe_load((ROOT / "crds" / "kafkafeatures.yaml").read_text())
+SCHEMA = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+
+
+# --- the spec: schema and types ---
+
+
+def resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """Without references, and without the null that an optional field has in pydantic's schema."""
+    if "$ref" in schema:
+        return resolved(root["$defs"][schema["$ref"].split("/")[-1]], root)
+    if "anyOf" in schema:
+        others = [one for one in schema["anyOf"] if one.get("type") != "null"]
+        if len(others) == 1:
+            return {**{k: v for k, v in schema.items() if k != "anyOf"}, **resolved(others[0], root)}
+    return schema
+
+
+def flat(schema: dict[str, Any], root: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    schema = resolved(schema, root)
+    yield path, schema
+    if schema.get("type") == "array":
+        yield from flat(schema["items"], root, f"{path}[]")
+    for name, inner in schema.get("properties", {}).items():
+        yield from flat(inner, root, f"{path}.{name}")
+
+
+TYPES = dict(flat(KafkaFeatures.model_json_schema(by_alias=True)["$defs"]["Spec"], KafkaFeatures.model_json_schema()))
+FIELDS = dict(flat(SCHEMA["spec"], {}))
+
+
+def test_schema_and_types_have_the_same_fields() -> None:
+    assert set(FIELDS) == set(TYPES)
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_schema_and_types_allow_the_same(path: str) -> None:
+    ours, theirs = FIELDS[path], TYPES[path]
+    if ours.get("x-kubernetes-int-or-string"):
+        return
+    assert ours.get("type") == theirs.get("type")
+    assert set(ours.get("enum", ())) == set(theirs.get("enum", ()))
+    assert set(ours.get("required", ())) == set(theirs.get("required", ()))
+    for limit in ("maxItems", "maxLength", "pattern"):
+        if limit in theirs:
+            assert ours.get(limit, theirs[limit]) == theirs[limit], limit
+    if "default" in ours:
+        assert ours["default"] == theirs["default"]
+
+
+# --- samples and documents ---
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_sample_is_read_by_the_types_and_fits_the_schema(path: Path) -> None:
+    wanted_of(read_file(path))
+    assert list(misfits(yaml.safe_load(path.read_text())["spec"], SCHEMA["spec"])) == []
+
+
+def misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """What the API server would refuse or prune: enough of OpenAPI for what we use."""
+    if schema.get("x-kubernetes-int-or-string"):
+        if not isinstance(value, int | str):
+            yield f"{path}: neither a number nor a text"
+        return
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+    if not isinstance(value, kinds[schema["type"]]):
+        yield f"{path}: {value!r} is no {schema['type']}"
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{path}: {value!r} is none of {schema['enum']}"
+    if isinstance(value, str) and len(value) > schema.get("maxLength", 10**9):
+        yield f"{path}: longer than {schema['maxLength']}"
+    if isinstance(value, list):
+        if len(value) > schema.get("maxItems", 10**9):
+            yield f"{path}: more than {schema['maxItems']}"
+        for index, one in enumerate(value):
+            yield from misfits(one, schema["items"], f"{path}[{index}]")
+    if isinstance(value, dict):
+        for name in schema.get("required", ()):
+            if name not in value:
+                yield f"{path}.{name}: required"
+        for name, one in value.items():
+            if name not in schema.get("properties", {}):
+                yield f"{path}.{name}: no such field"
+            else:
+                yield from misfits(one, schema["properties"][name], f"{path}.{name}")
+
+
+# --- statuses ---
+
+LEVELS = {"metadata.version": 27, "group.version": 1}
+CROWD = [node(i, said=answer(OLD)) for i in range(100, 190)]
+GHOST = node(3, state=NodeState.GHOST, said=SILENT, written=OLD)
+WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
+    "act": (Wanted(LEVELS), observation(), Memory(), Accepted()),
+    "done": (Wanted({"metadata.version": 21}), observation(), Memory(), None),
+    "nothing": (Wanted({}), observation(), Memory(), None),
+    "blocked": (Wanted(LEVELS), observation(node(3001), *CROWD, GHOST), Memory(), None),
+    "refused": (Wanted(LEVELS), observation(), Memory(), Refused(95, "no")),
+    "lowering": (Wanted({"metadata.version": 20}), observation(), Memory(), None),
+    "approval": (Wanted({}, LEVELS), observation(), Memory(), Accepted()),
+    "observed": (Wanted(LEVELS, mode=Mode.OBSERVE), observation(), Memory(), None),
+    "suspended": (Wanted(LEVELS, suspend=True), observation(), Memory(), None),
+    "drift": (Wanted(LEVELS), observation(levels={"metadata.version": 27}), Memory(reached=LEVELS), Accepted()),
+    "unknown": (Wanted(LEVELS), observation(levels=SILENT), Memory(), None),
+    "partly": (Wanted(LEVELS), observation(gaps=(SILENT,)), Memory(), Accepted()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_status_fits_the_schema(name: str) -> None:
+    wanted, seen, memory, verdict = WORLDS[name]
+    decision = decide(wanted, seen, memory, verdict=verdict)
+    status = status_of(
+        decision, seen, propose(wanted, seen, memory), generation=3, previous={}, version="0.1.0", now=NOW
+    )
+    assert list(misfits(status, SCHEMA["status"])) == []
+
+
+def test_the_status_of_an_unreachable_cluster_fits_the_schema() -> None:
+    failure = Failure(FailureKind.TLS, "h:1", "x" * 3000)
+    status = status_of_unreachable(failure, generation=1, previous={}, now=NOW)
+    assert list(misfits(status, SCHEMA["status"])) == []
+
+
+# --- names ---
+
+
+def test_every_name_is_one_kubernetes_takes() -> None:
+    conditions = SCHEMA["status"]["properties"]["conditions"]["items"]["properties"]
+    assert all(reason.value.isalpha() for reason in Reason)
+    assert all(len(kind.value) <= conditions["type"]["maxLength"] for kind in Condition)
+    kinds = SCHEMA["status"]["properties"]["blockers"]["items"]["properties"]["kind"]["enum"]
+    assert {kind.value for kind in BlockerKind} <= set(kinds)

@@ -1,0 +1,45 @@
+"""`apply` in a process that kills itself with SIGKILL at the n-th point: before or after a call of one of the ports.
+
+    python apply_killed.py DOCUMENT N
+
+Prints the points it passed, and ends like `apply` when N is beyond the last.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kafkafeatures.cli.main import main
+from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.file_home import FileHome
+
+LEFT = [int(sys.argv[2])]
+POINTS = ((Cluster, "look"), (Cluster, "validate"), (Cluster, "update"), (FileHome, "write_status"))
+
+
+def point(name: str) -> None:
+    print(name, flush=True)
+    if LEFT[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    LEFT[0] -= 1
+
+
+def deadly(owner: type, name: str) -> None:
+    original: Callable[..., Awaitable[Any]] = getattr(owner, name)
+
+    async def call(self: Any, *words: Any) -> Any:
+        point(f"before {name}")
+        found = await original(self, *words)
+        point(f"after {name}")
+        return found
+
+    setattr(owner, name, call)
+
+
+for owner, name in POINTS:
+    deadly(owner, name)
+sys.exit(main(["apply", "-f", sys.argv[1]]))

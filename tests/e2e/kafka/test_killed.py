@@ -1,0 +1,108 @@
+"""`apply` killed with SIGKILL at every named point and at random instants, then run again: same end, nothing twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kraftlog import Replay
+from tests.e2e.kafka.cli import KAFKAFEATURES, run, write_document
+from tests.e2e.kafka.wire import meddle
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.releases import NEWEST
+
+FEATURE_LEVEL = 12
+INSTANTS = 20
+SCRIPT = Path(__file__).with_name("apply_killed.py")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("killed"), NEWEST, release_version="4.2", controllers=1, brokers=1) as running:
+        meddle(running, "share.version", 0)
+        meddle(running, "streams.version", 0)
+        yield running
+
+
+def written(cluster: Cluster) -> int:
+    """FeatureLevel records in the log: one for each update that took effect."""
+    replay = Replay()
+    for segment in sorted(cluster.nodes[cluster.leader()].metadata_dir.glob("*.log")):
+        replay.append(segment.read_bytes(), below=2**62)
+    return replay.image().counts.get(FEATURE_LEVEL, 0)
+
+
+def both(folder: Path, cluster: Cluster) -> Path:
+    folder.mkdir()
+    wanted: dict[str, int | str] = {"share.version": 1, "streams.version": 1}
+    return write_document(folder / "levels.yaml", wanted, bootstrapServers=cluster.bootstrap_servers)
+
+
+def ends_well(cluster: Cluster, document: Path, before: int) -> None:
+    """A state file that was never torn, and after one more run both levels, each written once."""
+    state = document.with_suffix(".status.yaml")
+    if state.exists():
+        assert yaml.safe_load(state.read_text())["kind"] == "KafkaFeatures"
+    again = run("apply", "-f", str(document))
+    assert again.returncode == 0, again.stderr
+    status = yaml.safe_load(state.read_text())["status"]
+    assert "intent" not in status
+    assert status["progress"] == "2/2 levels"
+    assert written(cluster) == before + 2
+    meddle(cluster, "share.version", 0)
+    meddle(cluster, "streams.version", 0)
+
+
+def test_killed_at_every_named_point(cluster: Cluster, tmp_path: Path) -> None:
+    points = []
+    for number in range(100):
+        document, before = both(tmp_path / str(number), cluster), written(cluster)
+        command = [sys.executable, str(SCRIPT), str(document), str(number)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        points.append(done.stdout.splitlines()[-1])
+        ends_well(cluster, document, before)
+    assert {name.split(" ")[1] for name in points} == {"look", "validate", "update", "write_status"}
+    assert points.count("before update") == points.count("after update") == 2
+    meddle(cluster, "share.version", 0)
+    meddle(cluster, "streams.version", 0)
+
+
+def test_killed_at_random_instants(cluster: Cluster, tmp_path: Path) -> None:
+    """From the start of the process to a little after the time a whole run takes."""
+    chance = random.Random(4)
+    for number in range(INSTANTS):
+        document, before = both(tmp_path / str(number), cluster), written(cluster)
+        process = subprocess.Popen(
+            [*KAFKAFEATURES, "apply", "-f", str(document)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(chance.uniform(0.15, 0.9))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        ends_well(cluster, document, before)
+
+
+def test_the_second_of_two_at_once_says_who_holds_the_state(cluster: Cluster, tmp_path: Path) -> None:
+    document = both(tmp_path / "two", cluster)
+    first = subprocess.Popen([sys.executable, str(SCRIPT), str(document), "1000"], stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "before look\n"  # the state is locked by now
+    first.send_signal(signal.SIGSTOP)
+    second = run("apply", "-f", str(document))
+    first.send_signal(signal.SIGCONT)
+    assert second.returncode == 4
+    assert f"is in use by process {first.pid}" in second.stderr
+    first.stdout.read()
+    first.stdout.close()
+    assert first.wait() == 0

@@ -1,0 +1,26 @@
+"""One feature request to one node, without the product's rules: how tests change a cluster behind its back."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.messages import SAFE_DOWNGRADE, UPGRADE, UpdateFeaturesRequest, UpdateFeaturesResponse
+from tests.e2e.rig.cluster import Cluster, Node
+
+
+async def send(node: Node, feature: str, level: int, *, timeout: float = 10.0) -> UpdateFeaturesResponse:
+    """UpdateFeatures for one feature; 0 is asked for as a lowering, anything else as a raise."""
+    kind = UPGRADE if level else SAFE_DOWNGRADE
+    async with await connect(Address("127.0.0.1", node.port), Security(), timeout=timeout, client_id="t") as link:
+        response: UpdateFeaturesResponse = await link.request(
+            UpdateFeaturesRequest(updates=((feature, level, kind),), validate_only=False), timeout=timeout
+        )
+        return response
+
+
+def meddle(cluster: Cluster, feature: str, level: int) -> None:
+    """Somebody else moves a level."""
+    response = asyncio.run(send(cluster.nodes[cluster.leader()], feature, level))
+    assert response.error_code == 0, response

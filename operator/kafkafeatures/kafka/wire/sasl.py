@@ -38,6 +38,12 @@ def _scram(sasl: Sasl) -> Exchange:
 
     try:
         client = ScramClient([sasl.mechanism], sasl.username, sasl.password)
+    except ScramException:
+        raise AuthenticationFailed(
+            f"{sasl.mechanism}: the user name is empty, or it or the password holds characters that SASLprep forbids",
+            remedy="check both for control characters and stray line ends",
+        ) from None
+    try:
         server_first = yield client.get_client_first().encode()
         client.set_server_first(server_first.decode("utf-8", "replace"))
         server_final = yield client.get_client_final().encode()

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
 import ssl
 import struct
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +13,9 @@ import pytest
 from scramp import ScramMechanism
 
 from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, TlsFailed
-from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.settings import OAuthToken, Sasl, Security, Tls
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
-from kafkafeatures.kafka.wire.oauth import Tokens
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, serving, unregistered
 
@@ -270,84 +264,3 @@ async def test_a_renewal_that_is_refused_closes_the_connection_and_the_request_w
             await link.request(ASK)
         assert link.closed
         assert not caught.value.sent
-
-
-# --- tokens ---
-
-
-@contextlib.contextmanager
-def token_endpoint(folder: Path, answer: Callable[[BaseHTTPRequestHandler], tuple[int, object]]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            code, document = answer(self)
-            body = document if isinstance(document, bytes) else json.dumps(document).encode()
-            self.send_response(code)
-            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *words: object) -> None:
-            """Say nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = server_side(folder, CERTIFICATES.node).wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"https://127.0.0.1:{server.server_address[1]}/token"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def client(url: str, tls: Tls = TRUSTED) -> OAuthClient:
-    return OAuthClient(url, "us", CANARY, tls=tls)
-
-
-async def test_a_token_is_kept_for_half_of_its_life_and_fetched_once_for_all(tmp_path: Path) -> None:
-    count = 0
-
-    def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
-        nonlocal count
-        count += 1
-        return 200, {"access_token": f"token-{count}", "expires_in": 100}
-
-    now = 0.0
-    tokens = Tokens(lambda: now)
-    with token_endpoint(tmp_path, answer) as url:
-        assert set(await asyncio.gather(*(tokens.token(client(url), 5) for _ in range(10)))) == {"token-1"}
-        now = 49.0
-        assert await tokens.token(client(url), 5) == "token-1"
-        now = 51.0
-        assert await tokens.token(client(url), 5) == "token-2"
-
-
-@pytest.mark.parametrize(
-    ("code", "document", "said"),
-    [
-        (401, {"error": "invalid_client", "hint": CANARY}, "answers 401"),
-        (302, {}, "answers 302"),  # following it would carry the secret elsewhere
-        (200, {"token": "x"}, "gives no JSON with an access_token"),
-        (200, b"<html>", "gives no JSON with an access_token"),
-    ],
-)
-async def test_an_endpoint_that_gives_no_token_is_told(tmp_path: Path, code: int, document: object, said: str) -> None:
-    with token_endpoint(tmp_path, lambda request: (code, document)) as url:
-        with pytest.raises(AuthenticationFailed, match=said) as caught:
-            await Tokens().token(client(url), 5)
-        assert CANARY not in f"{caught.value!r}{caught.value.remedy}{client(url)!r}"
-
-
-async def test_the_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Path) -> None:
-    with pytest.raises(AuthenticationFailed, match="the token endpoint is not https"):
-        await Tokens().token(client("http://127.0.0.1:1/token"), 5)
-    not_trusted = pytest.raises(TlsFailed, match=r"token endpoint .* a CA that is not trusted")
-    with token_endpoint(tmp_path, lambda request: (200, {})) as url, not_trusted:
-        await Tokens().token(client(url, Tls(ca=CERTIFICATES.other_ca)), 5)
-
-
-async def test_an_endpoint_that_is_not_there_is_told() -> None:
-    with pytest.raises(AuthenticationFailed, match=r"the token endpoint 127\.0\.0\.1:1 cannot be reached"):
-        await Tokens().token(client("https://127.0.0.1:1/token"), 5)

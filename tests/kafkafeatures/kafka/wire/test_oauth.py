@@ -1,0 +1,222 @@
+"""Tokens of OAUTHBEARER, fetched over TLS from a small endpoint: kept, shared, and never given away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+import threading
+import urllib.parse
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.kafka.errors import AuthenticationFailed, TlsFailed
+from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.wire.connection import RENEW_AFTER, connect
+from kafkafeatures.kafka.wire.oauth import KEEP, Tokens
+from tests.e2e.rig.certificates import Certificates
+from tests.kafkafeatures.kafka.wire.servers import Server, serving
+
+CERTIFICATES = Certificates()
+CANARY = "canary-0f7b1"
+TRUSTED = Tls(ca=CERTIFICATES.ca)
+
+
+def server_side(folder: Path) -> ssl.SSLContext:
+    (folder / "server.pem").write_text("".join(CERTIFICATES.node))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    return context
+
+
+@contextlib.contextmanager
+def token_endpoint(
+    folder: Path,
+    answer: Callable[[BaseHTTPRequestHandler], tuple[int, object]],
+    *,
+    elsewhere: str = "http://127.0.0.1:1/elsewhere",
+) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            code, document = answer(self)
+            body = document if isinstance(document, bytes) else json.dumps(document).encode()
+            self.send_response(code)
+            self.send_header("Location", elsewhere)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = server_side(folder).wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}/token"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def client(url: str, tls: Tls = TRUSTED) -> OAuthClient:
+    return OAuthClient(url, "us", CANARY, tls=tls)
+
+
+async def test_a_token_is_kept_for_half_of_its_life_and_fetched_once_for_all(tmp_path: Path) -> None:
+    count = 0
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
+        nonlocal count
+        count += 1
+        return 200, {"access_token": f"token-{count}", "expires_in": 100}
+
+    now = 0.0
+    tokens = Tokens(lambda: now)
+    with token_endpoint(tmp_path, answer) as url:
+        assert set(await asyncio.gather(*(tokens.token(client(url), 5) for _ in range(10)))) == {"token-1"}
+        now = 49.0
+        assert await tokens.token(client(url), 5) == "token-1"
+        now = 51.0
+        assert await tokens.token(client(url), 5) == "token-2"
+
+
+@pytest.mark.parametrize(
+    ("code", "document", "said"),
+    [
+        (401, {"error": "invalid_client", "hint": CANARY}, "answers 401"),
+        (302, {}, "answers 302"),  # following it would carry the secret elsewhere
+        (200, {"token": "x"}, "gives no JSON with an access_token"),
+        (200, b"<html>", "gives no JSON with an access_token"),
+        (200, b"", "gives no JSON with an access_token"),
+        (200, b"[" * 100_000, "gives no JSON with an access_token"),
+        (200, ["x"], "gives no JSON with an access_token"),
+        (200, "x", "gives no JSON with an access_token"),
+        (200, {"access_token": None}, "gives no JSON with an access_token"),
+        (200, {"access_token": ""}, "gives no JSON with an access_token"),
+        (200, {"access_token": {"hint": CANARY}}, "gives no JSON with an access_token"),
+        (200, {"access_token": CANARY, "expires_in": "soon"}, "gives no JSON with an access_token"),
+        (200, {"access_token": CANARY, "expires_in": 10**400}, "gives no JSON with an access_token"),
+        (500, {"error": CANARY}, "answers 500"),
+    ],
+)
+async def test_an_endpoint_that_gives_no_token_is_told(tmp_path: Path, code: int, document: object, said: str) -> None:
+    with token_endpoint(tmp_path, lambda request: (code, document)) as url:
+        with pytest.raises(AuthenticationFailed, match=said) as caught:
+            await Tokens().token(client(url), 5)
+        assert CANARY not in f"{caught.value!r}{caught.value.remedy}{client(url)!r}"
+
+
+async def test_the_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Path) -> None:
+    with pytest.raises(AuthenticationFailed, match="the token endpoint is not https"):
+        await Tokens().token(client("http://127.0.0.1:1/token"), 5)
+    not_trusted = pytest.raises(TlsFailed, match=r"token endpoint .* a CA that is not trusted")
+    with token_endpoint(tmp_path, lambda request: (200, {})) as url, not_trusted:
+        await Tokens().token(client(url, Tls(ca=CERTIFICATES.other_ca)), 5)
+
+
+async def test_an_endpoint_that_is_not_there_is_told() -> None:
+    with pytest.raises(AuthenticationFailed, match=r"the token endpoint 127\.0\.0\.1:1 cannot be reached"):
+        await Tokens().token(client("https://127.0.0.1:1/token"), 5)
+
+
+async def test_a_token_is_asked_for_as_the_rfc_wants(tmp_path: Path) -> None:
+    """RFC 6749: the pair is form-encoded before it goes into the header (2.3.1), the grant in the body (4.4.2)."""
+    asked: list[tuple[str, dict[str, list[str]]]] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
+        scheme, _, pair = request.headers["Authorization"].partition(" ")
+        body = request.rfile.read(int(request.headers["Content-Length"])).decode()
+        asked.append((f"{scheme} {b64decode(pair).decode()}", urllib.parse.parse_qs(body)))
+        return 200, {"access_token": "t"}
+
+    with token_endpoint(tmp_path, answer) as url:
+        source = OAuthClient(url, "us:we", "s&e %", scope="kafka admin", tls=TRUSTED)
+        assert await Tokens().token(source, 10) == "t"
+    body = {"grant_type": ["client_credentials"], "scope": ["kafka admin"]}
+    assert asked == [("Basic us%3Awe:s%26e+%25", body)]
+
+
+async def test_a_redirect_is_not_followed_not_even_to_https(tmp_path: Path) -> None:
+    visited = 0
+
+    def count(request: BaseHTTPRequestHandler) -> tuple[int, object]:
+        nonlocal visited
+        visited += 1
+        return 200, {"access_token": "t"}
+
+    (other := tmp_path / "other").mkdir()
+    with (
+        token_endpoint(other, count) as elsewhere,
+        token_endpoint(tmp_path, lambda request: (307, {}), elsewhere=elsewhere) as url,
+    ):
+        with pytest.raises(AuthenticationFailed, match="answers 307"):
+            await Tokens().token(client(url), 10)
+        assert visited == 0
+
+
+async def test_one_caller_that_gives_up_does_not_fail_the_others(tmp_path: Path) -> None:
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
+        asked.set()
+        may_answer.wait(10)
+        return 200, {"access_token": "t"}
+
+    tokens = Tokens()
+    with token_endpoint(tmp_path, answer) as url:
+        first, second = (asyncio.create_task(tokens.token(client(url), 10)) for _ in range(2))
+        assert await asyncio.to_thread(asked.wait, 10)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        may_answer.set()
+        assert await second == "t"
+
+
+async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
+    answers = iter([(503, {}), (200, {"access_token": "t"})])
+    tokens = Tokens()
+    with token_endpoint(tmp_path, lambda request: next(answers)) as url:
+        with pytest.raises(AuthenticationFailed, match="answers 503"):
+            await tokens.token(client(url), 10)
+        assert await tokens.token(client(url), 10) == "t"
+
+
+async def test_another_secret_is_another_client(tmp_path: Path) -> None:
+    """A rotated secret is used at once: what the old one fetched is not its."""
+    asked: list[str] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
+        asked.append(request.headers["Authorization"])
+        return 200, {"access_token": f"t{len(asked)}", "expires_in": 1000}
+
+    tokens = Tokens()
+    with token_endpoint(tmp_path, answer) as url:
+        for secret, expected in (("old", "t1"), ("new", "t2"), ("new", "t2")):
+            assert await tokens.token(OAuthClient(url, "us", secret, tls=TRUSTED), 10) == expected
+
+
+async def test_a_token_as_given_is_given() -> None:
+    assert await Tokens().token(OAuthToken("as-it-is"), 1) == "as-it-is"
+
+
+def test_a_kept_token_is_fresh_where_a_session_is_renewed() -> None:
+    """A session lives as long as its token at most, so at its renewal the token in hand must be another."""
+    assert KEEP < RENEW_AFTER
+
+
+async def test_no_token_and_no_connection_without_tls() -> None:
+    async with serving(Server()) as server:
+        source = client(f"https://127.0.0.1:{server.address.port}/token")
+        with pytest.raises(AuthenticationFailed, match="without TLS would show the secret") as caught:
+            await connect(server.address, Security(sasl=Sasl("OAUTHBEARER", oauth=source)), timeout=10, client_id="us")
+        assert server.connections == 0
+        assert CANARY not in f"{caught.value!r}{source!r}"

@@ -1,0 +1,130 @@
+"""The exchanges as such, without a connection: what is sent, and whom they believe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scramp import ScramMechanism
+
+from kafkafeatures.kafka.errors import AuthenticationFailed
+from kafkafeatures.kafka.settings import Sasl
+from kafkafeatures.kafka.wire.sasl import NEEDS_VERIFIED_TLS, exchange
+
+CANARY = "canary-0f7b1"
+SALT = "AAAAAAAAAAAAAAAAAAAA"
+
+
+def scram(username: str = "alice", password: str = CANARY, mechanism: str = "SCRAM-SHA-256") -> Any:
+    return exchange(Sasl(mechanism, username, password), None)
+
+
+def test_who_sends_the_secret_itself_needs_tls() -> None:
+    assert frozenset({"PLAIN", "OAUTHBEARER"}) == NEEDS_VERIFIED_TLS
+
+
+def test_plain_is_one_message() -> None:
+    steps = exchange(Sasl("PLAIN", "älice", "pässword"), None)
+    assert next(steps) == b"\0" + "älice".encode() + b"\0" + "pässword".encode()
+    with pytest.raises(StopIteration):
+        steps.send(b"")
+
+
+@pytest.mark.parametrize(("username", "password"), [("a\0b", CANARY), ("alice", f"{CANARY}\0")])
+def test_plain_cannot_carry_a_nul(username: str, password: str) -> None:
+    with pytest.raises(AuthenticationFailed, match="NUL") as caught:
+        next(exchange(Sasl("PLAIN", username, password), None))
+    assert CANARY not in repr(caught.value)
+
+
+def test_a_token_goes_in_the_form_of_the_rfc_and_silence_is_a_yes() -> None:
+    steps = exchange(Sasl("OAUTHBEARER"), "abc")
+    assert next(steps) == b"n,,\x01auth=Bearer abc\x01\x01"
+    with pytest.raises(StopIteration):
+        steps.send(b"")
+
+
+def test_a_challenge_to_a_token_is_a_no() -> None:
+    steps = exchange(Sasl("OAUTHBEARER"), CANARY)
+    next(steps)
+    assert steps.send(b'{"status":"invalid_token"}') == b"\x01"
+    with pytest.raises(AuthenticationFailed, match="refused the token") as caught:
+        steps.send(b"")
+    assert CANARY not in repr(caught.value)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("username", ["alice", "a,b=c", "User@example.org", "älice"])
+def test_scram_ends_with_both_sides_convinced(mechanism: str, username: str) -> None:
+    asked: list[str] = []
+    made = ScramMechanism(mechanism)
+    auth = made.make_auth_info(CANARY, iteration_count=4096)
+
+    def known(user: str) -> Any:
+        asked.append(user)
+        return auth
+
+    server = made.make_server(known)
+    steps = scram(username, CANARY, mechanism)
+    server.set_client_first(next(steps).decode())
+    server.set_client_final(steps.send(server.get_server_first().encode()).decode())
+    with pytest.raises(StopIteration):
+        steps.send(server.get_server_final().encode())
+    assert asked == [username]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "garbage",
+        "e=other-error",
+        "r=,s=,i=",
+        f"r=someone-elses,s={SALT},i=4096",
+        f"r=NONCE,s={SALT},i=4096",  # the server adds nothing of its own
+        "r=NONCEx",
+        "r=NONCEx,s=!!!,i=4096",
+        "r=NONCEx,s=,i=4096",
+        f"r=NONCEx,s={SALT},i=x",
+        f"r=NONCEx,s={SALT},i=-1",
+        f"r=NONCEx,s={SALT},i=1",  # so few that a listener could guess the password from the proof
+        f"r=NONCEx,s={SALT},i=99999999999",  # so many that the proof would take days
+        f"m=x,r=NONCEx,s={SALT},i=4096",
+    ],
+)
+def test_a_first_answer_that_cannot_be_right_gets_no_proof(answer: str) -> None:
+    steps = scram()
+    nonce = next(steps).decode().partition("r=")[2]
+    with pytest.raises(AuthenticationFailed, match="does not prove") as caught:
+        steps.send(answer.replace("NONCE", nonce).encode())
+    assert CANARY not in f"{caught.value!r}{caught.value.__context__!r}"
+
+
+@pytest.mark.parametrize(
+    "final", [b"", b"v=", b"v", b"x", b"v=AAAA", b"v=!!!", b"e=invalid-proof", b"\xff\xfe", b"v=" + b"A" * 43 + b"="]
+)
+def test_a_server_that_does_not_know_the_password_is_not_believed(final: bytes) -> None:
+    steps = scram()
+    nonce = next(steps).decode().partition("r=")[2]
+    steps.send(f"r={nonce}x,s={SALT},i=4096".encode())
+    with pytest.raises(AuthenticationFailed, match="does not prove"):
+        steps.send(final)
+
+
+@given(answer=st.binary(max_size=60))
+def test_no_answer_breaks_the_exchange(answer: bytes) -> None:
+    steps = scram()
+    next(steps)
+    with pytest.raises(AuthenticationFailed):
+        steps.send(answer)
+
+
+@pytest.mark.parametrize(
+    ("username", "password"), [("", CANARY), ("a\0", CANARY), ("alice", f"{CANARY}\x07"), ("alice", f"{CANARY}\n")]
+)
+def test_what_scram_cannot_carry_is_told_before_anything_is_sent(username: str, password: str) -> None:
+    with pytest.raises(AuthenticationFailed, match="characters that SASLprep forbids") as caught:
+        next(scram(username, password))
+    assert CANARY not in repr(caught.value)

@@ -1,8 +1,9 @@
 """The followed image is exact: at every offset it equals the one replayed afterwards from a controller's own files.
 
 One cluster lives through everything in this file, in the order of the tests, with a follower at its log all the time:
-an uncommitted tail, a leader that was cut off, twenty leader changes in a row, snapshots under the reader. Controllers
-3001 and 3002 keep as little of their log as Kafka lets them; 3003 keeps all of it, and is the oracle.
+brokers that come and go, an uncommitted tail, a leader that was cut off, twenty leader changes in a row, snapshots
+under the reader. Controllers 3001 and 3002 keep as little of their log as Kafka lets them; 3003 keeps all of it, and is
+the oracle. Both sides are replayed by the same code, so the snapshots that 3003 wrote itself are held against it too.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from kafkafeatures.kafka.errors import KafkaError, Stale
 from kafkafeatures.kafka.metadata_log import PART, LogReading, MetadataLog
 from kafkafeatures.kafka.settings import Address, Security, parse_addresses
 from kafkafeatures.kafka.wire.connection import Connection, connect
-from kafkafeatures.kafka.wire.messages import SAFE_DOWNGRADE, UPGRADE, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
 from kraftlog import Image, Replay
+from tests.e2e.kafka.wire import send
 from tests.e2e.rig.cluster import Cluster, Node, wait_until
 from tests.e2e.rig.releases import NEWEST
 
@@ -39,6 +41,7 @@ FAST_ELECTIONS = {
     "controller.quorum.election.backoff.max.ms": "200",
 }
 FORGETFUL = {"metadata.max.retention.bytes": "1000"}  # looked at once a minute (KafkaMetadataLog, KafkaRaftClient)
+SHORT_SESSIONS = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
 SNAPSHOT_OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
 
 
@@ -101,8 +104,9 @@ def follower_of(cluster: Cluster, recorder: Snapshots, *, part: int = PART) -> M
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("followed")
     made = Cluster(
-        root, NEWEST, controllers=3, brokers=1, release_version="4.0", properties={**FAST_ELECTIONS, **SNAPSHOT_OFTEN}
-    )
+        root, NEWEST, controllers=3, brokers=1, release_version="4.0",
+        properties={**FAST_ELECTIONS, **SNAPSHOT_OFTEN, **SHORT_SESSIONS},
+    )  # fmt: skip
     for node in made.controllers:
         if node.id != ORACLE:
             node.extra = dict(FORGETFUL)
@@ -136,15 +140,6 @@ async def new_leader(cluster: Cluster, other_than: int | None = None) -> Node:
     return cluster.nodes[id_]
 
 
-async def send(node: Node, feature: str, level: int, timeout: float = 10.0) -> UpdateFeaturesResponse:
-    kind = UPGRADE if level else SAFE_DOWNGRADE
-    async with await connect(Address("127.0.0.1", node.port), Security(), timeout=timeout, client_id="t") as link:
-        response: UpdateFeaturesResponse = await link.request(
-            UpdateFeaturesRequest(updates=((feature, level, kind),), validate_only=False), timeout=timeout
-        )
-        return response
-
-
 async def toggle(cluster: Cluster, follower: Follower, feature: str) -> int:
     """Move the feature between 0 and 1, and wait until the follower has seen it."""
     level = 1 - follower.newest.features.get(feature, 0)
@@ -155,8 +150,12 @@ async def toggle(cluster: Cluster, follower: Follower, feature: str) -> int:
             return response.error_code == 0
         return False
 
-    while not await done():
-        assert follower.newest
+    for _ in range(100):
+        if await done():
+            break
+        await asyncio.sleep(0.1)  # between leaders
+    else:
+        raise AssertionError(f"{feature} {level} was refused all the time")
     await soon(f"{feature} {level} is followed", lambda: follower.newest.features.get(feature, 0) == level)
     return level
 
@@ -175,6 +174,18 @@ def replayed(node: Node, offsets: Iterable[int]) -> dict[int, Image]:
     return found
 
 
+def snapshots_of(node: Node) -> dict[int, Image]:
+    """What Kafka itself made of its log, by the offset at which it did. Of a node that deletes none of them."""
+    found = {}
+    for path in node.metadata_dir.glob("*.checkpoint"):
+        offset, epoch = (int(part) for part in path.stem.split("-"))
+        if offset:
+            replay = Replay()
+            replay.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
+            found[offset] = replay.image()
+    return found
+
+
 def at_the_end(node: Node) -> Image:
     replay = Replay()
     replay.append(written(node), below=2**62)
@@ -185,12 +196,39 @@ async def everything_is_equal(cluster: Cluster, follower: Follower) -> None:
     """Every image so far against the files of the oracle, once it holds all of it."""
     oracle, newest = cluster.nodes[ORACLE], max(follower.images)
     await soon("the oracle has it all", lambda: at_the_end(oracle).offset >= newest)
-    for offset, image in replayed(oracle, list(follower.images)).items():
+    snapshots = snapshots_of(oracle)
+    for offset, image in replayed(oracle, {*follower.images, *snapshots}).items():
         assert image.offset == offset
-        assert meaning(follower.images[offset]) == meaning(image)
+        assert image.unreadable == 0
+        for other in (follower.images.get(offset), snapshots.get(offset)):
+            assert other is None or meaning(other) == meaning(image)
 
 
 # --- the tests, in the order in which the cluster lives through them ---
+
+
+async def test_brokers_that_come_and_go_are_followed(cluster: Cluster, follower: Follower) -> None:
+    broker = cluster.brokers[0]
+
+    def serves() -> bool:
+        return broker.id in follower.newest.brokers and not follower.newest.brokers[broker.id].fenced
+
+    await soon("the broker is seen", lambda: follower.images and serves())
+    first = follower.newest.brokers[broker.id]
+    await asyncio.to_thread(broker.stop)
+    await soon("it is seen to be fenced", lambda: follower.newest.brokers[broker.id].fenced)
+    await asyncio.to_thread(broker.start)
+    await soon("it is seen again", serves)
+    assert follower.newest.brokers[broker.id].incarnation != first.incarnation
+    broker.kill()
+    await soon("its session is seen to end", lambda: follower.newest.brokers[broker.id].fenced)
+    leader = await new_leader(cluster)
+    async with await connect(Address("127.0.0.1", leader.port), Security(), timeout=10.0, client_id="t") as link:
+        assert (await link.request(UnregisterBrokerRequest(broker.id))).error_code == 0
+    await soon("it is seen to be unregistered", lambda: broker.id not in follower.newest.brokers)
+    await asyncio.to_thread(broker.start)
+    await soon("it is seen to come back", serves)
+    await everything_is_equal(cluster, follower)
 
 
 async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluster: Cluster, follower: Follower) -> None:
@@ -258,7 +296,8 @@ async def test_leader_changes_in_a_row_lose_and_invent_nothing(cluster: Cluster,
 
 async def test_snapshots_under_the_reader_change_nothing(cluster: Cluster, follower: Follower) -> None:
     forgetful = [node for node in cluster.controllers if node.id != ORACLE]
-    paused = follower_of(cluster, Snapshots())
+    late_seen, paused_seen = Snapshots(), Snapshots()
+    paused = follower_of(cluster, paused_seen)
     before = (await paused.catch_up()).image.offset
     await toggle(cluster, follower, "share.version")
     await soon("both forgot what came before", lambda: all(begins_after(node, before) for node in forgetful), 120)
@@ -268,12 +307,13 @@ async def test_snapshots_under_the_reader_change_nothing(cluster: Cluster, follo
         leader.thaw()
 
     # One that begins now, in small parts, and one that was away while the log was cut behind it.
-    recorder = Snapshots()
-    late = follower_of(cluster, recorder, part=300)
+    late = follower_of(cluster, late_seen, part=300)
+    before_it_went_on = paused_seen.requests
     for reader in (late, paused):
         follower.keep(await reader.catch_up())
         await reader.close()
-    assert recorder.requests > 1
+    assert late_seen.requests > 1
+    assert paused_seen.requests > before_it_went_on
     await toggle(cluster, follower, "share.version")
     await everything_is_equal(cluster, follower)
 

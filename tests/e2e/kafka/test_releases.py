@@ -1,0 +1,63 @@
+"""The table of releases against Kafka's own tool, and against what nodes of each release say of themselves."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.core.releases import METADATA_VERSIONS, bundle, dependencies
+from tests.e2e.kafka.cli import describe, node, run
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, release
+
+PRODUCTION = {OLD: 21, MIDDLE: 27, NEWEST: 30}
+"""The highest metadata.version each release supports."""
+
+
+def tool(*words: str) -> str:
+    command = release(NEWEST).java("org.apache.kafka.tools.FeatureCommand", *words, log4j="tool")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["3.9", "4.0-IV0", "4.0-IV2", "4.0", "4.1-IV0", "4.1", "4.2-IV0", "4.2", "4.3"])
+def test_a_bundle_is_what_the_newest_tool_maps_the_release_to(name: str) -> None:
+    theirs = dict(re.findall(r"^([\w.]+)=(\d+)", tool("version-mapping", "--release-version", name), re.MULTILINE))
+    ours = {"kraft.version": 1, **(bundle(name) or {})}  # theirs raises it; ours never does by the way
+    assert {feature: int(level) for feature, level in theirs.items() if level != "0"} == ours
+
+
+def test_dependencies_are_those_of_the_newest_tool() -> None:
+    wanted = {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2, "share.version": 1}
+    flags = [word for feature, level in wanted.items() for word in ("--feature", f"{feature}={level}")]
+    said = tool("feature-dependencies", *flags)
+    found = re.findall(r"^([\w.]+)=\d+ requires:\n((?:    .*\n?)+)", said, re.MULTILINE)
+    theirs = {feature: dict(re.findall(r"([\w.]+)=(\d+)", needs)) for feature, needs in found}
+    for feature, level in wanted.items():
+        ours = {name: str(least) for name, least in dependencies(feature, level).items() if least > 7}  # 7: all of them
+        assert theirs.get(feature, {}) == ours
+
+
+@pytest.mark.parametrize("version", PRODUCTION)
+def test_the_newest_level_of_each_release_is_in_the_table_by_its_name(version: str, tmp_path: Path) -> None:
+    with Cluster(tmp_path / "kafka", version, controllers=1, brokers=1) as cluster:
+        document = describe(cluster)
+        assert node(document, 1)["features"]["metadata.version"]["max"] == PRODUCTION[version]
+        theirs = cluster.features()["metadata.version"]
+    newest = max(level for level in METADATA_VERSIONS if level <= PRODUCTION[version])
+    assert theirs[1] == METADATA_VERSIONS[newest].name
+
+
+def test_a_release_that_is_not_known_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "levels.yaml"
+    path.write_text(
+        "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: orders}\n"
+        "spec: {cluster: {bootstrapServers: 'k:1'}, features: {releaseVersion: '9.9'}}\n"
+    )
+    done = run("plan", "-f", str(path))
+    assert done.returncode == 4
+    assert "spec.features.releaseVersion: '9.9' is not known; write the number, or use a newer version" in done.stderr

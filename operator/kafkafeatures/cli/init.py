@@ -39,19 +39,20 @@ async def _look(settings: ClusterSettings) -> Observation:
 
 
 def _document(name: str, settings: ClusterSettings, observation: Observation) -> dict[str, Any]:
-    for fact, what in ((observation.cluster_id, "the cluster id"), (observation.finalized, "the finalized levels")):
-        if isinstance(fact, Unknown):
-            raise CommandFailed(f"{what} could not be read: {fact.why}", Exit.UNREACHABLE)
+    cluster_id, levels = observation.cluster_id, observation.finalized
+    if isinstance(cluster_id, Unknown):
+        raise CommandFailed(f"the cluster id could not be read: {cluster_id.why}", Exit.UNREACHABLE)
+    if isinstance(levels, Unknown):
+        raise CommandFailed(f"the finalized levels could not be read: {levels.why}", Exit.UNREACHABLE)
     cluster: dict[str, Any] = {}
     if settings.bootstrap_servers:
         cluster["bootstrapServers"] = _listed(settings.bootstrap_servers)
     if settings.bootstrap_controllers:
         cluster["bootstrapControllers"] = _listed(settings.bootstrap_controllers)
-    cluster["clusterId"] = observation.cluster_id.value  # type: ignore[union-attr]
+    cluster["clusterId"] = cluster_id.value
     cluster |= _listener(settings.brokers)
     if settings.controllers != settings.brokers:
         cluster["controllerListener"] = _listener(settings.controllers)
-    levels = observation.finalized.value  # type: ignore[union-attr]
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -62,7 +63,7 @@ def _document(name: str, settings: ClusterSettings, observation: Observation) ->
             "features": {
                 "levels": [
                     {"name": feature, "level": level}
-                    for feature, level in sorted(levels.items())
+                    for feature, level in sorted(levels.value.items())
                     if level and feature != KRAFT_VERSION
                 ]
             },

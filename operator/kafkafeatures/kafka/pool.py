@@ -133,8 +133,7 @@ class Pool:
     async def close(self) -> None:
         """Close what is idle. Leases must have ended."""
         idle, self._idle = self._idle, []
-        for _, connection in idle:
-            await connection.close()
+        await asyncio.gather(*(connection.close() for _, connection in idle))  # a hung node costs a second, once
 
     async def __aenter__(self) -> Self:
         return self

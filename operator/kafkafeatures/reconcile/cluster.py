@@ -7,7 +7,7 @@ in the log is kept between looks, so that a settled cluster costs one short fetc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from kafkafeatures.core.observation import Observation
@@ -20,6 +20,7 @@ from kafkafeatures.kafka.metadata_log import LogReading, MetadataLog
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address, ClusterSettings
 from kafkafeatures.kafka.survey import ask_more, survey
+from kafkafeatures.kafka.unregister import Hosted, hosted_by, unregister
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 from kafkafeatures.reconcile.loop import Unreachable
 from kafkafeatures.reconcile.observe import observe
@@ -41,6 +42,7 @@ class Cluster:
             request_timeout=settings.request_timeout,
         )
         self._last: Survey | None = None
+        self._records: Mapping[int, int] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -73,6 +75,7 @@ class Cluster:
         if not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes) and isinstance(log, Failure):
             raise Unreachable(_why_unreachable(asked, log))
         self._last = asked
+        self._records = log.image.counts if isinstance(log, LogReading) else None
         return observe(asked, log)
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
@@ -86,6 +89,23 @@ class Cluster:
         if self._last is None:
             return NotSent("the cluster was not looked at yet")
         return await features.update_feature(self._pool, features.route(self._last), change)
+
+    async def topics_on(self, broker: int) -> Hosted | Failure:
+        """What a broker hosts, as of the last look. A Failure where that cannot be known for certain."""
+        if self._last is None or self._records is None:
+            return Failure(
+                FailureKind.NOT_ASKED,
+                "metadata log",
+                f"it was not read, so it cannot be known what broker {broker} hosts",
+                "see what `describe` says under Not read",
+            )
+        return await hosted_by(self._pool, features.route(self._last), broker, self._records)
+
+    async def unregister(self, broker: int) -> Failure | None:
+        """Forget the registration of a broker. None: it is gone."""
+        if self._last is None:
+            return Failure(FailureKind.NOT_ASKED, "UnregisterBroker", "the cluster was not looked at yet")
+        return await unregister(self._pool, features.route(self._last), broker)
 
     async def _read_log(self, controllers_known: asyncio.Event) -> LogReading | Failure:
         try:

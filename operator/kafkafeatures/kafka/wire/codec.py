@@ -173,7 +173,7 @@ def _metadata(schema: ModuleType, message: m.MetadataRequest) -> Any:
     fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
     if schema.__name__.split(".")[-2] in ("v9", "v10"):
         fields["include_cluster_authorized_operations"] = False
-    return schema.MetadataRequest(topics=(), **fields)
+    return schema.MetadataRequest(topics=None if message.all_topics else (), **fields)
 
 
 def _describe_cluster(schema: ModuleType, message: m.DescribeClusterRequest) -> Any:
@@ -242,6 +242,11 @@ def _read_metadata(body: Any, version: int) -> m.MetadataResponse:
         cluster_id=body.cluster_id,
         controller_id=int(body.controller_id),
         brokers=tuple(Host(int(b.node_id), b.host, int(b.port)) for b in body.brokers),
+        replicas={
+            str(topic.name): frozenset(int(id_) for partition in topic.partitions for id_ in partition.replica_nodes)
+            for topic in body.topics
+            if topic.name is not None
+        },
     )
 
 

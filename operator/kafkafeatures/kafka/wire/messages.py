@@ -109,16 +109,20 @@ class DescribeClusterResponse:
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """Brokers only: no topics are asked for."""
+    """Of the brokers; with `all_topics` also of every topic the user may see."""
 
     api_key: ClassVar[int] = 3
+    all_topics: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataResponse:
+    """`replicas`: topic to the ids of all brokers that a replica of it is assigned to."""
+
     cluster_id: str | None
     controller_id: int
     brokers: tuple[Host, ...]
+    replicas: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 # --- DescribeQuorum (55) ---

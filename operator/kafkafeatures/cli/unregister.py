@@ -1,0 +1,85 @@
+"""`kafkafeatures unregister --broker N`: forget a broker that is gone and still registered. Asks before it does.
+
+Only a broker that is fenced, does not answer, and hosts no replica is forgotten: anything else may come back, or its
+data would be lost sight of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from kafkafeatures.cli.connect import add_connection_flags, failed, settings_from_flags
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.observation import Node, NodeState
+from kafkafeatures.core.survey import Failure, Role
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.loop import Unreachable
+
+TOPICS_SHOWN = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `unregister`."""
+    parser.add_argument("--broker", type=int, required=True, metavar="ID", help="the broker to forget")
+    parser.add_argument("--yes", action="store_true", help="do not ask: for scripts")
+    add_connection_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, ask, forget, and look whether it is gone."""
+    settings = settings_from_flags(arguments)
+    try:
+        asyncio.run(_run(settings, arguments.broker, sure=arguments.yes))
+    except Unreachable as error:
+        raise failed(error.failure) from None
+    print(f"broker {arguments.broker} is not registered any more")
+    return Exit.DONE
+
+
+async def _run(settings: ClusterSettings, broker: int, *, sure: bool) -> None:
+    async with Cluster(settings) as cluster:
+        node = next((one for one in (await cluster.look()).nodes if _is(one, broker)), None)
+        if node is None:
+            raise CommandFailed(f"no broker {broker} is registered; describe shows who is", Exit.BLOCKED)
+        if node.state is not NodeState.GHOST or Role.CONTROLLER in node.roles:
+            raise CommandFailed(
+                f"{node.title} is {_what(node)}; only one that is fenced and does not answer can be unregistered",
+                Exit.BLOCKED,
+            )
+        hosted = await cluster.topics_on(broker)
+        if isinstance(hosted, Failure):
+            raise failed(hosted)
+        if hosted.topics:
+            shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
+            raise CommandFailed(
+                f"broker {broker} hosts replicas of {len(hosted.topics)} topics ({shown}); "
+                "move them away first with kafka-reassign-partitions.sh",
+                Exit.BLOCKED,
+            )
+        if not sure:
+            await asyncio.to_thread(_ask, node)
+        failure = await cluster.unregister(broker)
+        if failure is not None:
+            raise failed(failure)
+        if any(_is(one, broker) for one in (await cluster.look()).nodes):
+            raise CommandFailed(f"broker {broker} is still registered; it may have come back", Exit.FAILED)
+
+
+def _is(node: Node, broker: int) -> bool:
+    return node.id == broker and Role.BROKER in node.roles
+
+
+def _what(node: Node) -> str:
+    return "a controller as well" if Role.CONTROLLER in node.roles else node.state.value.lower()
+
+
+def _ask(node: Node) -> None:
+    if not sys.stdin.isatty():
+        raise CommandFailed("nobody to ask: there is no terminal; say --yes", Exit.USAGE)
+    print(f"{node.title} ({node.host}:{node.port}) is fenced, does not answer and hosts no replica.", file=sys.stderr)
+    print("Type its id to forget its registration: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() != str(node.id):
+        raise CommandFailed("that is not its id; nothing was changed", Exit.BLOCKED)

@@ -1,0 +1,72 @@
+"""Take a broker that is gone out of the cluster's registrations (UnregisterBroker, KIP-500): the cure for a ghost.
+
+Called by `unregister`. Kafka itself asks no questions: it forgets a broker that still hosts replicas as readily as one
+that is gone. So what it hosts is asked first, and believed only if every topic was seen: a user without DESCRIBE on a
+topic does not see it, but the metadata log counts them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkafeatures.core.survey import Failure, FailureKind, Role
+from kafkafeatures.kafka.errors import ErrorCode, KafkaError, code_name, to_failure
+from kafkafeatures.kafka.features import Route
+from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.rights import Right, missing
+from kafkafeatures.kafka.wire.messages import (
+    MetadataRequest,
+    MetadataResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+
+TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """Names of the topics with a replica on the broker; complete."""
+
+    topics: tuple[str, ...]
+
+
+async def hosted_by(pool: Pool, way: Route, broker: int, counts: Mapping[int, int]) -> Hosted | Failure:
+    """Topics with replicas on the broker. `counts`: records of the metadata log per type, up to now."""
+    last = Failure(FailureKind.NOT_ASKED, "Metadata", "no living broker is known", "name a living broker")
+    for address in way.brokers:
+        try:
+            answer: MetadataResponse = await pool.ask(address, Role.BROKER, MetadataRequest(all_topics=True))
+        except KafkaError as error:
+            last = to_failure(error, str(address))
+            continue
+        there = counts.get(TOPIC_RECORD, 0) - counts.get(REMOVE_TOPIC_RECORD, 0)
+        if len(answer.replicas) < there:
+            return Failure(
+                FailureKind.AUTHORIZATION,
+                str(address),
+                f"shows {len(answer.replicas)} of {there} topics, so it cannot be known what broker {broker} hosts",
+                "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --topic '*'",
+            )
+        return Hosted(tuple(sorted(name for name, brokers in answer.replicas.items() if broker in brokers)))
+    return last
+
+
+async def unregister(pool: Pool, way: Route, broker: int) -> Failure | None:
+    """Send it, to the first stop that takes it. None: done, or it was not registered any more."""
+    last = way.closed or Failure(FailureKind.NOT_ASKED, "UnregisterBroker", "nobody to send it to")
+    for address, role in way.stops():
+        try:
+            answer: UnregisterBrokerResponse = await pool.ask(address, role, UnregisterBrokerRequest(broker))
+        except KafkaError as error:
+            last = to_failure(error, str(address))
+            continue  # it is the same however often it arrives
+        if answer.error_code in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            return None
+        if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            words = missing("UnregisterBroker", Right.ALTER, answer.error_message)
+            return Failure(FailureKind.AUTHORIZATION, str(address), *words)
+        text = answer.error_message or code_name(answer.error_code)
+        last = Failure(FailureKind.REJECTED, str(address), f"UnregisterBroker: {text}")
+    return last

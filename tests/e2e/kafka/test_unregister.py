@@ -1,0 +1,84 @@
+"""`unregister`: the cure for a ghost, and for nothing else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.kafka.cli import KAFKAFEATURES, describe, node, run
+from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.releases import NEWEST
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    sessions = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+    root = tmp_path_factory.mktemp("unregister")
+    with Cluster(root, NEWEST, controllers=1, brokers=3, properties=sessions) as running:
+        done = running.tool(
+            "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", running.bootstrap_servers,
+            "--create", "--topic", "orders", "--replica-assignment", "2",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        for id_ in (2, 3):
+            running.nodes[id_].stop()
+        wait_until("both are ghosts", lambda: {node(seen(running), i)["state"] for i in (2, 3)} == {"Ghost"})
+        yield running
+
+
+def seen(cluster: Cluster) -> dict[str, object]:
+    return describe(cluster, controllers=True)
+
+
+def unregister(cluster: Cluster, broker: int, *flags: str) -> subprocess.CompletedProcess[str]:
+    return run(
+        "unregister", "--broker", str(broker), "--bootstrap-server", f"127.0.0.1:{cluster.nodes[1].port}", *flags
+    )
+
+
+@pytest.mark.parametrize(
+    ("broker", "said"),
+    [
+        (1, "broker 1 is live; only one that is fenced and does not answer can be unregistered"),
+        (2, "broker 2 hosts replicas of 1 topics (orders); move them away first"),
+        (9, "no broker 9 is registered"),
+        (3001, "no broker 3001 is registered"),
+    ],
+)
+def test_whoever_lives_or_hosts_something_stays(cluster: Cluster, broker: int, said: str) -> None:
+    done = unregister(cluster, broker, "--yes")
+    assert done.returncode == 4
+    assert said in done.stderr
+    assert {one["id"] for one in seen(cluster)["nodes"]} == {1, 2, 3, 3001}  # type: ignore[attr-defined]
+
+
+def test_without_a_terminal_it_wants_to_be_told_that_you_are_sure(cluster: Cluster) -> None:
+    done = unregister(cluster, 3)
+    assert done.returncode == 64
+    assert "say --yes" in done.stderr
+
+
+def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
+    """At a terminal."""
+    person, terminal = pty.openpty()
+    words = "unregister", "--broker", "3", "--bootstrap-server", f"127.0.0.1:{cluster.nodes[1].port}"
+    os.write(person, text.encode() + b"\n")
+    done = subprocess.run([*KAFKAFEATURES, *words], stdin=terminal, capture_output=True, check=False, timeout=60)
+    os.close(person)
+    os.close(terminal)
+    return done
+
+
+def test_a_ghost_is_forgotten_once_its_id_was_typed(cluster: Cluster) -> None:
+    wrong = typed(cluster, "33")
+    assert wrong.returncode == 4
+    assert b"nothing was changed" in wrong.stderr
+    assert node(seen(cluster), 3)["state"] == "Ghost"
+    done = typed(cluster, "3")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b"broker 3 is not registered any more\n"
+    assert {one["id"] for one in seen(cluster)["nodes"]} == {1, 2, 3001}  # type: ignore[attr-defined]

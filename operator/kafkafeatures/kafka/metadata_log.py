@@ -120,6 +120,7 @@ class MetadataLog:
         self._leader = LeaderAndEpoch(-1, 0)
         self._high_watermark = -1
         self._evidence_at: float | None = None
+        self._heard_at = -math.inf  # when the leader of `_leader.epoch` last served us
         self._ask_all = False
 
     def add_controllers(self, hosts: Iterable[Host]) -> None:
@@ -224,7 +225,10 @@ class MetadataLog:
         try:
             self._link, self._leader = await self._leaders.find(at_least=self._leader.epoch, ask_all=ask_all)
         except KafkaError:
-            self._leader = LeaderAndEpoch(-1, 0)  # a cluster that was made anew counts its epochs from the beginning
+            # A cluster that was made anew counts its epochs from the beginning. But not at once: a leader that lost to
+            # the one we heard looks as if it had a majority for MAJORITY_WITHIN_MS, and would turn the image back.
+            if self._clock() - self._heard_at > PATIENCE:
+                self._leader = LeaderAndEpoch(-1, 0)
             raise
 
     async def _ask_majority(self) -> None:
@@ -263,6 +267,7 @@ class MetadataLog:
             timeout=min(ATTEMPT, self._timeout) + max_wait_ms / 1000,
         )
         self._judge(response)
+        self._heard_at = self._clock()
         if response.diverging is not None:
             self._forget_from(response.diverging.offset if self._tail else 0)
             return

@@ -5,18 +5,11 @@ The quorum holds real batches; only its answers are scripted. Real nodes are fol
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Host
 from kafkafeatures.kafka.errors import (
     ErrorCode,
     KafkaError,
@@ -27,175 +20,10 @@ from kafkafeatures.kafka.errors import (
     UnsupportedApi,
 )
 from kafkafeatures.kafka.metadata_log import PATIENCE, MetadataLog
-from kafkafeatures.kafka.settings import Address
-from kafkafeatures.kafka.wire.messages import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    LeaderAndEpoch,
-    OffsetAndEpoch,
-    ReplicaState,
-)
+from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, OffsetAndEpoch
 from kraftlog import Image
-from tests.kraftlog.build import batch, level, no_op, snapshot
-
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-@dataclass
-class Controller:
-    """One of the quorum. `log`: (last offset, bytes) in order; `fetched`: ms ago that each voter fetched."""
-
-    id: int
-    leader: int = 1
-    epoch: int = 5
-    log: list[tuple[int, bytes]] = field(default_factory=list)
-    high_watermark: int = 0
-    fetched: dict[int, int] = field(default_factory=lambda: {1: 0, 2: 100, 3: 100})
-    up: bool = True
-    grows: bool = False  # a NoOp, committed, before every answer to Fetch
-    code: int = 0
-    quorum_code: int = 0
-    diverging: OffsetAndEpoch | None = None
-    snapshots: list[tuple[OffsetAndEpoch, bytes]] = field(default_factory=list)
-    vanish: int = 0  # so many FetchSnapshot requests beyond the first part are answered with 98
-    per_reply: int = 1000  # batches
-    quorum_epoch: int | None = None  # what DescribeQuorum says, where it is another
-    asked: list[Any] = field(default_factory=list)
-
-    @property
-    def end(self) -> int:
-        return self.log[-1][0] + 1 if self.log else 0
-
-    def append(self, *values: bytes, committed: bool = True) -> None:
-        first = self.end
-        self.log.append((first + len(values) - 1, batch(first, *values, epoch=self.epoch)))
-        if committed:
-            self.high_watermark = self.end
-
-    def answer(self, message: Any) -> Any:
-        self.asked.append(message)
-        if isinstance(message, FetchRequest):
-            return self._fetch(message)
-        if isinstance(message, FetchSnapshotRequest):
-            return self._snapshot(message)
-        assert isinstance(message, DescribeQuorumRequest)
-        voters = tuple(ReplicaState(i, None, 0, -1 if ago < 0 else 10_000 - ago) for i, ago in self.fetched.items())
-        epoch = self.epoch if self.quorum_epoch is None else self.quorum_epoch
-        return DescribeQuorumResponse(
-            self.quorum_code, None, 0, None, self.leader, epoch, self.high_watermark, voters, (), (), 2
-        )
-
-    def _contradicts(self, offset: int, epoch: int) -> OffsetAndEpoch | None:
-        """As a leader judges what the reader has: the end of the newest epoch not above its own, if that is less.
-
-        An epoch above all of the leader's gets the end of the log (KafkaMetadataLog.endOffsetForEpoch).
-        """
-        ends = {int.from_bytes(data[12:16], "big"): last + 1 for last, data in self.log}
-        known = [one for one in ends if one <= epoch]
-        if not offset or not known:
-            return None
-        newest = max(known)
-        found = OffsetAndEpoch(ends[newest], newest)
-        return found if newest < epoch or found.offset < offset else None
-
-    def _fetch(self, message: FetchRequest) -> FetchResponse:
-        here = LeaderAndEpoch(self.leader, self.epoch)
-        nothing = FetchResponse(0, 0, self.high_watermark, 0, here, None, None, b"")
-        if self.code:
-            return dataclasses.replace(nothing, partition_error_code=self.code)
-        if message.current_leader_epoch < self.epoch:
-            return dataclasses.replace(nothing, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH, nodes=HOSTS)
-        if self.id != self.leader:
-            return dataclasses.replace(nothing, partition_error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, nodes=HOSTS)
-        if self.diverging is not None:
-            found, self.diverging = self.diverging, None
-            return dataclasses.replace(nothing, diverging=found)
-        if contradiction := self._contradicts(message.fetch_offset, message.last_fetched_epoch):
-            return dataclasses.replace(nothing, diverging=contradiction)
-        if self.snapshots and message.fetch_offset < self.snapshots[0][0].offset:
-            return dataclasses.replace(nothing, snapshot_id=self.snapshots[0][0])
-        if self.grows:
-            self.append(no_op())
-        batches = [data for last, data in self.log if last >= message.fetch_offset][: self.per_reply]
-        return FetchResponse(0, 0, self.high_watermark, 0, here, None, None, b"".join(batches))
-
-    def _snapshot(self, message: FetchSnapshotRequest) -> FetchSnapshotResponse:
-        if self.vanish and message.position:
-            self.vanish -= 1
-            self.snapshots = self.snapshots[1:]
-            return FetchSnapshotResponse(0, ErrorCode.SNAPSHOT_NOT_FOUND, None, None, 0, 0, b"")
-        id_, data = self.snapshots[0]
-        part = data[message.position : message.position + message.max_bytes]
-        return FetchSnapshotResponse(0, 0, None, id_, len(data), message.position, part)
-
-
-HOSTS = tuple(Host(i, "h", i) for i in (1, 2, 3))
-
-
-class Link:
-    def __init__(self, controller: Controller, before: Callable[[], None]) -> None:
-        self.controller, self.before = controller, before
-        self.address = Address("h", controller.id)
-        self.closed = False
-        self.api_versions = SimpleNamespace(api_keys={55: VersionRange(0, 2)})
-
-    async def request(self, message: Any, *, timeout: float) -> Any:
-        self.before()
-        if not self.controller.up:
-            self.closed = True
-            raise Unreachable("gone")
-        return self.controller.answer(message)
-
-    async def close(self) -> None:
-        self.closed = True
-
-
-class Quorum:
-    """Three controllers, and a clock that moves a fifth of a second with every request."""
-
-    def __init__(self) -> None:
-        self.controllers = {i: Controller(i) for i in (1, 2, 3)}
-        self.time = 0.0
-        self.requests = 0
-        self._then: dict[int, Callable[[], None]] = {}
-
-    @property
-    def leader(self) -> Controller:
-        return self.controllers[1]
-
-    def log(self, *, part: int = 1 << 20) -> MetadataLog:
-        return MetadataLog(
-            connect=self._connect,  # type: ignore[arg-type]
-            controllers=[Address("h", i) for i in self.controllers],
-            request_timeout=30.0,
-            clock=lambda: self.time,
-            now=lambda: NOW,
-            sleep=self._sleep,
-            part=part,
-        )
-
-    async def _connect(self, address: Address) -> Link:
-        controller = self.controllers[address.port]
-        if not controller.up:
-            raise Unreachable(f"{address}: connection refused")
-        return Link(controller, self._tick)
-
-    async def _sleep(self, seconds: float) -> None:
-        self.time += seconds
-
-    def on_request(self, number: int, act: Callable[..., None], *arguments: Any) -> None:
-        """Do this before the request of that number (from 1 on) is answered."""
-        self._then[number] = functools.partial(act, *arguments)
-
-    def _tick(self) -> None:
-        self.time += 0.2
-        self.requests += 1
-        if act := self._then.pop(self.requests, None):
-            act()
+from tests.kafkafeatures.kafka.scripted_quorum import NOW, Quorum
+from tests.kraftlog.build import level, no_op, snapshot
 
 
 def levels(image: Image) -> dict[str, int]:
@@ -332,6 +160,30 @@ async def test_a_majority_is_one_that_fetched_within_two_seconds_of_the_leaders_
         assert fresh
 
 
+async def test_an_answer_with_an_error_is_no_evidence(quorum: Quorum) -> None:
+    quorum.leader.quorum_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(Stale):
+        await quorum.log().catch_up()
+
+
+async def test_a_higher_high_watermark_of_another_leader_is_no_evidence(quorum: Quorum) -> None:
+    old, new = quorum.leader, quorum.controllers[2]
+    new.log, new.high_watermark, new.fetched = list(old.log), old.end, {1: 9000, 2: 0, 3: 9000}
+    old.fetched = {1: 0, 2: 9000, 3: 9000}
+
+    def change() -> None:
+        for controller in quorum.controllers.values():
+            controller.leader, controller.epoch = 2, 6
+        new.append(no_op())
+        old.up = False
+
+    quorum.on_request(6, change)
+    log = quorum.log()
+    with pytest.raises(Stale):
+        await log.catch_up()
+    assert new.asked
+
+
 async def test_a_moving_high_watermark_is_evidence_where_describe_quorum_is_denied(quorum: Quorum) -> None:
     quorum.leader.quorum_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     quorum.leader.grows = True
@@ -353,6 +205,14 @@ async def test_evidence_from_the_beginning_of_a_long_log_is_not_good_for_its_end
     quorum.on_request(10, quorum.leader.append, no_op())  # the high watermark moves once, early
     with pytest.raises(Stale):
         await log.catch_up()
+
+
+async def test_a_majority_at_the_end_of_a_long_log_is_evidence(quorum: Quorum) -> None:
+    for value in range(40):
+        quorum.leader.append(level("metadata.version", 7 + value % 2))
+    quorum.leader.per_reply = 1
+    quorum.on_request(10, quorum.leader.append, no_op())
+    assert (await quorum.log().catch_up()).image.offset >= 42
 
 
 async def test_an_old_leader_that_was_cut_off_does_not_hide_the_new_one(quorum: Quorum) -> None:
@@ -377,6 +237,26 @@ async def test_an_epoch_once_heard_of_is_not_gone_back_on_by_a_leader_alone(quor
     quorum.leader.up, new.up = True, False
     quorum.controllers[3].up = False
     quorum.leader.fetched = {1: 0, 2: 60_000, 3: 60_000}
+    with pytest.raises(KafkaError):
+        await log.catch_up()
+
+
+async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: Quorum) -> None:
+    """Its followers left it less than two seconds ago, so it still looks as if it had a majority."""
+    old, new, third = quorum.controllers.values()
+    for controller in (new, third):
+        controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
+    new.append(level("metadata.version", 21))
+    old.up = False
+    log = quorum.log()
+    assert (await log.catch_up()).image.features["metadata.version"] == 21
+    old.up, new.up, third.up = True, False, False
+    began = quorum.time
+
+    def leave() -> None:
+        old.fetched = {1: 0, 2: 2100, 3: 2100}
+
+    quorum.at_time(began + 2.0, leave)
     with pytest.raises(KafkaError):
         await log.catch_up()
 
@@ -409,6 +289,29 @@ async def test_a_snapshot_comes_in_parts_and_one_that_vanishes_is_replaced(quoru
     parts = [one for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
     assert [(one.snapshot_id.offset, one.position) for one in parts[:3]] == [(2, 0), (2, 64), (3, 0)]
     assert [one.position for one in parts[2:]] == list(range(0, len(small), 64))
+    assert quorum.connects == 3  # to look for the leader, once
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"snapshot_id": OffsetAndEpoch(9, 5)}, {"position": 0}, {"data": b""}], ids=["id", "position", "empty"]
+)
+async def test_a_part_that_is_not_the_one_asked_for_is_not_used(quorum: Quorum, wrong: dict[str, Any]) -> None:
+    quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
+    quorum.leader.spoil = lambda response: replace(response, **wrong)
+    assert levels((await quorum.log(part=64).catch_up()).image) == {"metadata.version": 20}
+    parts = [one for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
+    assert [one.position for one in parts].count(0) == 2
+
+
+async def test_a_snapshot_takes_the_place_of_a_tail(quorum: Quorum) -> None:
+    leader, log = quorum.leader, quorum.log()
+    leader.append(level("metadata.version", 21), committed=False)
+    await log.catch_up()
+    for _ in range(5):
+        leader.append(no_op())
+    leader.snapshots = [(OffsetAndEpoch(leader.end, 5), snapshot(level("metadata.version", 21)))]
+    reading = await log.catch_up()
+    assert (levels(reading.image), reading.image.offset) == ({"metadata.version": 21}, leader.end)
 
 
 async def test_a_missing_right_is_told_at_once_with_the_line_that_grants_it(quorum: Quorum) -> None:
@@ -435,8 +338,20 @@ async def test_a_damaged_batch_is_not_applied_and_the_log_is_read_anew(quorum: Q
     quorum.leader.log[-1] = (last, data[:-3] + b"\xff" + data[-2:])
     with pytest.raises(KafkaError, match="the log does not read"):
         await log.catch_up()
+    quorum.leader.asked.clear()
     quorum.leader.log[-1] = (last, data)
     assert (await log.catch_up()).image.features["metadata.version"] == 21
+    assert 0 in [one.fetch_offset for one in quorum.leader.asked if isinstance(one, FetchRequest) and one.max_bytes > 1]
+
+
+async def test_a_position_that_is_out_of_range_is_given_up(quorum: Quorum) -> None:
+    log = quorum.log()
+    await log.catch_up()
+    quorum.leader.log = []
+    quorum.leader.append(level("metadata.version", 7))
+    quorum.leader.append(no_op())
+    quorum.leader.out_of_range = True
+    assert levels((await log.catch_up()).image) == {"metadata.version": 7}
 
 
 async def test_a_high_watermark_beyond_what_is_served_does_not_hang(quorum: Quorum) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from kafkafeatures.core.survey import Role
 from kafkasim.releases import Release, release_named
+from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.wire.server import Face
 from kafkasim.world import Node, World
 
-FORMS = "upgrade|start ROLE ID [RELEASE], stop|kill ROLE ID, snapshot; ROLE is broker or controller"
+FORMS = "upgrade|start ROLE ID [RELEASE], stop|kill ROLE ID, set FEATURE LEVEL, snapshot; ROLE is broker or controller"
 _ROLES = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 
 
@@ -24,6 +25,9 @@ async def perform(face: Face, request: str) -> None:
     match request.split():
         case ["snapshot"]:
             await face.act(lambda world: world.take_snapshot())
+        case ["set", feature, level] if level.isdecimal():
+            await face.act(lambda world: _set(world, feature, int(level)))
+            await face.until(lambda world: world.log.high_watermark == world.log.end_offset)
         case ["stop" | "kill" as how, role, node_id]:
             node = _node(face.world, role, node_id)
             await face.act(lambda world: world.stop(node.role, node.id, kill=how == "kill"))
@@ -38,6 +42,22 @@ async def perform(face: Face, request: str) -> None:
             await _back(face, node)
         case _:
             raise RefusedError(f"{request!r} is no request; there are: {FORMS}")
+
+
+def _set(world: World, feature: str, level: int) -> None:
+    """Somebody else's `kafka-features.sh`."""
+    active = world.active_node
+    if active is None:
+        raise RefusedError("no controller is active")
+    lower = level < world.image.features.get(feature, 0)
+    update = FeatureUpdate(feature, level, UpgradeType.SAFE_DOWNGRADE if lower else UpgradeType.UPGRADE)
+    verdict = world.update_features(active, [update], validate_only=False).verdict
+    codes = [
+        (verdict.error_code, verdict.error_message),
+        *((one.error_code, one.error_message) for one in verdict.results),
+    ]
+    if failed := [message for code, message in codes if code]:
+        raise RefusedError(str(failed[0]))
 
 
 async def _begin(face: Face, node: Node, release: Release | None) -> None:

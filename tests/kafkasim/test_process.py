@@ -105,9 +105,16 @@ def test_the_demo_tells_its_story_piped_in_80_columns_without_colour() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "SIMULATED" in done.stdout
     assert "\x1b" not in done.stdout
-    assert done.stdout.count("$ kafkafeatures describe") == 2
-    for words in ("7-25", "(exit code 4)", "UpdateFeatures group.version 0 -> 1", "29 (4.2-IV1)"):
+    assert done.stdout.count("$ kafkafeatures plan") == 2
+    for words in ("7-25", "Plan: Blocked", "UpdateFeatures share.version 1 -> 0", "was used already", "Drifted"):
         assert words in done.stdout
+
+
+@pytest.mark.parametrize("story", ["cure", "back", "drift"])
+def test_each_part_of_the_story_can_be_told_alone(story: str) -> None:
+    command = [sys.executable, "-m", "kafkafeatures", "demo", "--story", story]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

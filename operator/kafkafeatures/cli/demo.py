@@ -1,7 +1,7 @@
 """`kafkafeatures demo`: the story on a simulated cluster, told by the shipped commands themselves.
 
-It starts the simulator (`python -m kafkasim`) as a process, then runs `kafkafeatures describe` and `apply` as processes
-and shows each command line with its own output. It decides nothing about clusters: it only checks that every step did
+It starts the simulator (`python -m kafkasim`) as a process, then runs the commands as processes of their own and shows
+each command line with its own output. It decides nothing about clusters: it only checks that every step did
 what the story says, and ends with exit code 1 where one did not. It never touches a cluster that is not its own.
 """
 
@@ -24,13 +24,13 @@ from typing import Any
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 
-STORIES = ("levels",)
 _START_SECONDS = 15.0
 _COMMAND_SECONDS = 60.0
 _WIDEST = 100
 _SOURCE_ROOT = Path(__file__).parents[2]
 
-_CLUSTER = ("--release", "4.2", "--old-broker", "2=4.0", "--metadata-version", "25")
+_MIXED = ("--release", "4.2", "--old-broker", "2=4.0", "--ghost-broker", "4=4.0", "--metadata-version", "25")
+_RAISED = ("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1")
 _DOCUMENT = """\
 apiVersion: kafkafeatures.dev/v1alpha1
 kind: KafkaFeatures
@@ -42,55 +42,109 @@ spec:
   features:
     levels:
       - {name: metadata.version, level: "4.2-IV1"}
-      - {name: group.version, level: 1}
+      - {name: share.version, level: 1}
 """
+_CONSENT = "share.version:1->0"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--story`, for the stories there are."""
-    parser.add_argument("--story", choices=STORIES, default=STORIES[0], help="which story (default: %(default)s)")
+    """`--story`, for the parts there are."""
+    parser.add_argument(
+        "--story", choices=("all", *STORIES), default="all", help="one part of the story (default: all of them)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Tell the story. Raises CommandFailed (exit 1) when a step does something else than the story says."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder, _simulator() as simulator:
-        _levels(Stage(Path(folder)), simulator)
+    chosen = tuple(STORIES) if arguments.story == "all" else (arguments.story,)
+    cluster = _MIXED if "cure" in chosen else _RAISED
+    with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder, _simulator(cluster) as simulator:
+        _tell(
+            "This is a SIMULATED cluster: three controllers and three brokers, played by one Python process on "
+            "127.0.0.1. It speaks Kafka's protocol; no Kafka runs here. The commands below are the real ones."
+        )
+        for name in chosen:
+            STORIES[name](Stage(Path(folder)), simulator)
     _tell(f"The end, after {time.monotonic() - began:.0f} s. The simulated cluster is gone; nothing is left behind.")
     return Exit.DONE
 
 
-def _levels(stage: Stage, simulator: Simulator) -> None:
-    """One old broker stands in the way of a level; it is upgraded, and the levels are raised."""
-    servers = str(simulator.greeting["bootstrapServers"]).split(",")[0]
-    describe = ("describe", "--bootstrap-server", servers)
-
+def _cure(stage: Stage, simulator: Simulator) -> None:
+    """An old broker and a ghost stand in the way; they are cured, and the levels are raised."""
+    servers = _one(simulator)
+    _title("A release is raised")
     _tell(
-        "This is a SIMULATED cluster: three controllers and three brokers, played by one Python process on 127.0.0.1. "
-        "It speaks Kafka's protocol; no Kafka runs here. The commands below are the real ones."
+        "All nodes run Kafka 4.2 but broker 2, which somebody forgot at 4.0. Broker 4 was taken away long ago, and is "
+        "still registered. The levels are those of 4.0."
     )
-    _tell(
-        "1. Look at it. All nodes run Kafka 4.2 but broker 2, which somebody forgot at 4.0; "
-        "the cluster is still at metadata.version 25 (4.0-IV3)."
-    )
-    stage.run(describe, code=Exit.DONE, shows=("metadata.version", "7-25"))
+    stage.run(("describe", "--bootstrap-server", servers), code=Exit.DONE, shows=("metadata.version", "7-25", "Ghost"))
 
     document = stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
-    apply = ("apply", "-f", document.name)
-    _tell("2. Ask for the levels of 4.2. Broker 2 could not live with them, so nothing is sent, and it is named.")
+    _tell("Ask for levels of 4.2, on paper first. Everything in the way is said at once, with what to do about it.")
     stage.show_file(document)
-    stage.run(apply, code=Exit.BLOCKED, shows=("broker 2", "7-25"), into="status.yaml")
+    plan = ("plan", "-f", document.name)
+    stage.run(plan, code=Exit.BLOCKED, shows=("GhostRegistration: broker 4", "NodeRange: broker 2", "Plan: Blocked"))
 
-    _tell("3. Somebody upgrades broker 2 to Kafka 4.2. (Here: a word to the simulator.)")
+    _tell("The ghost is forgotten, and somebody upgrades broker 2. (Here: a word to the simulator.)")
+    unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
+    stage.run(unregister, code=Exit.DONE, shows=("broker 4 is not registered any more",))
     simulator.do("upgrade broker 2 4.2")
 
-    _tell("4. The same document again: every node can, so both levels are raised, one by one, and read back.")
-    raised = ("metadata.version 25 -> 29", "group.version 0 -> 1")
-    stage.run(apply, code=Exit.DONE, shows=raised, into="status.yaml")
+    _tell("The plan is clean now. What cannot be taken back is marked; naming a level exactly is its approval.")
+    stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "irreversible"))
+    raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
+    stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=raised, into="status.yaml")
+    _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
 
-    _tell("5. Look again: the levels are finalized.")
-    stage.run(describe, code=Exit.DONE, shows=("29",))
-    _finalized(stage, servers, {"metadata.version": 29, "group.version": 1})
+
+def _back(stage: Stage, simulator: Simulator) -> None:
+    """Lowering: refused without consent, done with it, and the same consent is refused the second time."""
+    servers = _one(simulator)
+    _title("Going back")
+    raised = _DOCUMENT % simulator.greeting
+    lowered = raised.replace("share.version, level: 1", "share.version, level: 0")
+    consent = f"  consents: ['{_CONSENT}']\n"
+    apply = ("apply", "-f", "levels.yaml")
+    _tell("Somebody reverts the document in Git. A level that is finalized is never lowered by accident.")
+    stage.write("levels.yaml", lowered)
+    stage.run(apply, code=Exit.BLOCKED, shows=("would lower it", _CONSENT), into="status.yaml")
+
+    _tell("If that is what is meant, the document says so, for exactly this change:")
+    stage.show(consent)
+    stage.write("levels.yaml", lowered + consent)
+    stage.run(apply, code=Exit.DONE, shows=("share.version 1 -> 0", "InSync"), into="status.yaml")
+    _finalized(stage, servers, {"share.version": 0})
+
+    _tell("Raised again. The consent still stands in Git; a second revert is refused, for a consent is good once.")
+    stage.write("levels.yaml", raised + consent)
+    stage.run(apply, code=Exit.DONE, shows=("share.version 0 -> 1", "InSync"), into="status.yaml")
+    stage.write("levels.yaml", lowered + consent)
+    stage.run(apply, code=Exit.BLOCKED, shows=("was used already",), into="status.yaml")
+    stage.write("levels.yaml", raised)
+    _finalized(stage, servers, {"share.version": 1})
+
+
+def _drift(stage: Stage, simulator: Simulator) -> None:
+    """Somebody else changes a level that had been reached: it is reported, not fought over."""
+    _title("Somebody else")
+    stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
+    apply = ("apply", "-f", "levels.yaml")
+    _tell("Everything is as it should be.")
+    stage.run(apply, code=Exit.DONE, shows=("InSync",), into="status.yaml")
+    _tell("Somebody lowers share.version with kafka-features.sh. (Here: a word to the simulator.)")
+    simulator.do("set share.version 0")
+    _tell("It is seen and told. Nothing is changed back unless the document says drift.onDrift: Correct.")
+    stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "somebody else made it 0"), into="status.yaml")
+    _finalized(stage, _one(simulator), {"share.version": 0})
+
+
+STORIES = {"cure": _cure, "back": _back, "drift": _drift}
+
+
+def _one(simulator: Simulator) -> str:
+    """One broker is enough to start from."""
+    return str(simulator.greeting["bootstrapServers"]).split(",")[0]
 
 
 def _finalized(stage: Stage, servers: str, wanted: dict[str, int]) -> None:
@@ -143,6 +197,10 @@ class Stage:
         """As `cat` would."""
         _print(f"$ cat {path.name}\n{path.read_text()}")
 
+    def show(self, text: str) -> None:
+        """A few lines of a document."""
+        _print(text)
+
     def _execute(self, words: Sequence[str], errors: int) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "kafkafeatures", *words]
         try:
@@ -173,8 +231,8 @@ class Simulator:
 
 
 @contextmanager
-def _simulator() -> Iterator[Simulator]:
-    command = [sys.executable, "-m", "kafkasim", "--exit-with-stdin", *_CLUSTER]
+def _simulator(cluster: Sequence[str]) -> Iterator[Simulator]:
+    command = [sys.executable, "-m", "kafkasim", "--exit-with-stdin", *cluster]
     with subprocess.Popen(  # noqa: S603 - our own simulator
         command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -215,6 +273,10 @@ def _tell(text: str) -> None:
     import textwrap
 
     _print(textwrap.fill(text, width=min(_width(), 80), initial_indent="# ", subsequent_indent="# ") + "\n")
+
+
+def _title(text: str) -> None:
+    _print(f"# {text}\n# {'-' * len(text)}\n")
 
 
 def _print(text: str) -> None:

@@ -19,6 +19,7 @@ from kafkafeatures.core.observation import Known, Node, NodeState, Observation, 
 from kafkafeatures.core.plan import Plan, changes_between, plan_of, reversible
 from kafkafeatures.core.releases import told
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
+from kafkafeatures.core.survey import FailureKind
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 
 MOST_CORRECTIONS = 2
@@ -248,6 +249,8 @@ def _waits_for_approval(wanted: Wanted, proposal: Proposal) -> bool:
 
 def _wrong_cluster(observation: Observation, pinned: str) -> Decision | None:
     if isinstance(observation.cluster_id, Unknown):
+        if observation.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
+            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(observation.cluster_id.why))
         return Wait(Reason.PREFLIGHT, f"the cluster id could not be read: {observation.cluster_id.why}", after=2.0)
     if pinned and observation.cluster_id.value != pinned:
         return Stalled(

@@ -35,6 +35,7 @@ class FailureKind(StrEnum):
     DISCONNECTED = "Disconnected"  # the connection ended before the answer
     STALE = "Stale"  # an answer came, but its high watermark does not move: a leader without a quorum
     REJECTED = "Rejected"  # any other error code of the node
+    WRONG_CLUSTER = "WrongCluster"  # it belongs to another cluster
     NOT_ASKED = "NotAsked"  # nobody knows an address to ask
 
 

@@ -129,7 +129,7 @@ class Discovery:
         self._broker_race = Race(pool.settings.bootstrap_servers, self._contact_broker)
         self._controller_race = Race(pool.settings.bootstrap_controllers, self._contact_controller)
         self._answered: list[Race[Any]] = []
-        self._cluster_ids: dict[Role, str] = {}
+        self._cluster_ids: dict[Role, set[str]] = {}
         self._limit = short_timeout(pool)
         self.contacts: dict[tuple[Role, Address], Contact] = {}
 
@@ -193,7 +193,7 @@ class Discovery:
         if not hosts:  # seen for a quarter of a second after a start: it does not even know itself
             raise Unusable(Failure(FailureKind.REJECTED, str(address), "lists no brokers yet: it has just started"))
         if cluster_id:
-            self._cluster_ids.setdefault(Role.BROKER, cluster_id)
+            self._cluster_ids.setdefault(Role.BROKER, set()).add(cluster_id)
         return contact, BrokerList(hosts, lists_fenced)
 
     async def _quorum_through_brokers(
@@ -248,7 +248,7 @@ class Discovery:
             raise Unusable(refused("DescribeCluster", address, answer.error_code, answer.error_message))
         if not answer.nodes:
             raise Unusable(Failure(FailureKind.REJECTED, str(address), "lists no controllers yet: it has just started"))
-        self._cluster_ids.setdefault(Role.CONTROLLER, answer.cluster_id)
+        self._cluster_ids.setdefault(Role.CONTROLLER, set()).add(answer.cluster_id)
         return ControllerList(answer.nodes, None if answer.controller_id < 0 else answer.controller_id)
 
     async def _list_from_voters(self, voters: tuple[Host, ...]) -> ControllerList | Failure:
@@ -337,15 +337,16 @@ class Discovery:
 
     def _cluster_id(self, controllers: ControllerList | Failure) -> str | Failure:
         ids = self._cluster_ids
-        if len(set(ids.values())) > 1:
+        named = sorted(set().union(*ids.values()))
+        if len(named) > 1:
             return Failure(
-                FailureKind.REJECTED,
-                "bootstrapServers and bootstrapControllers",
-                f"they lead to two clusters, {ids[Role.BROKER]} and {ids[Role.CONTROLLER]}",
+                FailureKind.WRONG_CLUSTER,
+                " and ".join(_NODE_KIND[role][1] for role in ids),
+                f"they lead to {len(named)} clusters: {', '.join(named)}",
                 "name addresses of one cluster",
             )
-        if ids:
-            return next(iter(ids.values()))
+        if named:
+            return named[0]
         if self._answered and isinstance(controllers, Failure):  # controllers answered that may not name the cluster
             return controllers
         failures = [*self._broker_race.failures().values(), *self._controller_race.failures().values()]

@@ -11,6 +11,7 @@
     ├── Stale                        answers come, but no sign of a majority behind them               retriable
     └── ServerError                  the node answered with an error code
         ├── NotAuthorized            an ACL is missing
+        ├── WrongCluster             the node belongs to another cluster than the one that was named
         └── NoLeader                 no active controller is known, or this node is not it              retriable
 
 The mapping to `Failure` (what people and conditions see) is `to_failure`, and nowhere else. A server's own words are
@@ -136,6 +137,12 @@ class NotAuthorized(ServerError):
     """An ACL is missing; `remedy` has the line that grants it."""
 
     kind = FailureKind.AUTHORIZATION
+
+
+class WrongCluster(ServerError):
+    """The node belongs to another cluster than the one the request named."""
+
+    kind = FailureKind.WRONG_CLUSTER
 
 
 class NoLeader(ServerError):

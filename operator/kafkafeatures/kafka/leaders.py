@@ -19,6 +19,7 @@ from kafkafeatures.kafka.errors import (
     ServerError,
     Unreachable,
     UnsupportedApi,
+    WrongCluster,
     code_name,
 )
 from kafkafeatures.kafka.rights import Right, missing
@@ -42,7 +43,12 @@ _DENIED = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUT
 
 
 class Leaders:
-    """The known controllers of one cluster. `timeout` in seconds bounds each request."""
+    """The known controllers of one cluster. `timeout` in seconds bounds each request.
+
+    `cluster_id`, once it is known, goes with every request, so that a node of another cluster refuses it.
+    """
+
+    cluster_id: str | None = None
 
     def __init__(self, connect: Connect, controllers: Sequence[Address], timeout: float) -> None:
         self._connect = connect
@@ -123,7 +129,7 @@ class Leaders:
 
     async def _peek(self, link: Connection, epoch: int) -> FetchResponse:
         response: FetchResponse = await link.request(
-            FetchRequest(current_leader_epoch=epoch, max_wait_ms=0, max_bytes=1), timeout=self._timeout
+            FetchRequest(self.cluster_id, current_leader_epoch=epoch, max_wait_ms=0, max_bytes=1), timeout=self._timeout
         )
         refused(response.error_code)
         self.add(response.nodes)
@@ -139,14 +145,17 @@ def refused(code: int) -> None:
     if code in _DENIED:
         text, remedy = missing("reading it", Right.CLUSTER_ACTION)
         raise NotAuthorized(code, text, remedy=remedy)
+    if code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        text = "the controllers that were asked belong to another cluster than the brokers, or than the one named"
+        raise WrongCluster(code, text, remedy="name addresses of one cluster")
     if code == ErrorCode.UNKNOWN_TOPIC_ID:
         raise UnsupportedApi("this node does not serve the metadata log: it is a broker", remedy="name the controllers")
     raise ServerError(code, f"reading the metadata log: {code_name(code)}")
 
 
 def _most_telling(errors: list[KafkaError]) -> KafkaError:
-    """A missing right before anything else; then that nobody leads; then what the last one said."""
-    for kind in (NotAuthorized, UnsupportedApi, NoLeader):
+    """A missing right before anything else; then that nobody leads; a wrong cluster; then what the last one said."""
+    for kind in (NotAuthorized, UnsupportedApi, NoLeader, WrongCluster):
         for error in errors:
             if isinstance(error, kind):
                 return error

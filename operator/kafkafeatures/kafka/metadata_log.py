@@ -40,6 +40,7 @@ from kafkafeatures.kafka.errors import (
     ServerError,
     Stale,
     UnsupportedApi,
+    WrongCluster,
 )
 from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, Connect, Leaders, refused
 from kafkafeatures.kafka.settings import Address
@@ -127,6 +128,32 @@ class MetadataLog:
         """Learn where controllers listen."""
         self._leaders.add(hosts)
 
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster that what was read is proven to be of; None while nobody was asked."""
+        return self._leaders.cluster_id
+
+    async def of_cluster(self, cluster_id: str, reading: LogReading) -> LogReading:
+        """The reading, if it is of this cluster; else one of the controllers that are. From now on all requests say so.
+
+        A name that leads to another cluster, or an address that was given to one, would else show us foreign nodes.
+        Raises what `catch_up` raises; WrongCluster where none of the controllers is of the cluster.
+        """
+        if self._leaders.cluster_id == cluster_id:
+            return reading
+        self._leaders.cluster_id = cluster_id
+        try:
+            if self._link is not None and not self._link.closed:
+                await self._fetch(0)
+                return reading
+        except WrongCluster:
+            self._replay, self._tail = Replay(), b""
+            self._leader = LeaderAndEpoch(-1, 0)
+        except KafkaError:
+            pass  # the leader moved meanwhile: whoever leads now is asked
+        await self.close()
+        return await self.catch_up()
+
     async def catch_up(self) -> LogReading:
         """Read everything that is committed by now, with evidence of a majority.
 
@@ -180,7 +207,7 @@ class MetadataLog:
                         await self._retrying(self._ask_majority, deadline)
             except (TimeoutError, KafkaError) as error:
                 await self.close()
-                if isinstance(error, NotAuthorized | UnsupportedApi):
+                if isinstance(error, NotAuthorized | UnsupportedApi | WrongCluster):
                     raise
                 raise _stale(SAID_WITHIN, answered=False) from error
             if self._evidence_age() > PATIENCE:
@@ -215,7 +242,7 @@ class MetadataLog:
                 return
             except KafkaError as error:
                 await self.close()
-                if isinstance(error, NotAuthorized | UnsupportedApi) or self._clock() >= deadline:
+                if isinstance(error, NotAuthorized | UnsupportedApi | WrongCluster) or self._clock() >= deadline:
                     raise
             await self._sleep(BETWEEN_ROUNDS)
 
@@ -258,6 +285,7 @@ class MetadataLog:
         full = len(self._tail) >= MAX_TAIL
         response: FetchResponse = await self._link.request(
             FetchRequest(
+                cluster_id=self._leaders.cluster_id,
                 fetch_offset=end.offset,
                 last_fetched_epoch=end.epoch if end.offset else 0,
                 current_leader_epoch=self._leader.epoch,
@@ -316,6 +344,7 @@ class MetadataLog:
         while True:
             response = await self._link.request(
                 FetchSnapshotRequest(
+                    cluster_id=self._leaders.cluster_id,
                     snapshot_id=snapshot,
                     current_leader_epoch=self._leader.epoch,
                     position=len(data),

@@ -7,12 +7,13 @@ in the log is kept between looks, so that a settled cluster costs one short fetc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import NotSent, Outcome, Unavailable, UpdateFeature, Verdict
-from kafkafeatures.core.survey import Failure, FailureKind, Host, NodeAnswer, Role, Survey
+from kafkafeatures.core.survey import ControllerList, Failure, FailureKind, Host, NodeAnswer, Role, Survey
 from kafkafeatures.kafka import features
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
@@ -68,6 +69,8 @@ class Cluster:
             if not controllers_known.is_set():
                 reading.cancel()
             log = await _result(reading)
+            log = await self._of_this_cluster(asked, log)
+            asked = replace(asked, cluster_id=self._proven_id(asked, log))
             if isinstance(log, LogReading):
                 asked = await self._ask_registered(asked, log)
         finally:
@@ -107,11 +110,37 @@ class Cluster:
             return Failure(FailureKind.NOT_ASKED, "UnregisterBroker", "the cluster was not looked at yet")
         return await unregister(self._pool, features.route(self._last), broker)
 
+    async def _of_this_cluster(self, asked: Survey, log: LogReading | Failure) -> LogReading | Failure:
+        """The log, once its leader confirmed that it is of the cluster the nodes named."""
+        cluster_id = asked.cluster_id
+        if isinstance(cluster_id, Failure):
+            return cluster_id if cluster_id.kind is FailureKind.WRONG_CLUSTER else log
+        if isinstance(log, Failure):
+            return log
+        return await self._bounded(lambda: self._log.of_cluster(cluster_id, log))
+
+    def _proven_id(self, asked: Survey, log: LogReading | Failure) -> str | Failure:
+        """The cluster id, unless the controllers may be of another cluster: a change would go to them."""
+        servers, controllers = self._settings.bootstrap_servers, self._settings.bootstrap_controllers
+        if isinstance(log, Failure) and servers and controllers and not isinstance(asked.controllers, ControllerList):
+            if log.kind is FailureKind.WRONG_CLUSTER:
+                return log
+            return Failure(
+                FailureKind.NOT_ASKED,
+                "bootstrapControllers",
+                f"they do not say of which cluster they are, and their log was not read ({log.message})",
+                log.remedy or "leave them out, so that everything goes through the brokers",
+            )
+        return asked.cluster_id
+
     async def _read_log(self, controllers_known: asyncio.Event) -> LogReading | Failure:
+        await controllers_known.wait()
+        return await self._bounded(self._log.catch_up)
+
+    async def _bounded(self, read: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
         try:
-            await controllers_known.wait()
             async with asyncio.timeout(LOG_PATIENCE * self._settings.request_timeout):
-                reading = await self._log.catch_up()
+                reading = await read()
         except KafkaError as error:
             return to_failure(error, "metadata log")
         except TimeoutError:

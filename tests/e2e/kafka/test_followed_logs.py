@@ -1,9 +1,10 @@
 """The followed image is exact: at every offset it equals the one replayed afterwards from a controller's own files.
 
 One cluster lives through everything in this file, in the order of the tests, with a follower at its log all the time:
-brokers that come and go, an uncommitted tail, a leader that was cut off, twenty leader changes in a row, snapshots
-under the reader. Controllers 3001 and 3002 keep as little of their log as Kafka lets them; 3003 keeps all of it, and is
-the oracle. Both sides are replayed by the same code, so the snapshots that 3003 wrote itself are held against it too.
+brokers that come and go, an uncommitted tail, silence, a leader that was cut off, twenty leader changes in a row,
+snapshots under the reader. Controllers 3001 and 3002 keep as little of their log as Kafka lets them; 3003 keeps all of
+it, and is the oracle. Both sides are replayed by the same code, so the snapshots that 3003 wrote itself are held
+against it too.
 """
 
 from __future__ import annotations
@@ -252,6 +253,18 @@ async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluste
     await everything_is_equal(cluster, follower)
 
 
+async def test_staleness_is_said_when_nobody_answers_at_all(cluster: Cluster, follower: Follower) -> None:
+    for node in cluster.controllers:
+        node.freeze()
+    frozen = time.monotonic()
+    await soon("staleness is said", lambda: any(at > frozen for at in follower.stale_at))
+    assert min(at for at in follower.stale_at if at > frozen) - frozen < SAID_WITHIN
+    for node in cluster.controllers:
+        node.thaw()
+    await toggle(cluster, follower, "share.version")
+    await everything_is_equal(cluster, follower)
+
+
 async def test_the_tail_of_a_leader_that_was_cut_off_is_never_shown(cluster: Cluster, follower: Follower) -> None:
     leader = await new_leader(cluster)
     standbys = [node for node in cluster.controllers if node is not leader]
@@ -316,6 +329,7 @@ async def test_snapshots_under_the_reader_change_nothing(cluster: Cluster, follo
     assert paused_seen.requests > before_it_went_on
     await toggle(cluster, follower, "share.version")
     await everything_is_equal(cluster, follower)
+    assert len(snapshots_of(cluster.nodes[ORACLE]).keys() & follower.images.keys()) > 1
 
 
 def begins_after(node: Node, offset: int) -> bool:

@@ -302,7 +302,7 @@ async def test_addresses_of_two_clusters_are_not_taken_for_one() -> None:
         cluster.nodes[at(host.id)] = controller(CONTROLLERS, 3002, quorum(3002, CONTROLLERS), cluster_id="C2")
     directory = await found(cluster, settings(servers=(1,), controllers=(3001,)))
     assert isinstance(directory.cluster_id, Failure)
-    assert "C1 and C2" in directory.cluster_id.message
+    assert "2 clusters: C1, C2" in directory.cluster_id.message
 
 
 async def test_a_missing_right_is_told_with_the_servers_words() -> None:

@@ -160,6 +160,14 @@ async def test_a_majority_is_one_that_fetched_within_two_seconds_of_the_leaders_
         assert fresh
 
 
+async def test_evidence_of_an_earlier_call_is_none_for_this_one(quorum: Quorum) -> None:
+    log = quorum.log()
+    await log.catch_up()
+    quorum.leader.fetched = {1: 0, 2: 5000, 3: 5000}
+    with pytest.raises(Stale):
+        await log.catch_up()
+
+
 async def test_an_answer_with_an_error_is_no_evidence(quorum: Quorum) -> None:
     quorum.leader.quorum_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(Stale):

@@ -84,10 +84,11 @@ def node(
     )
 
 
-def quorum(*, epoch: int = 4, high_watermark: int = 100, voters: tuple[int, ...] = (3001, 3002)) -> QuorumAnswer:
-    return QuorumAnswer(
-        voters[0], epoch, high_watermark, tuple(ReplicaProgress(v, 100, 1000, 1000) for v in voters), ()
-    )
+def quorum(
+    *, epoch: int = 4, high_watermark: int = 100, voters: tuple[int, ...] = (3001, 3002), fetched: int = 1000
+) -> QuorumAnswer:
+    progress = tuple(ReplicaProgress(v, high_watermark, fetched, fetched) for v in voters)
+    return QuorumAnswer(voters[0], epoch, high_watermark, progress, ())
 
 
 def observation(

@@ -41,21 +41,27 @@ def _told(error: Any) -> str:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     path = path or "document"
     kind, context = error["type"], error.get("ctx", {})
+    found = type(error["input"]).__name__ if _may_be_secret(location) else _short(error["input"])
     if kind == "missing":
         return f"{path}: required, and not there"
     if kind == "extra_forbidden":
         return f"{path}: no such field{_did_you_mean(location)}"
     if kind == "literal_error":
-        return f"{path}: found {_short(error['input'])}, allowed is {context.get('expected', '')}"
+        return f"{path}: found {found}, allowed is {context.get('expected', '')}"
     if kind == "value_error":
         return f"{path}: {context['error']}"
     message = error["msg"][:1].lower() + error["msg"][1:]
-    return f"{path}: found {_short(error['input'])}; {message}"
+    return f"{path}: found {found}; {message}"
 
 
 def _is_union_member(part: object) -> bool:
     """Pydantic names the branch of a union in the path ("int", "function-before[...]"); people did not write that."""
     return isinstance(part, str) and (part in {"int", "str"} or "[" in part)
+
+
+def _may_be_secret(location: list[Any]) -> bool:
+    """Where people put a password by mistake, nothing is repeated."""
+    return not {"sasl", "tls"}.isdisjoint(part for part in location if isinstance(part, str))
 
 
 def _short(value: object) -> str:

@@ -17,7 +17,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"
 SecretKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 Bootstrap = Annotated[str, StringConstraints(min_length=3, max_length=2048)]
 
-_DURATION = re.compile(r"^([0-9]+)(ms|s|m)$")
+_DURATION = re.compile(r"^([0-9]{1,9})(ms|s|m)$")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _NAMED_LEVEL = re.compile(r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$")
 
@@ -166,7 +166,7 @@ class DriftSpec(_Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> DriftSpec:
-        match = re.match(r"^([0-9]+)(s|m|h)$", self.check_every)
+        match = re.match(r"^([0-9]{1,9})(s|m|h)$", self.check_every)
         if not match or int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] < LEAST_CHECK_EVERY:
             raise ValueError("checkEvery must be at least 10s, such as 1m")
         return self

@@ -17,7 +17,7 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.connect import failed
 from kafkafeatures.cli.documents import add_document_flags, approvals_of, read, state_of, told
-from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, print_document
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.survey import Failure
@@ -26,7 +26,9 @@ from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.file_home import FileHome
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 
-_DURATION = re.compile(r"^([0-9]+)(ms|s|m|h)?$")
+TIMED_OUT = "timed out; run it again to go on from here"
+
+_DURATION = re.compile(r"^([0-9]{1,6})(ms|s|m|h)?$")
 _UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
 
 SETTLED_PASSES = 2
@@ -70,15 +72,19 @@ async def _until_settled(home: FileHome, settings: ClusterSettings, timeout: flo
     async with Cluster(settings) as cluster:
         shell = Shell(home=home, kafka=cluster, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
         while True:
-            last = await one_pass(shell)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    last = await one_pass(shell)
+            except TimeoutError:
+                raise CommandFailed(f"{TIMED_OUT}; a pass was under way", Exit.UNREACHABLE) from None
             progress.tell(last)
             code = progress.code_of(last)
             if code is not None:
                 return last, code
             pause = min(last.requeue_after if last.requeue_after is not None else 1.0, deadline - loop.time())
-            if pause < 0 or loop.time() >= deadline:
+            if pause <= 0 and loop.time() >= deadline:
                 return last, Exit.UNREACHABLE
-            await asyncio.sleep(pause)
+            await asyncio.sleep(max(pause, 0.0))
 
 
 class _Progress:
@@ -130,21 +136,21 @@ def _line(last: Pass) -> str:
 
 def _last_words(last: Pass, code: Exit) -> None:
     decision: Decision | Failure = last.decision
+    if code is Exit.UNREACHABLE:
+        print(f"kafkafeatures: {TIMED_OUT}", file=sys.stderr)
     if isinstance(decision, Stalled | Wait | Held):
         for blocker in decision.blockers:
             remedy = f"; {blocker.remedy}" if blocker.remedy else ""
             print(f"kafkafeatures: {blocker.message}{remedy}", file=sys.stderr)
-        if code is Exit.UNREACHABLE:
-            print("kafkafeatures: timed out; run it again to go on from here", file=sys.stderr)
-        elif code is Exit.APPROVAL:
+        if code is Exit.APPROVAL:
             hash_ = last.status["plan"]["hash"][:19]
             print(f"kafkafeatures: {decision.message}; to approve it add --approve {hash_}", file=sys.stderr)
-        elif not decision.blockers:
+        elif not decision.blockers and code is not Exit.UNREACHABLE:
             print(f"kafkafeatures: {decision.message}", file=sys.stderr)
 
 
 def _duration(text: str) -> float:
     match = _DURATION.match(text)
-    if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 10m or 1h")
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no duration above 0; write 90s, 10m or 1h")
     return int(match[1]) * _UNITS[match[2]]

@@ -6,6 +6,7 @@ A property that would matter and is not understood is refused, never ignored: a 
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import Path
 
@@ -23,6 +24,22 @@ _JAAS_OPTION = re.compile(r"""([A-Za-z0-9_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?
 _PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n?", re.DOTALL)
 
 
+_UNDERSTOOD = frozenset(
+    "security.protocol sasl.mechanism sasl.jaas.config ssl.truststore.location ssl.truststore.certificates "
+    "ssl.truststore.type ssl.keystore.location ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.type "
+    "ssl.key.password ssl.endpoint.identification.algorithm sasl.oauthbearer.token.endpoint.url "
+    "sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret "
+    "sasl.oauthbearer.scope".split()
+)
+# Of the JVM, or about passwords that PEM does not have: nothing here depends on them.
+_WITHOUT_MEANING = frozenset(
+    "security.providers ssl.truststore.password ssl.keystore.password ssl.protocol ssl.enabled.protocols ssl.provider "
+    "ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation "
+    "sasl.client.callback.handler.class".split()
+)
+_OF_KAFKAS_LOGIN = ("sasl.login.", "sasl.kerberos.", "sasl.oauthbearer.")
+
+
 class ConfigInvalid(ValueError):
     """The file cannot be used. `str()` names file and property, never a value that could be secret."""
 
@@ -36,12 +53,23 @@ def security_of(properties: dict[str, str], where: str) -> Security:
     """Make `Security` of parsed properties. `where` names the file in errors."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        raise ConfigInvalid(f"{where}: security.protocol {protocol} is none of {', '.join(PROTOCOLS)}")
+        raise ConfigInvalid(f"{where}: security.protocol is none of {', '.join(PROTOCOLS)}")
+    _refuse_what_would_matter(properties, where)
     with_tls, with_sasl = PROTOCOLS[protocol]
     return Security(
         tls=_tls(properties, where) if with_tls else None,
         sasl=_sasl(properties, where) if with_sasl else None,
     )
+
+
+def _refuse_what_would_matter(properties: dict[str, str], where: str) -> None:
+    for name in properties:
+        if name in _UNDERSTOOD or name in _WITHOUT_MEANING or name.startswith(_OF_KAFKAS_LOGIN):
+            continue
+        if name.startswith(("security.", "ssl.", "sasl.")):
+            close = difflib.get_close_matches(name, (*_UNDERSTOOD, *_WITHOUT_MEANING), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigInvalid(f"{where}: {name} is not understood here, and it would matter{hint}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -84,6 +112,9 @@ def _tls(properties: dict[str, str], where: str) -> Tls:
     store = _pem(properties, where, "ssl.keystore")
     chain = properties.get("ssl.keystore.certificate.chain") or store
     key = properties.get("ssl.keystore.key") or store
+    for text, kind, name in ((chain, "CERTIFICATE", "certificate.chain"), (key, "PRIVATE KEY", "key")):
+        if text and not _blocks(text, kind):
+            raise ConfigInvalid(f"{where}: ssl.keystore.{name} holds no PEM {kind.lower()}")
     return Tls(
         ca=ca,
         certificate="".join(_blocks(chain, "CERTIFICATE")) or None if chain else None,

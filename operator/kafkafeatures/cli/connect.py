@@ -41,6 +41,8 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
     except ValueError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
+    if not servers and not controllers:
+        raise CommandFailed("--bootstrap-server and --bootstrap-controller name no address", Exit.USAGE)
     brokers = _security(arguments.config)
     return ClusterSettings(
         bootstrap_servers=servers,
@@ -61,12 +63,25 @@ def _security(path: Path | None) -> Security:
     if path is None:
         return Security()
     try:
-        return read_security(path)
+        security = read_security(path)
+        if security.tls is not None or security.sasl is not None:
+            _check(security, path)
+        return security
     except ConfigInvalid as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a text file"
         raise CommandFailed(f"{path}: {why}", Exit.BLOCKED) from None
+
+
+def _check(security: Security, path: Path) -> None:
+    from kafkafeatures.kafka.errors import TlsFailed
+    from kafkafeatures.kafka.wire import tls  # brings ssl along, which plaintext does not need
+
+    try:
+        tls.check(security)
+    except TlsFailed as error:
+        raise CommandFailed(f"{path}: {error}; {error.remedy}", Exit.BLOCKED) from None
 
 
 def _seconds(text: str) -> float:

@@ -33,8 +33,13 @@ def add_document_flags(parser: argparse.ArgumentParser) -> None:
 
 def state_of(arguments: argparse.Namespace) -> Path:
     """Where the status is kept."""
-    path: Path = arguments.state or arguments.file.with_suffix(".status.yaml")
-    return path
+    file: Path = arguments.file
+    if not file.name:
+        raise CommandFailed(f"{file} is no file", Exit.BLOCKED)
+    state: Path = arguments.state or file.with_suffix(".status.yaml")
+    if state.resolve() == file.resolve():
+        raise CommandFailed(f"{file} is the document itself; name another file with --state", Exit.USAGE)
+    return state
 
 
 def approvals_of(arguments: argparse.Namespace) -> frozenset[str]:

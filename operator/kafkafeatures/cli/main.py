@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from kafkafeatures import __version__
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.output import Patient
 
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
@@ -35,6 +35,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code; never raises for what a user can do wrong."""
+    sys.stdout, sys.stderr = Patient.wrapping(sys.stdout), Patient.wrapping(sys.stderr)
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser(words)
     try:
@@ -53,10 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough (`| head`). Nothing can be flushed any more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.DONE
     except Exception as error:
         if parsed.debug:
             raise

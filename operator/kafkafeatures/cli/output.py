@@ -14,6 +14,42 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "yaml")
 
 
+class Patient:
+    """A stream whose reader may leave (`| head`): what a command does, and how it ends, does not depend on that."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @classmethod
+    def wrapping(cls, stream: Any) -> Any:
+        """The stream, wrapped once; for a closed one (`>&-`) a sink."""
+        if isinstance(stream, cls):
+            return stream
+        return cls(stream if stream is not None else open(os.devnull, "w", encoding="utf-8"))
+
+    def write(self, text: str) -> int:
+        """As the stream's; quietly into nothing once nobody reads."""
+        try:
+            return int(self._stream.write(text))
+        except BrokenPipeError:
+            self._into_nothing()
+            return len(text)
+
+    def flush(self) -> None:
+        """As the stream's."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._into_nothing()
+
+    def _into_nothing(self) -> None:
+        # The file itself is replaced, so that what Python flushes at exit finds no broken pipe either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def add_output_flag(parser: argparse.ArgumentParser) -> None:
     """`-o table|json|yaml`."""
     parser.add_argument(

@@ -31,9 +31,9 @@ def draw_plan(console: Console, seen: Preview) -> None:
         console.print()
         console.print(Text("Stands in the way", "bold"))
         for blocker in blocked:
-            console.print(Padding(Text(f"{blocker.kind.value}: {blocker.message}", "red"), (0, 0, 0, 2)))
+            console.print(Padding(Text(f"{blocker.kind.value}: {blocker.message}", "red"), (0, 0, 0, 2), expand=False))
             if blocker.remedy:
-                console.print(Padding(Text(blocker.remedy), (0, 0, 0, 4)))
+                console.print(Padding(Text(blocker.remedy), (0, 0, 0, 4), expand=False))
     if seen.verdict is not None:
         console.print()
         console.print(_server(seen.verdict), overflow="fold")

@@ -18,9 +18,9 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import consent_for, is_lowering
-from kafkafeatures.core.releases import KRAFT_VERSION_RAISABLE, dependencies, floor_of, told
+from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, told
 from kafkafeatures.core.steps import Accepted, UpdateFeature, Verdict
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.survey import FailureKind, Role
 
 CONTROLLER_REGISTRATION = 15
 """metadata.version 3.7-IV0: from here on the controller checks the registrations of controllers (KIP-919)."""
@@ -44,7 +44,7 @@ class Blocker:
 class Question:
     """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
 
-    `consents`: those given, `spent`: those of them that were used already.
+    `consents`: those given, `spent`: those of them that were used already. `strangers`: wanted features no node knows.
     """
 
     observation: Observation
@@ -52,6 +52,13 @@ class Question:
     verdict: Verdict | None = None
     consents: frozenset[str] = frozenset()
     spent: frozenset[str] = frozenset()
+    strangers: tuple[tuple[str, int], ...] = ()
+
+
+def strangers_among(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
+    """Wanted features no node knows, with their levels. Level 0 of one that Kafka does have is no stranger."""
+    known = observation.feature_names()
+    return tuple((f, v) for f, v in desired.items() if known and f not in known and (v or f not in KAFKAS_FEATURES))
 
 
 def blockers(question: Question) -> tuple[Blocker, ...]:
@@ -197,16 +204,14 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
 
 def features_exist(question: Question) -> Iterator[Blocker]:
     """A name nobody supports is a typing error, or needs a newer Kafka."""
-    known = question.observation.feature_names()
-    for change in question.changes:
-        if known and change.feature not in known:
-            yield Blocker(
-                BlockerKind.UNKNOWN_FEATURE,
-                f"no node knows a feature {change.feature}",
-                f"known here: {', '.join(known)}",
-                feature=change.feature,
-                wanted=change.after,
-            )
+    for feature, level in question.strangers:
+        yield Blocker(
+            BlockerKind.UNKNOWN_FEATURE,
+            f"no node knows a feature {feature}",
+            f"known here: {', '.join(question.observation.feature_names())}",
+            feature=feature,
+            wanted=level,
+        )
 
 
 def every_node_supports_it(question: Question) -> Iterator[Blocker]:
@@ -220,7 +225,7 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
                 continue  # not registered: `no_node_is_refused` speaks of it
             found = node.range_of(change.feature)
             if isinstance(found, Unknown):
-                if not _vouched_for(node, question):
+                if not _vouched_for(node, found, question):
                     yield _unknown(node, change, found)
             elif change.after not in found.value:
                 yield _out_of_range(node, change, found.value)
@@ -256,14 +261,14 @@ CHAIN: tuple[Check, ...] = (
 )
 
 
-def _vouched_for(node: Node, question: Question) -> bool:
+def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
     """Rung (c) of the evidence ladder: the controller checked exactly this change against its own registrations.
 
     It checks all registered brokers at any level, but controllers only from metadata.version 15 on, and voters that
     never registered only where they stand in `controller.quorum.voters`: so every voter must be registered.
     """
-    if not isinstance(question.verdict, Accepted):
-        return False
+    if not isinstance(question.verdict, Accepted) or found.why.kind is FailureKind.STALE:
+        return False  # where the process contradicts its registration, the controller judged the half in doubt
     if Role.CONTROLLER not in node.roles:
         return True
     observation = question.observation

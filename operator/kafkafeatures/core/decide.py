@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.core.checks import Blocker, Question, blockers
+from kafkafeatures.core.checks import Blocker, Question, blockers, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import Plan, changes_between, plan_of, reversible
 from kafkafeatures.core.releases import told
@@ -153,12 +153,13 @@ def decide(
             f"the outcome of {standing.step} is not known; nothing else is sent before it was read twice",
             after=1.0,
         )
-    if not proposal.changes and isinstance(observation.finalized, Known):
+    strangers = strangers_among(proposal.desired, observation)
+    if not proposal.changes and not strangers and isinstance(observation.finalized, Known):
         done = _read_back(proposal.desired, observation)
         if wanted.mode is Mode.OBSERVE and isinstance(done, Done):
             return Done(Reason.OBSERVED, done.message)
         return done
-    question = Question(observation, proposal.changes, verdict, wanted.consents, memory.spent)
+    question = Question(observation, proposal.changes, verdict, wanted.consents, memory.spent, strangers)
     found = blockers(question)
     if wanted.mode is Mode.OBSERVE:
         return Done(Reason.OBSERVED, _would(proposal, found), found)

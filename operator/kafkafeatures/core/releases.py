@@ -46,6 +46,8 @@ _BUNDLED = (
     ("share.version", 2, 31),
 )
 
+KAFKAS_FEATURES = frozenset({METADATA_VERSION, KRAFT_VERSION, *(feature for feature, _, _ in _BUNDLED)})
+
 _DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}}
 
 LOWEST_FOR_FEATURES = 7

@@ -48,6 +48,8 @@ if TYPE_CHECKING:  # asking works without the library that reads logs, and start
 
 METADATA, DESCRIBE_CLUSTER = 3, 60  # api keys
 
+_BROKERS_TRIED = 2  # for the quorum, beside the one that listed the others
+_GONE = frozenset({FailureKind.UNREACHABLE, FailureKind.DISCONNECTED})
 _LEADER_MOVED = 3  # times to ask again who leads, when the named one says it does not
 _NODE_KIND = {Role.BROKER: ("a broker", "bootstrapServers"), Role.CONTROLLER: ("a controller", "bootstrapControllers")}
 
@@ -147,11 +149,11 @@ class Discovery:
         async with asyncio.TaskGroup() as group:
             broker_side = group.create_task(self._from_brokers())
             controller_side = group.create_task(self._from_controllers())
-        brokers, broker_apis = broker_side.result()
+        brokers, listed_by, broker_apis = broker_side.result()
         controllers, quorum, voters = controller_side.result()
         leaderless = isinstance(controllers, ControllerList) and controllers.active is None
         if isinstance(quorum, Failure) and isinstance(brokers, BrokerList) and not leaderless:
-            through, through_voters = await self._quorum_through_brokers(brokers, broker_apis)
+            through, through_voters = await self._quorum_through_brokers(brokers, listed_by, broker_apis)
             if isinstance(through, QuorumAnswer) or not self._pool.settings.bootstrap_controllers:
                 quorum, voters = through, through_voters or voters
             if voters:
@@ -171,14 +173,15 @@ class Discovery:
 
     # --- brokers ---
 
-    async def _from_brokers(self) -> tuple[BrokerList | Failure, Mapping[int, object]]:
+    async def _from_brokers(self) -> tuple[BrokerList | Failure, Address | None, Mapping[int, object]]:
+        """The brokers, who listed them, and what that one offers."""
         first = await self._broker_race.winner()
         if first is None:
-            return _nobody(Role.BROKER, self._broker_race), {}
+            return _nobody(Role.BROKER, self._broker_race), None, {}
         self._answered.append(self._broker_race)
         contact, brokers = first
         self._found(Role.BROKER, brokers.brokers)
-        return brokers, contact.api_versions.api_keys
+        return brokers, contact.address, contact.api_versions.api_keys
 
     async def _contact_broker(self, address: Address) -> tuple[Contact, BrokerList]:
         contact = await self._contact(address, Role.BROKER)
@@ -197,7 +200,7 @@ class Discovery:
         return contact, BrokerList(hosts, lists_fenced)
 
     async def _quorum_through_brokers(
-        self, brokers: BrokerList, apis: Mapping[int, object]
+        self, brokers: BrokerList, listed_by: Address | None, apis: Mapping[int, object]
     ) -> tuple[QuorumAnswer | Failure, tuple[Host, ...]]:
         if DESCRIBE_QUORUM not in apis:
             return (
@@ -208,8 +211,14 @@ class Discovery:
                 ),
                 (),
             )
-        contact = next(c for (role, _), c in self.contacts.items() if role is Role.BROKER)
-        return await describe_quorum(self._pool, contact.address, Role.BROKER)
+        found: tuple[QuorumAnswer | Failure, tuple[Host, ...]] = (NO_LEADER, ())
+        # The one that listed the others, since it is well; another only where that one is gone meanwhile.
+        others = [address_of(host) for host in brokers.brokers][:_BROKERS_TRIED]
+        for address in dict.fromkeys((*((listed_by,) if listed_by else ()), *others)):
+            found = await describe_quorum(self._pool, address, Role.BROKER)
+            if isinstance(found[0], QuorumAnswer) or found[0].kind not in _GONE:
+                break
+        return found
 
     # --- controllers ---
 

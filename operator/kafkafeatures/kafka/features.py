@@ -102,13 +102,16 @@ def route(survey: Survey) -> Route:
 async def update_feature(pool: Pool, way: Route, change: UpdateFeature) -> Outcome:
     """Send one change, for real, at most once. Only a request that never left is tried at the next stop.
 
+    Where the active controller is known it is the only stop: what came of a request is settled in another way where a
+    broker passed it on, so nobody may be in doubt which way it went.
+
     Raises ValueError for a change that must not be sent (`request_for`).
     """
     request = request_for((change,), validate_only=False)
     if way.closed is not None:
         return NotSent(str(way.closed))
     reasons = []
-    for address, role in way.stops():
+    for address, role in way.stops()[: 1 if way.controller else None]:
         reply = await _send(pool, address, role, request)
         if isinstance(reply, NotSent):
             reasons.append(reply.why)

@@ -28,12 +28,23 @@ def parse_addresses(text: str, where: str) -> tuple[Address, ...]:
             continue
         host, colon, port = part.rpartition(":")
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-        if not colon or not host or (":" in host and not part.startswith("[")):
+        if "@" in part:  # not repeated: what stands before it may be a password
+            raise ValueError(f"{where}: an address has no user; write host:port")
+        if not colon or not host or (":" in host and not part.startswith("[")) or set(host) & set("[]/ "):
             raise ValueError(f"{where}: {part!r} is no address; write host:port")
+        if not _is_name(host):
+            raise ValueError(f"{where}: {host[:60]!r} is no host name")
         if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"{where}: {part!r} has no port from 1 to 65535")
         found.append(Address(host, int(port)))
     return tuple(dict.fromkeys(found))
+
+
+def _is_name(host: str) -> bool:
+    try:
+        return bool(host.encode("idna")) and "\0" not in host
+    except UnicodeError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,11 @@ class Cluster:
             return Unavailable("the cluster was not looked at yet")
         return await features.validate(self._pool, features.route(self._last), changes)
 
+    @property
+    def goes_straight(self) -> bool:
+        """As the port says."""
+        return self._last is not None and features.route(self._last).controller is not None
+
     async def update(self, change: UpdateFeature) -> Outcome:
         """As the port says, by the way the last look found."""
         if self._last is None:

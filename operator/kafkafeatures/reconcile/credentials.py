@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafkafeatures.api.spec import ClusterSpec, SaslSpec, TlsSpec
+from kafkafeatures.kafka.errors import TlsFailed
 from kafkafeatures.kafka.settings import (
     ClusterSettings,
     OAuthClient,
@@ -54,6 +55,9 @@ def settings_of(cluster: ClusterSpec, read: ReadSecret) -> ClusterSettings:
     if cluster.controller_listener is not None:
         listener = cluster.controller_listener
         controllers = Security(_tls(listener.tls, read), _sasl(listener.sasl, read))
+    for security, where in ((brokers, "spec.cluster"), (controllers, "spec.cluster.controllerListener")):
+        if security.tls is not None or security.sasl is not None:
+            _check(security, where)
     return ClusterSettings(
         bootstrap_servers=parse_addresses(cluster.bootstrap_servers or "", "spec.cluster.bootstrapServers"),
         bootstrap_controllers=parse_addresses(cluster.bootstrap_controllers or "", "spec.cluster.bootstrapControllers"),
@@ -61,6 +65,15 @@ def settings_of(cluster: ClusterSpec, read: ReadSecret) -> ClusterSettings:
         controllers=controllers,
         request_timeout=cluster.request_timeout_seconds,
     )
+
+
+def _check(security: Security, where: str) -> None:
+    from kafkafeatures.kafka.wire import tls  # brings ssl along, which plaintext does not need
+
+    try:
+        tls.check(security)
+    except TlsFailed as error:
+        raise CredentialsInvalid(f"{where}.tls: {error}; {error.remedy}") from None
 
 
 def _need(read: ReadSecret, name: str, key: str) -> str:

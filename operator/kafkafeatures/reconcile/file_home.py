@@ -11,8 +11,10 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import socket
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -49,13 +51,23 @@ def read_file(path: Path) -> KafkaFeatures:
         raise InvalidDocument((f"{where}not YAML: {getattr(error, 'problem', None) or error}",)) from None
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InvalidDocument((f"not YAML: {str(error).splitlines()[0]}",)) from None
+    except (LookupError, AttributeError, TypeError, ArithmeticError):  # a tag such as !!timestamp on what is none
+        raise InvalidDocument(("not YAML: a value does not fit its tag; tags are not needed here",)) from None
     if len(documents) != 1:
         raise InvalidDocument((f"found {len(documents)} documents; one file holds one KafkaFeatures",))
     return read_document(documents[0])
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, refuses a key that stands twice (the last would silently win), and refuses aliases."""
+    """Safe; refuses a key that stands twice (the last would silently win) and aliases; numbers are decimal.
+
+    YAML 1.1 reads 010 as eight and 1:30 as ninety. Here they stay texts, which no level is.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the library's own way
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:int"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         # An alias is how a small file becomes a huge document; nobody needs one here.
@@ -67,12 +79,15 @@ class _Loader(yaml.SafeLoader):
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, list | dict) or key in seen:
+            if not isinstance(key, str) or key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {str(key)[:60]!r} stands twice or is no text", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9][0-9]{0,17})$"), list("-+0123456789"))
 
 
 class FileHome:
@@ -146,22 +161,35 @@ class FileHome:
 
     def _load(self) -> None:
         try:
-            document = yaml.safe_load(self._state.read_bytes())
+            data = self._state.read_bytes()
         except FileNotFoundError:
             self._generation = 1
             return
-        except yaml.YAMLError:
+        if not data.strip():
+            raise StateUnreadable(
+                f"{self._state} is empty: what was under way is not known; remove it if nothing was, "
+                "or name another with --state"
+            )
+        try:
+            document = yaml.safe_load(data)
+        except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
             document = None
         if not isinstance(document, dict) or document.get("kind") != KIND or "status" not in document:
             raise StateUnreadable(f"{self._state} is no state file of {KIND}; name another with --state")
-        name = document.get("metadata", {}).get("name")
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
         if name != self._resource.metadata.name:
             raise StateUnreadable(
                 f"{self._state} belongs to {name}, not to {self._resource.metadata.name}; name another with --state"
             )
         same = document.get("specDigest") == self._digest()
-        self._generation = int(document["metadata"].get("generation", 0)) + (0 if same else 1)
-        self._status = document["status"] or {}
+        try:
+            self._generation = int(document["metadata"]["generation"]) + (0 if same else 1)
+            self._status = _checked(document["status"])
+        except (TypeError, ValueError, KeyError):
+            raise StateUnreadable(
+                f"{self._state} was changed by hand and cannot be understood; restore it, or name another with --state"
+            ) from None
 
     def _take_lock(self) -> int:
         path = self._state.with_name(self._state.name + ".lock")
@@ -181,3 +209,26 @@ class FileHome:
             # The file stays: removing it would let two processes lock two files of the same name.
             os.close(self._lock)
             self._lock = None
+
+
+def _checked(status: Any) -> dict[str, Any]:
+    """What decisions read of a status, in the shapes they rely on. Raises TypeError, ValueError or KeyError."""
+    found = dict(status)
+    for key in ("history", "conditions", "features", "spentConsents"):
+        if not isinstance(found.get(key, []), list):
+            raise TypeError(key)
+    for entry in found.get("history", ()):
+        datetime.fromisoformat(entry["at"]), entry["action"].split(" "), entry["result"]
+    for entry in found.get("conditions", ()):
+        entry["type"], entry["status"], entry["lastTransitionTime"]
+    for entry in found.get("features", ()):
+        entry["name"], entry.get("state")
+    if "intent" in found:
+        intent = found["intent"]
+        int(intent["before"]), int(intent["after"]), intent["target"], intent["action"]
+        datetime.fromisoformat(intent["at"])
+    if "plan" in found:
+        for step in found["plan"]["steps"]:
+            feature, before, _, after = step["detail"].split(" ")
+            int(before), int(after), feature
+    return found

@@ -40,7 +40,7 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
     Verdict,
 )
-from kafkafeatures.core.survey import Failure
+from kafkafeatures.core.survey import Failure, QuorumAnswer
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.ports import Home, KafkaPort, Resource
 
@@ -49,6 +49,7 @@ SETTLE_SECONDS = 1.0
 
 MAX_HISTORY = 10
 CONFLICT_WINDOW = timedelta(hours=1)
+BROKER_KEEPS = timedelta(minutes=5)
 
 
 class Unreachable(Exception):
@@ -91,8 +92,9 @@ async def one_pass(shell: Shell) -> Pass:
         await _commit(shell, resource, status)
         return Pass(error.failure, 2.0, status)
     intent, fate = intent_of(resource), None
-    if intent is not None:
-        observation, fate = await _fate(shell, intent, observation)
+    ours = _is_ours(resource, observation)
+    if intent is not None and ours:  # another cluster tells nothing about what became of it
+        observation, fate = await _fate(shell, resource, intent, observation)
     at = shell.now()
     # What became of the standing intent is part of what this pass decides on.
     before = dict(resource.status)
@@ -106,7 +108,7 @@ async def one_pass(shell: Shell) -> Pass:
         observation,
         memory,
         standing=Standing(intent) if intent is not None and fate is None else None,
-        verdict=await verdict_on(shell.kafka, resource.wanted, proposal, observation),
+        verdict=await verdict_on(shell.kafka, resource.wanted, proposal, observation) if ours else None,
     )
     status = status_of(
         decision,
@@ -151,6 +153,7 @@ async def _act(shell: Shell, step: UpdateFeature, proposal: Proposal, status: di
         "target": step.feature,
         "before": str(step.before),
         "after": str(step.after),
+        "via": "Controller" if shell.kafka.goes_straight else "Broker",
         "at": stamp(shell.now()),
     }
     if consent_for(step):
@@ -191,7 +194,17 @@ READ_BACK, NOT_APPLIED, OVERTAKEN = "read back", "not applied", "overtaken by an
 CORRECTED = "read back, after somebody else had moved it"
 
 
-async def _fate(shell: Shell, step: UpdateFeature, observation: Observation) -> tuple[Observation, str | None]:
+def _is_ours(resource: Resource, observation: Observation) -> bool:
+    """Whether this is the cluster the resource is for, as far as that is known."""
+    pinned = resource.wanted.cluster_id or resource.status.get("clusterId", "")
+    return isinstance(observation.cluster_id, Known) and observation.cluster_id.value == (
+        pinned or observation.cluster_id.value
+    )
+
+
+async def _fate(
+    shell: Shell, resource: Resource, step: UpdateFeature, observation: Observation
+) -> tuple[Observation, str | None]:
     """What became of a step whose intent stands; None while that is open. The newest observation comes back too."""
     level = _level(observation, step)
     if level != step.before:
@@ -201,17 +214,37 @@ async def _fate(shell: Shell, step: UpdateFeature, observation: Observation) -> 
         again = await shell.kafka.look()
     except Unreachable:
         return observation, None
+    if not _is_ours(resource, again):
+        return observation, None
     if _level(again, step) != step.before:
         return again, READ_BACK if _level(again, step) == step.after else None
-    return again, NOT_APPLIED if _quorum_worked_between(observation, again) else None
+    settled = _quorum_worked_between(observation, again) and not _may_be_kept(resource.status["intent"], shell.now())
+    return again, NOT_APPLIED if settled else None
+
+
+def _may_be_kept(intent: Mapping[str, Any], now: datetime) -> bool:
+    """A broker that passed it on may keep it while no controller is active, and deliver it minutes later (seen)."""
+    return intent.get("via") == "Broker" and now - datetime.fromisoformat(intent["at"]) < BROKER_KEEPS
 
 
 def _quorum_worked_between(first: Observation, second: Observation) -> bool:
-    """The same leader, in the same epoch, has committed records since: what it had not appended by then is gone."""
+    """The same leader, in the same epoch, has worked since: what it had not appended by then is gone."""
     if isinstance(first.quorum, Unknown) or isinstance(second.quorum, Unknown):
         return False
     before, after = first.quorum.value, second.quorum.value
-    return before.leader_epoch == after.leader_epoch and after.high_watermark > before.high_watermark
+    if before.leader_epoch != after.leader_epoch:
+        return False
+    return after.high_watermark > before.high_watermark or _majority_fetched_since(before, after)
+
+
+def _majority_fetched_since(before: QuorumAnswer, after: QuorumAnswer) -> bool:
+    """The same where NoOps are switched off: nothing is uncommitted, and a majority fetched after the first look."""
+    then = next((v.last_fetch_timestamp for v in before.voters if v.id == before.leader_id), -1)
+    leader = next((v for v in after.voters if v.id == after.leader_id), None)
+    if then < 0 or leader is None or leader.log_end_offset != after.high_watermark:
+        return False
+    since = sum(v.id == after.leader_id or v.last_fetch_timestamp > then for v in after.voters)
+    return since > len(after.voters) // 2
 
 
 def _level(observation: Observation, step: UpdateFeature) -> int | None:

@@ -24,7 +24,7 @@ Where a broker's fencing cannot be known, a broker that does not answer is Unrea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -74,6 +74,8 @@ def observe(survey: Survey, log: LogReading | Failure) -> Observation:
     if isinstance(log, Failure) and not (isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER):
         gaps.append(log)
     gaps.extend(_gaps_of_asking(survey, image))
+    nodes = facts.nodes()
+    gaps.extend(_contradictions(nodes))
     return Observation(
         at=survey.at,
         cluster_id=_known(survey.cluster_id, facts),
@@ -81,7 +83,7 @@ def observe(survey: Survey, log: LogReading | Failure) -> Observation:
         source=Source(SourceKind.METADATA_LOG, image.offset, image.epoch, facts.log_at)
         if image
         else Source(SourceKind.ASKED, at=survey.at),
-        nodes=facts.nodes(),
+        nodes=nodes,
         finalized=_finalized(facts, image),
         active_controller=facts.active,
         quorum=_known(survey.quorum, facts),
@@ -332,6 +334,17 @@ def _gaps_of_asking(survey: Survey, image: Image | None) -> list[Failure]:
             )
         )
     return gaps
+
+
+def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
+    """Nodes whose process and whose registration differ, one line each: a `?` in a picture needs its reason."""
+    found = []
+    for node in nodes:
+        names = node.answer.value.supported if isinstance(node.answer, Known) else {}
+        ranges = (node.range_of(name) for name in names)
+        stale = [one.why for one in ranges if isinstance(one, Unknown) and one.why.kind is FailureKind.STALE]
+        found += stale[:1]
+    return found
 
 
 def _nameless(node: AskedNode, answer: NodeAnswer | Failure) -> Failure:

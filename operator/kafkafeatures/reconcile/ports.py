@@ -24,6 +24,10 @@ class KafkaPort(Protocol):
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
         """One validateOnly of all the changes together; nothing is changed. Never with kraft.version."""
 
+    @property
+    def goes_straight(self) -> bool:
+        """Whether a change would go to the active controller itself now, and not through a broker."""
+
     async def update(self, change: UpdateFeature) -> Outcome:
         """Send one UpdateFeatures for one feature, at most once."""
 

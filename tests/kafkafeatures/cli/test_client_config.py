@@ -70,7 +70,13 @@ def test_tokens_are_fetched_or_read_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"security.protocol": "TLS"}, "security.protocol TLS is none of"),
+        ({"security.protocol": "TLS"}, "security.protocol is none of PLAINTEXT, SSL"),
+        (
+            {"security.protcol": "SASL_SSL"},
+            "security.protcol is not understood here, and it would matter; did you mean",
+        ),
+        ({"security.protocol": "SSL", "ssl.engine.factory.class": "x"}, "ssl.engine.factory.class is not understood"),
+        ({"security.protocol": "SSL", "ssl.keystore.key": "abc"}, "ssl.keystore.key holds no PEM private key"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism GSSAPI is none of"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "no username and password"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs"),

@@ -118,7 +118,6 @@ def test_what_is_in_the_way_is_named(seen: Observation, expected: list[BlockerKi
     [
         (UpdateFeature("metadata.version", 21, 20), BlockerKind.LOWERING),
         (UpdateFeature("kraft.version", 0, 1), BlockerKind.CONSENT),
-        (UpdateFeature("group.versoin", 0, 1), BlockerKind.UNKNOWN_FEATURE),
         (UpdateFeature("metadata.version", 21, 99), BlockerKind.NODE_RANGE),
     ],
 )

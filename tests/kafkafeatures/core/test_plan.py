@@ -27,6 +27,7 @@ from kafkafeatures.core.plan import changes_between, plan_of, reversible
 from kafkafeatures.core.releases import METADATA_VERSIONS, bundle, dependencies, floor_of
 from kafkafeatures.core.report import step_shape
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature
+from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation
 
@@ -368,6 +369,30 @@ def test_without_a_verdict_nothing_is_sent_but_kraft_version_which_no_release_ca
     assert isinstance(decide(NAMED, world()), Wait)
     up = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
     assert isinstance(decide(up, world()), Act)
+
+
+# --- what is not known ---
+
+
+def test_a_mistyped_feature_is_no_feature_at_level_zero() -> None:
+    wrong = deciding(Wanted({"transaction.verison": 0}))
+    assert isinstance(wrong, Stalled)
+    assert wrong.reason is Reason.UNKNOWN_FEATURE
+    assert isinstance(deciding(Wanted({"streams.version": 0})), Done)  # Kafka has it, these nodes do not yet
+
+
+def test_a_verdict_does_not_overrule_a_process_that_contradicts_its_registration() -> None:
+    """The controller judges the registration, which is the half in doubt: the process may be an older binary."""
+    back = node(2, said=answer({**EVERY, "metadata.version": (7, 25)}), written=EVERY)
+    decision = deciding(Wanted({"metadata.version": 27}), observation(node(3001), node(1), back))
+    assert BlockerKind.NODE_UNKNOWN in kinds(decision)
+
+
+def test_two_clusters_are_for_a_human() -> None:
+    wrong = Failure(FailureKind.WRONG_CLUSTER, "x", "they lead to 2 clusters", "name one")
+    decision = deciding(NAMED, observation(cluster_id=wrong))
+    assert isinstance(decision, Stalled)
+    assert decision.reason is Reason.CLUSTER_ID_MISMATCH
 
 
 # --- properties ---

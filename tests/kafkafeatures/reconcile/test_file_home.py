@@ -15,6 +15,7 @@ from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
 from kafkafeatures.reconcile.file_home import FileHome, StateHeld, StateUnreadable, read_file
 from kafkafeatures.reconcile.wanted import wanted_of
+from tests.e2e.rig.certificates import Certificates
 
 GOOD = """
 apiVersion: kafkafeatures.dev/v1alpha1
@@ -53,6 +54,12 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
         (GOOD.replace("group.version", "metadata.version"), "is named twice"),
         (GOOD.replace('bootstrapServers: "a:9092,[::1]:9093"', "clusterId: x"), "name bootstrapServers"),
         ("\x00", "not YAML"),
+        (GOOD.replace("level: 1}", "level: 010}"), "write an integer"),
+        (GOOD.replace("level: 1}", "level: 1:30}"), "write an integer"),
+        (GOOD.replace("level: 1}", "level: !!bool foo}"), "does not fit its tag"),
+        (GOOD.replace("level: 1}", "level: !!timestamp abc}"), "not YAML"),
+        (GOOD.replace("level: 1}", "level: !!int ''}"), "not YAML"),
+        ("? !!set {a, b}\n: c\n", "not YAML"),
         ("[" * 5000, "not YAML"),
     ],
 )
@@ -112,7 +119,7 @@ def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
         """Taken over."""
 
 
-@pytest.mark.parametrize("text", ["not: ours", "[", "", "kind: KafkaFeatures\n"])
+@pytest.mark.parametrize("text", ["not: ours", "[", "kind: KafkaFeatures\n", "!!timestamp x"])
 def test_a_state_file_that_is_none_of_ours_is_left_alone(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state.yaml"
     state.write_text(text)
@@ -147,7 +154,7 @@ def secret(folder: Path, name: str, **keys: str) -> None:
 
 
 def test_secrets_are_read_from_a_folder_of_folders_and_never_shown(tmp_path: Path) -> None:
-    secret(tmp_path, "ca", ca_crt="CERT")
+    secret(tmp_path, "ca", ca_crt=Certificates().ca)
     secret(tmp_path, "login", username="alice\n", password="canary-5d2\n")
     settings = settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(tmp_path))
     assert settings.brokers.sasl is not None
@@ -166,3 +173,38 @@ def test_a_missing_secret_is_named(tmp_path: Path, folder: str | None, said: str
     where = tmp_path / folder if folder else None
     with pytest.raises(CredentialsInvalid, match=said):
         settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(where))
+
+
+STATE = """kind: KafkaFeatures
+metadata: {name: orders, generation: 1}
+status: {}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STATE.replace("generation: 1", "generation: abc"),
+        STATE.replace("generation: 1", "generation: null"),
+        STATE.replace("status: {}", "status: foo"),
+        STATE.replace("status: {}", "status: {history: 3}"),
+        STATE.replace("status: {}", "status: {intent: {target: x, after: '1'}}"),
+        STATE.replace("status: {}", "status: {intent: {target: x, before: x, after: '1', action: a, at: b}}"),
+        STATE.replace("{name: orders, generation: 1}", "3"),
+        STATE.replace("{name: orders, generation: 1}", "null"),
+    ],
+)
+def test_a_state_file_that_was_edited_into_nonsense_is_named(tmp_path: Path, text: str) -> None:
+    state = tmp_path / "state.yaml"
+    state.write_text(text)
+    with pytest.raises(StateUnreadable, match=r"state\.yaml"), FileHome(read_file(document(tmp_path)), state):
+        raise AssertionError("it was taken for a state")
+    assert state.read_text() == text
+
+
+def test_an_empty_state_file_is_not_taken_for_a_new_beginning(tmp_path: Path) -> None:
+    """A shell that redirects output into it empties it before we are asked."""
+    state = tmp_path / "state.yaml"
+    state.write_text("")
+    with pytest.raises(StateUnreadable, match="is empty"), FileHome(read_file(document(tmp_path)), state):
+        raise AssertionError("it was taken for a state")

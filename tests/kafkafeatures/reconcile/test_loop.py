@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from kafkafeatures.core.decide import Done, Stalled, Wait
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.decide import Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import (
     Accepted,
     Applied,
@@ -23,7 +27,7 @@ from kafkafeatures.core.steps import (
     Verdict,
 )
 from kafkafeatures.core.survey import Failure
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.loop import Pass, Shell, Unreachable, one_pass
 from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation, quorum
@@ -45,7 +49,10 @@ class World:
         self.crash_in: int | None = None
         self.down: Failure | None = None
         self.quorum_works = True
+        self.fetches, self.fetched = False, 1000
         self.later: UpdateFeature | None = None
+
+    goes_straight = True
 
     def tick(self) -> None:
         if self.crash_in is not None:
@@ -58,6 +65,7 @@ class World:
         if self.down is not None:
             raise Unreachable(self.down)
         self.high_watermark += self.quorum_works
+        self.fetched += 1000 * self.fetches
         if self.later is not None:
             self.apply(self.later)
             self.later = None
@@ -65,7 +73,7 @@ class World:
         return observation(
             *(node(i, said=said) for i in (3001, 3002, 1)),
             levels=self.levels,
-            voting=quorum(epoch=self.epoch, high_watermark=self.high_watermark),
+            voting=quorum(epoch=self.epoch, high_watermark=self.high_watermark, fetched=self.fetched),
         )
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
@@ -122,6 +130,7 @@ def run(world: World, home: Home, *, most: int = 20) -> Pass:
     raise AssertionError(f"not settled after {most} passes: {last}")
 
 
+AT = stamp(NOW)
 WANTED = {"metadata.version": 27, "group.version": 1}
 BEGIN = {"metadata.version": 21}
 
@@ -261,3 +270,82 @@ def test_another_cluster_behind_the_address_is_never_touched() -> None:
     assert isinstance(last.decision, Stalled)
     assert home.status["clusterId"] == "cluster-2"
     assert world.sent == []
+
+
+def test_another_cluster_tells_nothing_about_an_open_intent() -> None:
+    world = World({"metadata.version": 27})
+    home = Home(world, {"metadata.version": 27})
+    intent = {"action": "UpdateFeature", "target": "metadata.version", "before": "21", "after": "27", "at": AT}
+    home.status = {"clusterId": "cluster-2", "intent": intent}
+    assert isinstance(run(world, home).decision, Stalled)
+    assert home.status["intent"] == intent
+    assert "history" not in home.status
+
+
+def test_what_a_broker_passed_on_is_waited_for_as_long_as_it_may_keep_it() -> None:
+    world = World(BEGIN)
+    world.goes_straight = False
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [OutcomeUnknown("EOF")]
+    asyncio.run(one_pass(shell(world, home)))
+    assert home.status["intent"]["via"] == "Broker"
+    last = asyncio.run(one_pass(shell(world, home)))
+    assert isinstance(last.decision, Wait)
+    assert len(world.sent) == 1
+    later = Shell(home=home, kafka=world, now=lambda: NOW + timedelta(minutes=6), sleep=no_time)
+    asyncio.run(one_pass(later))
+    assert len(world.sent) == 2
+
+
+def test_where_noops_are_off_a_majority_that_fetched_since_settles_it_too() -> None:
+    world = World(BEGIN)
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [OutcomeUnknown("EOF")]
+    asyncio.run(one_pass(shell(world, home)))
+    world.quorum_works, world.fetches = False, True  # the high watermark stands still, and the voters fetch
+    assert isinstance(run(world, home).decision, Done)
+    assert len(world.sent) == 2
+
+
+def test_a_consent_is_spent_before_it_is_used_and_given_back_where_nothing_was_lowered() -> None:
+    world = World({"metadata.version": 27, "group.version": 1})
+    home = Home(world, {"group.version": 0})
+    home.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    world.outcomes = [Rejected(95, "no")]
+    asyncio.run(one_pass(shell(world, home)))
+    assert home.status.get("spentConsents", []) == []
+    assert isinstance(run(world, home).decision, Done)
+    assert home.status["spentConsents"] == ["group.version:1->0"]
+    world.levels["group.version"] = 1
+    last = run(world, home)
+    assert len(world.sent) == 2
+    assert isinstance(last.decision, Held)  # somebody else raised it: reported, not lowered again
+
+
+@pytest.mark.parametrize("at", range(12))
+def test_killed_anywhere_a_consent_lowers_once(at: int) -> None:
+    world = World({"metadata.version": 27, "group.version": 1})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    world.crash_in = at
+    with contextlib.suppress(Crash):
+        run(world, home)
+    world.crash_in = None
+    assert isinstance(run(world, home).decision, Done)
+    assert world.effective == 1
+    assert home.status["spentConsents"] == ["group.version:1->0"]
+
+
+def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> None:
+    world = World({"metadata.version": 27})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    run(world, home)
+    for _ in range(2):
+        world.levels["group.version"] = 0
+        assert isinstance(run(world, home).decision, Done)
+    world.levels["group.version"] = 0
+    last = run(world, home)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.CONFLICT_DETECTED
+    assert len(world.sent) == 3

@@ -134,6 +134,9 @@ async def _open(
         )
     except ssl.SSLError as error:
         raise tls.failed(error, security.tls) from None
+    except (UnicodeError, ValueError, OverflowError):
+        # What a node advertises is not ours: IDNA refuses a name, a NUL byte, a port beyond 65535.
+        raise Unreachable("that is no address anybody could connect to", remedy="check advertised.listeners") from None
     except socket.gaierror as error:
         raise Unreachable(f"the host name is not known ({error.strerror})", remedy="check the name") from None
     except ConnectionAbortedError:

@@ -73,7 +73,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
-    where = urllib.parse.urlsplit(client.token_url)
+    try:
+        where = urllib.parse.urlsplit(client.token_url)
+        place = f"{where.hostname}:{where.port}" if where.port else str(where.hostname)  # never its user part
+    except ValueError:
+        raise AuthenticationFailed("the token endpoint is no URL", remedy="check it; it begins with https://") from None
     if where.scheme != "https":
         raise AuthenticationFailed("the token endpoint is not https", remedy="tokens are fetched over TLS only")
     pair = f"{urllib.parse.quote_plus(client.client_id)}:{urllib.parse.quote_plus(client.client_secret)}"
@@ -93,20 +97,20 @@ def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
             answer = json.loads(reply.read(MAX_ANSWER))
         token = answer["access_token"]
         if not isinstance(token, str) or not token:
-            raise _no_token(where.netloc, "gives no JSON with an access_token")
+            raise _no_token(place, "gives no JSON with an access_token")
         return token, float(answer.get("expires_in", 60))
     except urllib.error.HTTPError as error:
         with error:
-            raise _no_token(where.netloc, f"answers {error.code}") from None
+            raise _no_token(place, f"answers {error.code}") from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, SSLError):
             failure: KafkaError = tls.failed(error.reason, client.tls)
-            raise type(failure)(f"token endpoint {where.netloc}: {failure}", remedy=failure.remedy) from None
-        raise _no_token(where.netloc, "cannot be reached") from None
+            raise type(failure)(f"token endpoint {place}: {failure}", remedy=failure.remedy) from None
+        raise _no_token(place, "cannot be reached") from None
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-        raise _no_token(where.netloc, "gives no JSON with an access_token") from None
+        raise _no_token(place, "gives no JSON with an access_token") from None
     except (OSError, HTTPException):
-        raise _no_token(where.netloc, "did not answer") from None
+        raise _no_token(place, "did not answer") from None
 
 
 def _no_token(where: str, why: str) -> AuthenticationFailed:

@@ -12,7 +12,7 @@ import tempfile
 from functools import lru_cache
 
 from kafkafeatures.kafka.errors import TlsFailed
-from kafkafeatures.kafka.settings import Tls
+from kafkafeatures.kafka.settings import OAuthClient, Security, Tls
 
 # OpenSSL's X509_V_ERR_*: what verification failed at -> (what it is, what to do).
 _VERIFY = {
@@ -44,6 +44,14 @@ _NOT_TLS = (
     "HTTP_REQUEST",
     "PACKET_LENGTH_TOO_LONG",
 )
+
+
+def check(security: Security) -> None:
+    """Raises TlsFailed for material that cannot be used, before anybody is asked anything."""
+    if security.tls is not None:
+        context(security.tls)
+    if security.sasl is not None and isinstance(security.sasl.oauth, OAuthClient):
+        context(security.sasl.oauth.tls)
 
 
 @lru_cache(maxsize=64)

@@ -65,7 +65,8 @@ def print_document(document: dict[str, Any], form: str) -> None:
     else:
         import yaml
 
-        yaml.safe_dump(document, sys.stdout, sort_keys=False, allow_unicode=True)
+        plain = json.loads(json.dumps(document))  # names of enums as texts: the same document in both forms
+        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True)
 
 
 def console() -> Console:

@@ -1,0 +1,153 @@
+"""The command line in the hands of shells and scripts, on a simulated cluster: pipes, time-outs, odd words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.kafkasim.test_process import ENVIRONMENT, heard, simulator
+
+PROGRAM = f"{sys.executable} -m kafkafeatures"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[dict[str, Any]]:
+    with simulator("--release", "4.2", "--metadata-version", "25") as process:
+        yield heard(process)
+
+
+def shell(line: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], env=ENVIRONMENT, cwd=folder, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+
+
+def document(folder: Path, cluster: dict[str, Any], levels: dict[str, int], **more: Any) -> Path:
+    path = folder / "levels.yaml"
+    spec = {
+        "cluster": {"bootstrapServers": cluster["bootstrapServers"], **more},
+        "features": {"levels": [{"name": name, "level": level} for name, level in levels.items()]},
+    }
+    body = {
+        "apiVersion": "kafkafeatures.dev/v1alpha1",
+        "kind": "KafkaFeatures",
+        "metadata": {"name": "x"},
+        "spec": spec,
+    }
+    path.write_text(json.dumps(body))
+    return path
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+def test_a_reader_that_leaves_changes_nothing_about_the_end(cluster: dict[str, Any], form: str) -> None:
+    done = shell(f"{PROGRAM} describe --bootstrap-server {cluster['bootstrapServers']} -o {form} | true")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", ["describe --bootstrap-server {}", "describe --apis --bootstrap-server {}"])
+def test_json_and_yaml_are_the_same_document(cluster: dict[str, Any], words: str) -> None:
+    line = f"{PROGRAM} {words.format(cluster['bootstrapServers'])} -o "
+    one, other = json.loads(shell(f"{line} json").stdout), yaml.safe_load(shell(f"{line} yaml").stdout)
+    one["source"], other["source"] = one["source"]["kind"], other["source"]["kind"]
+    assert one == other
+
+
+def test_a_blocked_apply_says_so_to_a_pipe_that_nobody_reads(cluster: dict[str, Any], tmp_path: Path) -> None:
+    document(tmp_path, cluster, {"metadata.version": 99})
+    assert shell(f"{PROGRAM} apply -f levels.yaml 2>&1 | true", tmp_path).returncode == 4
+
+
+def test_an_apply_goes_on_to_its_end_when_nobody_reads_its_progress(cluster: dict[str, Any], tmp_path: Path) -> None:
+    path = document(tmp_path, cluster, {"metadata.version": 29, "share.version": 1, "group.version": 1})
+    done = shell(f"{PROGRAM} apply -f levels.yaml 2>&1 >/dev/null | head -1", tmp_path)
+    assert done.returncode == 0
+    assert shell(f"{PROGRAM} plan -f {path} -o json | grep -c InSync").returncode == 0
+    assert "intent" not in path.with_suffix(".status.yaml").read_text()
+
+
+def test_without_any_output_it_works_as_well(cluster: dict[str, Any]) -> None:
+    words = f"describe --bootstrap-server {cluster['bootstrapServers']} -o json"
+    assert shell(f"{PROGRAM} {words} >&-").returncode == 0
+
+
+@pytest.mark.parametrize("timeout", ["0", "0s", "9" * 400 + "h", "-1", "x"])
+def test_a_timeout_that_is_none_is_refused_before_anything_is_sent(
+    cluster: dict[str, Any], tmp_path: Path, timeout: str
+) -> None:
+    document(tmp_path, cluster, {"streams.version": 1})
+    done = shell(f"{PROGRAM} apply -f levels.yaml --timeout={timeout}", tmp_path)
+    assert done.returncode == 64
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_timeout_bounds_a_pass_as_well(tmp_path: Path) -> None:
+    silent = (
+        "import socket,subprocess,sys; s=socket.create_server(('127.0.0.1',0)); "
+        "sys.exit(subprocess.call(sys.argv[1:-1] + ['-f', sys.argv[-1]], "
+        "env={**__import__('os').environ, 'PORT': str(s.getsockname()[1])}))"
+    )
+    path = tmp_path / "levels.yaml"
+    starter = (
+        "import os,sys,pathlib; p=pathlib.Path(sys.argv[2]); "
+        "p.write_text(p.read_text().replace('PORT', os.environ['PORT'])); "
+        "from kafkafeatures.cli.main import main; sys.exit(main(['apply', '-f', str(p), '--timeout', '1s']))"
+    )
+    document(tmp_path, {"bootstrapServers": "127.0.0.1:PORT"}, {"group.version": 1})
+    done = subprocess.run(
+        [sys.executable, "-c", silent, sys.executable, "-c", starter, str(path)],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=15, check=False,
+    )  # fmt: skip  # the request timeout is 30 s
+    assert done.returncode == 5
+    assert "timed out; run it again to go on from here" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("describe --bootstrap-server ,", 64, "name no address"),
+        ("describe --bootstrap-server [::1:9092", 64, "is no address; write host:port"),
+        ("describe --bootstrap-server a..b:9092", 64, "is no host name"),
+        ("describe --bootstrap-server user:canary@h:9092", 64, "an address has no user"),
+        ("apply -f /", 4, "Is a directory"),
+        ("apply -f .", 4, "Is a directory"),
+        ("apply -f nothing.yaml", 4, "nothing.yaml: No such file or directory"),
+        ("apply -f levels.yaml --state levels.yaml", 64, "is the document itself"),
+        ("apply -f levels.yaml --approve sha256:12", 64, "is no hash of a plan"),
+        ("unregister --broker x --bootstrap-server h:1", 64, "invalid int value"),
+    ],
+)
+def test_odd_words_get_one_line(cluster: dict[str, Any], tmp_path: Path, words: str, code: int, said: str) -> None:
+    document(tmp_path, cluster, {"streams.version": 1})
+    done = shell(f"{PROGRAM} {words}", tmp_path)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "canary" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "sasl",
+    [
+        {"mechanism": "PLAIN", "secretRef": "canary"},
+        {"mechanism": "PLAIN", "username": ["canary"], "secretRef": {"name": "x"}},
+        {"mechanism": "PLAIN", "secretRef": {"name": "x", "passwordKey": {"value": "canary"}}},
+        {"mechanism": "canary", "secretRef": {"name": "x"}},
+    ],
+)
+def test_what_stands_where_a_password_might_is_not_repeated(
+    cluster: dict[str, Any], tmp_path: Path, sasl: dict[str, Any]
+) -> None:
+    document(tmp_path, cluster, {"streams.version": 1}, sasl=sasl)
+    done = shell(f"{PROGRAM} plan -f levels.yaml", tmp_path)
+    assert done.returncode == 4
+    assert "spec.cluster.sasl" in done.stderr
+    assert "canary" not in done.stderr + done.stdout

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench soak lint format lock clean
+.PHONY: help demo check test bench soak format docs lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ soak: $(VENV)/.dev ## as test, with the long seeds and many more leader changes;
 
 format: $(VENV)/.dev ## let the formatter and the linter mend what they can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+docs: $(VENV)/.dev ## write the generated pages of docs/reference anew
+	@$(BIN)/python -m tests.contract.reference
 
 lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	@$(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install -q uv

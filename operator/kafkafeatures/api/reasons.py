@@ -5,6 +5,8 @@ A name stands here once. `core/report.py` puts them into a status; nothing else 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -81,3 +83,68 @@ class BlockerKind(StrEnum):
     ZOOKEEPER_MODE = "ZooKeeperMode"
     QUORUM = "Quorum"
     RIGHTS = "Rights"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a reason means to people. `acts`: who has to do something, empty for nobody."""
+
+    conditions: tuple[Condition, ...]
+    meaning: str
+    acts: str = ""
+
+
+_TIME, _HUMAN = "nobody: time", "a human"
+_READY, _RECONCILING, _STALLED = Condition.READY, Condition.RECONCILING, Condition.STALLED
+_REACHABLE, _FINALIZED = Condition.REACHABLE, Condition.FEATURES_FINALIZED
+
+EXPLAINED: Mapping[Reason, Told] = {
+    Reason.IN_SYNC: Told((_READY,), "every desired level was read on the active controller and on every living node"),
+    Reason.OBSERVED: Told((_READY,), "mode Observe: the message says what would be done; nothing is sent"),
+    Reason.PENDING: Told((_READY,), "nothing was read yet", _TIME),
+    Reason.SUSPENDED: Told((_READY,), "suspended: what was sent is finished, nothing else is begun", _HUMAN),
+    Reason.DRIFTED: Told((_READY,), "a level that was reached was moved by somebody else", _HUMAN),
+    Reason.APPROVAL_REQUIRED: Told((_READY,), "the plan waits for its hash", _HUMAN),
+    Reason.PLAN_PENDING: Told((Condition.APPROVAL_REQUIRED,), "nobody approved the plan yet", _HUMAN),
+    Reason.PLAN_CHANGED: Told((Condition.APPROVAL_REQUIRED,), "what was approved is another plan than today's", _HUMAN),
+    Reason.LEVEL_BEHIND: Told((Condition.DRIFT_DETECTED,), "somebody lowered a level that had been reached", _HUMAN),
+    Reason.LEVEL_AHEAD: Told((Condition.DRIFT_DETECTED,), "somebody raised a level that had been reached", _HUMAN),
+    Reason.PREFLIGHT: Told((_READY, _RECONCILING), "something needed for a decision could not be read", _TIME),
+    Reason.UPDATING_FEATURES: Told((_READY, _RECONCILING), "one UpdateFeatures is under way", _TIME),
+    Reason.VERIFYING: Told((_READY, _RECONCILING), "a level is read back, or an unknown outcome is settled", _TIME),
+    Reason.WAITING_FOR_NODES: Told((_READY, _RECONCILING), "a node is old, or its range is not known", _TIME),
+    Reason.WAITING_FOR_QUORUM: Told((_READY, _RECONCILING), "no active controller with a majority", _TIME),
+    Reason.MIGRATING: Told((_READY, _RECONCILING), "a migration from ZooKeeper is open", _TIME),
+    Reason.INVALID_SPEC: Told((_READY, _STALLED), "the document contradicts itself", _HUMAN),
+    Reason.UNKNOWN_FEATURE: Told((_READY, _STALLED), "no node knows a feature of that name", _HUMAN),
+    Reason.UNSUPPORTED_LEVEL: Told((_READY, _STALLED), "no node supports the level", _HUMAN),
+    Reason.GHOST_REGISTRATION: Told(
+        (_READY, _STALLED), "a node that is gone is still registered with an old range", _HUMAN
+    ),
+    Reason.NODE_REFUSED: Told(
+        (_READY, _STALLED), "a broker keeps trying and the controller does not register it", _HUMAN
+    ),
+    Reason.DEPENDENCY_MISSING: Told((_READY, _STALLED), "a feature needs another one at a higher level", _HUMAN),
+    Reason.LOWERING_REFUSED: Told(
+        (_READY, _STALLED), "the lowering would lose metadata, whatever was consented", _HUMAN
+    ),
+    Reason.CONSENT_REQUIRED: Told((_READY, _STALLED), "a loss was not consented to", _HUMAN),
+    Reason.CONSENT_SPENT: Told((_READY, _STALLED), "the consent was used already; it is good once", _HUMAN),
+    Reason.CONFLICT_DETECTED: Told((_READY, _STALLED), "somebody else moves the same level again and again", _HUMAN),
+    Reason.CONTROLLER_REJECTED: Told((_READY, _STALLED), "the active controller refuses it, in its own words", _HUMAN),
+    Reason.INSUFFICIENT_RIGHTS: Told((_READY, _STALLED), "an ACL is missing; the message has the line", _HUMAN),
+    Reason.ZOOKEEPER_MODE: Told((_READY, _STALLED), "features cannot be finalized in ZooKeeper mode", _HUMAN),
+    Reason.CLUSTER_ID_MISMATCH: Told((_READY, _STALLED), "the addresses lead to another cluster, or to two", _HUMAN),
+    Reason.CONNECTED: Told((_REACHABLE,), "nodes and metadata log were read"),
+    Reason.CONNECTED_PARTLY: Told((_REACHABLE,), "something could not be read; the message says what and why", _HUMAN),
+    Reason.UNREACHABLE: Told((_READY,), "not a single node could be asked", _TIME),
+    Reason.BOOTSTRAP_UNREACHABLE: Told((_REACHABLE,), "none of the bootstrap addresses answers", _TIME),
+    Reason.TLS_FAILED: Told((_REACHABLE,), "no TLS session", _HUMAN),
+    Reason.AUTHENTICATION_FAILED: Told((_REACHABLE,), "the login was refused", _HUMAN),
+    Reason.ALL_AT_TARGET: Told((_FINALIZED,), "every desired level is finalized"),
+    Reason.NOTHING_DESIRED: Told((_FINALIZED,), "the document names no level"),
+    Reason.BEHIND_TARGET: Told((_FINALIZED,), "levels are still to be changed", _TIME),
+    Reason.BLOCKED: Told((_FINALIZED,), "something stands in the way; see blockers", _HUMAN),
+    Reason.UNKNOWN: Told((_FINALIZED,), "the finalized levels could not be read", _TIME),
+}
+"""Of every reason; docs/reference/reasons.md is made of it."""

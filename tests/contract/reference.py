@@ -1,0 +1,82 @@
+"""Writes the generated part of the reference: `make docs`. A test fails while a page is not what this would write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kafkafeatures.api.reasons import EXPLAINED
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTE = "<!-- made by `make docs`; do not edit -->\n"
+_EXITS = {
+    Exit.DONE: "done, or in sync",
+    Exit.FAILED: "failed: an internal error, or a cure that did not work",
+    Exit.CHANGES: "there is something to change (`plan --detailed-exitcode`)",
+    Exit.APPROVAL: "the plan waits for approval",
+    Exit.BLOCKED: "blocked or refused; also a document or credentials that are not valid",
+    Exit.UNREACHABLE: "timed out, could not be reached, or does not speak Kafka",
+    Exit.STALLED: "stalled: a human is needed",
+    Exit.USAGE: "wrong flags or arguments",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+
+def reasons() -> str:
+    """Conditions and their reasons."""
+    rows = [
+        f"| `{reason.value}` | {', '.join(told.conditions)} | {told.meaning} | {told.acts or '-'} |"
+        for reason, told in EXPLAINED.items()
+    ]
+    return "\n".join(["# Reasons", "", NOTE, "| Reason | Of | Meaning | Who acts |", "|---|---|---|---|", *rows, ""])
+
+
+def commands() -> str:
+    """Commands and exit codes."""
+    rows = [f"| `kafkafeatures {name}` | {line} |" for name, (_, line) in COMMANDS.items()]
+    codes = [f"| {int(code)} | {text} |" for code, text in _EXITS.items()]
+    head = [
+        "# Commands",
+        "",
+        NOTE,
+        "`kafkafeatures COMMAND --help` shows the flags.",
+        "",
+        "| Command | Does |",
+        "|---|---|",
+    ]
+    return "\n".join([*head, *rows, "", "## Exit codes", "", "| Code | Meaning |", "|---|---|", *codes, ""])
+
+
+def fields() -> str:
+    """Every field of the spec."""
+    crd = yaml.safe_load((ROOT / "crds" / "kafkafeatures.yaml").read_text())
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    rows = list(_rows(spec, "spec"))
+    return "\n".join(["# Fields", "", NOTE, "| Field | Type | Default | Allowed |", "|---|---|---|---|", *rows, ""])
+
+
+def _rows(schema: dict[str, Any], path: str) -> list[str]:
+    rows = []
+    for name, inner in schema.get("properties", {}).items():
+        kind = "integer or string" if inner.get("x-kubernetes-int-or-string") else inner["type"]
+        allowed = ", ".join(f"`{one}`" for one in inner.get("enum", ())) or (
+            f"`{inner['pattern'].replace('|', chr(92) + '|')}`" if "pattern" in inner else ""
+        )
+        default = f"`{inner['default']}`" if "default" in inner else ""
+        here = f"{path}.{name}"
+        rows.append(f"| `{here}` | {kind} | {default} | {allowed} |")
+        rows += _rows(inner, here)
+        if "items" in inner:
+            rows += _rows(inner["items"], f"{here}[]")
+    return rows
+
+
+PAGES = {"reasons.md": reasons, "commands.md": commands, "fields.md": fields}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (ROOT / "docs" / "reference" / name).write_text(page())

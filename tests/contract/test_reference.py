@@ -1,0 +1,17 @@
+"""The reference is made of the code, and complete."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import EXPLAINED, Reason
+from tests.contract.reference import PAGES, ROOT
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_the_code_says(name: str) -> None:
+    assert (ROOT / "docs" / "reference" / name).read_text() == PAGES[name](), "run: make docs"
+
+
+def test_every_reason_is_explained() -> None:
+    assert set(EXPLAINED) == set(Reason)

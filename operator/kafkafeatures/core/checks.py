@@ -221,8 +221,8 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
         if change.feature not in known:
             continue  # said once by `features_exist`, not once per node
         for node in question.observation.nodes:
-            if node.state is NodeState.REFUSED:
-                continue  # not registered: `no_node_is_refused` speaks of it
+            if node.surely_holds(change.feature, change.after) or node.state is NodeState.REFUSED:
+                continue  # one that is refused is not registered: `no_node_is_refused` speaks of it
             found = node.range_of(change.feature)
             if isinstance(found, Unknown):
                 if not _vouched_for(node, found, question):

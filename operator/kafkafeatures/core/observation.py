@@ -106,6 +106,18 @@ class Node:
             )
         return said
 
+    def surely_holds(self, feature: str, level: int) -> bool:
+        """Whether process and registrations name the same range with the level in it: `range_of` without its words.
+
+        The usual case of every check on every node; False says nothing, `range_of` does.
+        """
+        if not isinstance(self.answer, Known):
+            return False
+        said = self.answer.value.supported.get(feature)
+        if said is None or not said.min <= level <= said.max:
+            return False
+        return all(written.value.get(feature) == said for written in self.registered.values())
+
     def _said(self, feature: str) -> Known[VersionRange] | None:
         if isinstance(self.answer, Unknown):
             return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import platform
@@ -21,24 +22,35 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
+from kafkafeatures.core.decide import Act, Done, decide
+from kafkafeatures.core.steps import Accepted
+from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from kafkafeatures.reconcile.cluster import Cluster as Client
+from kafkafeatures.reconcile.credentials import secrets_in, settings_of
+from kafkafeatures.reconcile.file_home import FileHome, read_file
+from kafkafeatures.reconcile.loop import Shell, one_pass
+from tests.e2e.kafka.cli import write_document
+from tests.e2e.kafka.wire import meddle
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
+from tests.kafkafeatures.worlds import answer, node, observation
 
 ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("describe", "apply", "decide", "nodes", "log")
 
 
 def main() -> int:
     """Run the benchmarks and print them as lines of one table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", choices=("describe", "nodes", "log"))
+    parser.add_argument("--only", choices=PARTS)
     arguments = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, Kafka {NEWEST}")
-    wanted = (arguments.only,) if arguments.only else ("describe", "nodes", "log")
+    wanted = (arguments.only,) if arguments.only else PARTS
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     installed = Path(tempfile.mkdtemp(prefix="bench-venv-"))
     try:
@@ -58,13 +70,18 @@ def install(folder: Path) -> list[str]:
 
 
 def _measure(wanted: tuple[str, ...], rounds: int, command: list[str]) -> int:
-    if "describe" in wanted:
+    if {"describe", "apply"} & set(wanted):
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         try:
-            with Cluster(folder, NEWEST, controllers=3, brokers=3) as cluster:
-                describe(cluster, rounds, command)
+            with Cluster(folder / "kafka", NEWEST, controllers=3, brokers=3) as cluster:
+                if "describe" in wanted:
+                    describe(cluster, rounds, command)
+                if "apply" in wanted:
+                    apply(cluster, rounds, command, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+    if "decide" in wanted:
+        decisions()
     if "nodes" in wanted:
         thousand_nodes(command)
     if "log" in wanted:
@@ -90,6 +107,63 @@ def describe(cluster: Cluster, rounds: int, command: list[str]) -> None:
     with asyncio.Runner() as runner:
         a, b = interleaved(lambda: runner.run(_look(settings)), lambda: _run(theirs), rounds)
     _pair("describe, warm process, new connections", a, "FeatureCommand describe", b)
+
+
+def apply(cluster: Cluster, rounds: int, command: list[str], folder: Path) -> None:
+    """One level raised and read back everywhere, from document to end; Kafka's tool sends it and goes."""
+    numbers = itertools.count()
+    theirs = cluster.release.stock_tool(
+        "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
+        "upgrade", "--feature", "share.version=1",
+    )  # fmt: skip
+
+    def document() -> Path:
+        meddle(cluster, "share.version", 0)
+        (folder / str(number := next(numbers))).mkdir()
+        where = {"bootstrapServers": cluster.bootstrap_servers, "bootstrapControllers": cluster.bootstrap_controllers}
+        return write_document(folder / str(number) / "levels.yaml", {"share.version": 1}, **where)
+
+    def their_turn() -> float:
+        meddle(cluster, "share.version", 0)
+        return _run(theirs)
+
+    a, b = interleaved(lambda: _run([*command, "apply", "-f", str(document())]), their_turn, rounds)
+    _pair("apply, whole process, read back on every node", a, "FeatureCommand upgrade", b)
+    with asyncio.Runner() as runner:
+        a, b = interleaved(lambda: _warm(runner, document()), their_turn, rounds)
+    _pair("apply, warm process, new connections", a, "FeatureCommand upgrade", b)
+
+
+def _warm(runner: asyncio.Runner, path: Path) -> float:
+    began = time.perf_counter()
+    runner.run(_until_done(path))
+    return time.perf_counter() - began
+
+
+async def _until_done(path: Path) -> None:
+    resource = read_file(path)
+    settings = settings_of(resource.spec.cluster, secrets_in(None))
+    with FileHome(resource, path.with_suffix(".status.yaml")) as home:
+        async with Client(settings) as client:
+            shell = Shell(home=home, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+            while not isinstance((last := await one_pass(shell)).decision, Done):
+                await shell.sleep(last.requeue_after or 0)
+
+
+def decisions() -> None:
+    """The pure core, on observations made beforehand."""
+    features = {f"feature.{n}": (0, 3) for n in range(8)} | {"metadata.version": (7, 30), "group.version": (0, 1)}
+    levels = {"metadata.version": 25}
+    for count, wanted in ((1000, dict.fromkeys(features, 1) | {"metadata.version": 29}), (6, {"metadata.version": 29})):
+        ids = [3001, 3002, 3003, *range(1, count - 2)]
+        seen = observation(*(node(i, said=answer(features, levels), written=features) for i in ids), levels=levels)
+        rounds = 20_000 // count * 3
+        began = time.perf_counter()
+        for _ in range(rounds):
+            assert isinstance(decide(Wanted(wanted), seen, verdict=Accepted()), Act)
+        each = (time.perf_counter() - began) / rounds
+        what = f"{count} nodes, {len(wanted)} of {len(features)} features wanted"
+        print(f"decide, {what}: {each * 1000:.2f} ms, {1 / each:,.0f} a second")
 
 
 def thousand_nodes(installed: list[str], count: int = 1000) -> None:

@@ -29,6 +29,9 @@ _ALL_OR_NOTHING = (4, 0)
 _LOWERING_WORDED_ANEW = (4, 1)
 _KRAFT_UPGRADE = (4, 1)  # earlier releases write a feature record that changes nothing (KAFKA-16538, KAFKA-18979)
 
+_DEFINED: Mapping[tuple[int, int], frozenset[str]] = {(4, 1): frozenset({"streams.version"})}
+"""Features a release has in its code without a level for production: not advertised, and at level 0 no stranger."""
+
 ALL_FAILED = "The update failed for all features since the following feature had an error: "
 _DEPENDENCIES = {(ELR_VERSION, 1): (METADATA_VERSION, 23)}  # EligibleLeaderReplicasVersion.java
 
@@ -211,7 +214,7 @@ def _kraft_or_dependency(view: View, current: int, update: FeatureUpdate, propos
     if update.feature == KRAFT_VERSION:
         lowered = view.release.number >= _KRAFT_UPGRADE and update.level < current
         return "Can't downgrade the version of this feature." if lowered else None
-    if update.feature not in view.release.features:
+    if update.feature not in view.release.features and update.feature not in _DEFINED.get(view.release.number, ()):
         return f"Feature {update.feature} not found."  # reached at level 0 only
     needs = _DEPENDENCIES.get((update.feature, update.level))
     if needs and proposed.get(needs[0], 0) < needs[1]:

@@ -1,0 +1,106 @@
+"""What real nodes of three releases answered, against both faces of the simulator and against our own preflight."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+import pytest
+
+from kafkafeatures.core.decide import Act, decide
+from kafkafeatures.core.plan import consent_for
+from kafkafeatures.core.steps import Accepted, UpdateFeature
+from kafkafeatures.core.survey import Role
+from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.kafka.wire.codec import decode_response
+from kafkasim.releases import release_named
+from kafkasim.rules import FeatureUpdate, UpgradeType
+from tests.conformance.cases import SAFE, UPGRADE, WORLDS, Updates, World, cases, recorded, request_of
+from tests.kafkafeatures.worlds import answer, node, observation
+from tests.kafkasim.clusters import exchange, plan, served, settle
+from tests.kafkasim.clusters import world as simulated
+
+LEVELS: Mapping[str, dict[str, int]] = {
+    "3.9": {"metadata.version": 20},
+    "4.1": {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
+    "4.3": {
+        "metadata.version": 27,
+        "group.version": 1,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+    },
+}
+"""What formatting at `World.format` finalizes."""
+
+EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
+
+
+def planned(world: World):
+    levels = {name.replace(".", "_"): level for name, level in LEVELS[world.release].items()}
+    metadata_version = levels.pop("metadata_version")
+    return plan({1: world.release}, {3001: world.release}, metadata_version=metadata_version, **levels)
+
+
+def told(world: World, reply: bytes) -> dict[str, tuple[int, str]]:
+    """Code and words per feature; 4.0 and newer answer for all at once, under an empty name."""
+    message = decode_response(57, world.request, reply)[1]
+    found = {"": (message.error_code, message.error_message or "")}
+    found |= {feature: (code, text or "") for feature, (code, text) in message.results.items()}
+    return found
+
+
+def test_there_are_more_than_a_hundred_cases_for_each_release() -> None:
+    for world in WORLDS.values():
+        assert set(recorded(world)) == set(cases(world))
+        assert len(recorded(world)) > 100
+
+
+@EVERY
+async def test_the_simulator_answers_on_the_wire_as_the_real_node_did(world: World) -> None:
+    async with served(planned(world)) as face:
+        for updates, real in recorded(world).items():
+            request = request_of(world, updates)
+            frame = await exchange(face, Role.CONTROLLER, 3001, struct.pack(">i", len(request)) + request)
+            assert frame[4:] == real, (updates, told(world, frame[4:]), told(world, real))
+
+
+@EVERY
+def test_the_simulated_world_judges_as_the_real_node_did(world: World) -> None:
+    made = settle(simulated(planned(world)))
+    active = made.active_node
+    assert active is not None
+    for updates, real in recorded(world).items():
+        asked = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in updates]
+        verdict = made.update_features(active, asked, validate_only=True).verdict
+        found = {"": (verdict.error_code, verdict.error_message or "")}
+        if world.request < 2:
+            found |= {one.feature: (one.error_code, one.error_message or "") for one in verdict.results}
+        expected = told(world, real)
+        assert {name: code for name, (code, _) in found.items()} == {name: code for name, (code, _) in expected.items()}
+        assert {text for _, text in found.values() if text} == {text for _, text in expected.values() if text}
+
+
+def as_we_would(world: World, updates: Updates) -> bool:
+    """Whether we would ever send these: a raise as a raise, a lowering as a safe one, and no level that is there."""
+    levels = LEVELS[world.release]
+    moves = [(level - levels.get(feature, 0), kind) for feature, level, kind in updates]
+    return all((by > 0 and kind == UPGRADE) or (by < 0 and kind == SAFE) for by, kind in moves)
+
+
+@EVERY
+def test_our_preflight_lets_through_what_kafka_accepts_and_nothing_else(world: World) -> None:
+    """With every consent given: what is left is what Kafka itself would say."""
+    levels = LEVELS[world.release]
+    ranges = {name: (r.min, r.max) for name, r in release_named(world.release).features.items()}
+    seen = observation(*(node(i, said=answer(ranges, levels), written=ranges) for i in (3001, 1)), levels=levels)
+    judged = 0
+    for updates, real in recorded(world).items():
+        if not as_we_would(world, updates):
+            continue
+        wanted = {feature: level for feature, level, _ in updates}
+        consents = {consent_for(UpdateFeature(f, levels.get(f, 0), v)) for f, v in wanted.items()} - {""}
+        decision = decide(Wanted(wanted, consents=frozenset(consents)), seen, verdict=Accepted())
+        accepted = all(code == 0 for code, _ in told(world, real).values())
+        assert isinstance(decision, Act) == accepted, (updates, decision, told(world, real))
+        judged += 1
+    assert judged > 15

@@ -26,7 +26,7 @@ CONTROLLER_REGISTRATION = 15  # metadata.version 3.7-IV0: controllers register, 
 LOWEST_SETTABLE = 4  # metadata.version 3.3-IV0, on 3.x
 _DISABLED = VersionRange(0, 0)
 _ALL_OR_NOTHING = (4, 0)
-_LOWERING_WORDED_ANEW = (4, 1)
+_LOWERING_WORDED_ANEW = (4, 2)  # 4.1.2 still says "Invalid metadata.version"
 _KRAFT_UPGRADE = (4, 1)  # earlier releases write a feature record that changes nothing (KAFKA-16538, KAFKA-18979)
 
 _DEFINED: Mapping[tuple[int, int], frozenset[str]] = {(4, 1): frozenset({"streams.version"})}

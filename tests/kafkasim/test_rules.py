@@ -71,7 +71,7 @@ LOWERINGS = [
     ("3.9", 21, 3, SAFE, "Invalid metadata.version 3. Unable to set a metadata.version less than 3.3-IV0"),
     ("4.0", 25, 22, SAFE, f"Invalid metadata.version 22. {REFUSING}"),
     ("4.0", 25, 23, SAFE, None),
-    ("4.1", 27, 22, SAFE, f"Unsupported metadata.version downgrade from 27 to 22. {REFUSING}"),
+    ("4.1", 27, 22, SAFE, f"Invalid metadata.version 22. {REFUSING}"),
     ("4.2", 29, 23, UNSAFE, None),
     ("4.3", 30, 29, SAFE, f"Unsupported metadata.version downgrade from 30 to 29. {REFUSING}"),
     ("4.3", 30, 29, UNSAFE, f"Unsupported metadata.version downgrade from 30 to 29. {NO_UNSAFE}"),

@@ -19,6 +19,7 @@ from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.loop import Unreachable
 
 TOPICS_SHOWN = 5
+LOOKS, PAUSE = 20, 0.25  # seconds between them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +65,11 @@ async def _run(settings: ClusterSettings, broker: int, *, sure: bool) -> None:
         failure = await cluster.unregister(broker)
         if failure is not None:
             raise failed(failure)
-        if any(_is(one, broker) for one in (await cluster.look()).nodes):
-            raise CommandFailed(f"broker {broker} is still registered; it may have come back", Exit.FAILED)
+        for _ in range(LOOKS):  # the brokers learn of it a little after the controller wrote it
+            if not any(_is(one, broker) for one in (await cluster.look()).nodes):
+                return
+            await asyncio.sleep(PAUSE)
+        raise CommandFailed(f"broker {broker} is still registered; it may have come back", Exit.FAILED)
 
 
 def _is(node: Node, broker: int) -> bool:

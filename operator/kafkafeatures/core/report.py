@@ -164,8 +164,8 @@ def plan_verdict(decision: Decision, observation: Observation, proposal: Proposa
         return "Unknown"
     if isinstance(decision, Held) and decision.reason is Reason.APPROVAL_REQUIRED:
         return "ApprovalRequired"
-    if isinstance(decision, Act):
-        return "Changes"
+    if isinstance(decision, Act) or (decision.reason is Reason.INSUFFICIENT_RIGHTS and not decision.blockers):
+        return "Changes"  # who plans need not be allowed to apply: the server's verdict is then unavailable
     if decision.blockers or isinstance(decision, Stalled):
         return "Blocked"
     if not proposal.changes:

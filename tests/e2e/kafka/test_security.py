@@ -282,6 +282,11 @@ def test_without_alter_apply_names_the_right_and_describe_still_works(
     before = levels(describe(guarded, *flags(guarded), controllers=True))["metadata.version"]
     path = document_for(tmp_path / "levels.yaml", guarded, {"metadata.version": 26})
     words = "apply", "-f", str(path), "--secrets-dir", str(secrets(tmp_path / "secrets", guarded)), "-o", "json"
+    planned = run("plan", *words[1:])
+    assert planned.returncode == 0, planned.stderr
+    made = json.loads(planned.stdout)
+    assert (made["verdict"], made["serverVerdict"]["state"]) == ("Changes", "Unavailable")
+    assert "ALTER" in made["serverVerdict"]["message"]
     refused = run(*words)
     assert refused.returncode == 4
     assert "UpdateFeatures needs ALTER on the cluster" in refused.stderr

@@ -54,7 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
 
         draw_plan(console(), seen)
     else:
-        shape = plan_document(seen.decision, seen.observation, seen.proposal, seen.verdict, name=resource.name)
+        shape = plan_document(
+            seen.decision, seen.observation, seen.proposal, seen.verdict,
+            name=resource.name, generation=resource.generation,
+        )  # fmt: skip
         print_document(shape, arguments.output)
     verdict = plan_verdict(seen.decision, seen.observation, seen.proposal)
     if verdict == "Changes":

@@ -123,7 +123,13 @@ def blocker_shape(blocker: Blocker) -> Json:
 
 
 def plan_document(
-    decision: Decision, observation: Observation, proposal: Proposal, verdict: Verdict | None, *, name: str
+    decision: Decision,
+    observation: Observation,
+    proposal: Proposal,
+    verdict: Verdict | None,
+    *,
+    name: str,
+    generation: int,
 ) -> Json:
     """The document of `plan -o json` (contract, section 4)."""
     blocked = () if isinstance(decision, Act) else decision.blockers
@@ -136,6 +142,7 @@ def plan_document(
         "apiVersion": API_VERSION,
         "kind": "Plan",
         "resource": name,
+        "generation": generation,
         "clusterId": _or_none(observation.cluster_id),
         "verdict": plan_verdict(decision, observation, proposal),
         "hash": proposal.plan.hash if proposal.changes else "",

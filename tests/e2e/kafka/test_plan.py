@@ -59,7 +59,7 @@ def test_a_plan_says_what_would_happen_and_changes_nothing(cluster: Cluster, tmp
     path = document(tmp_path / "l.yaml", cluster, features=level("metadata.version", "4.1-IV1"))
     before = describe(cluster)["features"]
     made = plan(path)
-    assert made["verdict"] == "Changes"
+    assert (made["verdict"], made["generation"], made["resource"]) == ("Changes", 1, "default/orders")
     assert made["hash"].startswith("sha256:")
     assert [step["detail"] for step in made["steps"]] == ["metadata.version 25 -> 27"]
     assert made["steps"][0]["reversible"] is True  # 26 and 27 changed no metadata

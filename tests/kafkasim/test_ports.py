@@ -1,0 +1,194 @@
+"""The ports face: it shows what the wire face of the same world shows, and lets whole lives be lived in a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.decide import Done
+from kafkafeatures.core.observation import Known, Observation
+from kafkafeatures.core.survey import Role
+from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
+from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.loop import Shell, one_pass
+from kafkafeatures.reconcile.ports import Resource
+from kafkasim.plan import Plan
+from kafkasim.ports import SimulatedCluster
+from kafkasim.wire.server import Face
+from tests.kafkasim.clusters import plan, served, world
+
+SEEDS = 1000 if os.environ.get("SOAK") else 60
+FEATURE_LEVEL = 12
+
+
+def known(fact: Any) -> Any:
+    return fact.value if isinstance(fact, Known) else "unknown"
+
+
+def shown(seen: Observation) -> dict[str, Any]:
+    """What decisions rest on, without times, offsets and addresses."""
+    return {
+        "cluster": known(seen.cluster_id),
+        "mode": known(seen.mode),
+        "finalized": known(seen.finalized),
+        "active": known(seen.active_controller),
+        "registered": known(seen.registered_controllers),
+        "nodes": {
+            (one.id, one.roles): (
+                one.state,
+                one.is_voter,
+                {name: known(one.range_of(name)) for name in seen.feature_names()},
+                known(one.answer).finalized if isinstance(one.answer, Known) else None,
+            )
+            for one in seen.nodes
+        },
+    }
+
+
+def addresses(face: Face, role: Role) -> str:
+    return ",".join(f"{one.host}:{one.port}" for one in face.world.of_role(role) if one.running)
+
+
+CLUSTERS: Mapping[str, Plan] = {
+    "plain": plan(),
+    "old": plan({1: "3.9", 2: "3.9"}, {3001: "3.9"}, metadata_version=17),
+    "mixed": plan({1: "4.2", 2: "4.0", 3: "4.2"}, metadata_version=25),
+    "ghosts": plan(
+        metadata_version=25, ghosts=((Role.BROKER, 7, "4.0"), (Role.CONTROLLER, 3009, "4.0")), group_version=1
+    ),
+    "dynamic": plan(metadata_version=29, kraft_version=1, share_version=1),
+}
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+async def test_both_faces_show_the_same_world(name: str) -> None:
+    async with served(CLUSTERS[name]) as face:
+        settings = ClusterSettings(
+            parse_addresses(addresses(face, Role.BROKER), ""), parse_addresses(addresses(face, Role.CONTROLLER), "")
+        )
+        async with Cluster(settings) as client:
+            on_the_wire = await client.look()
+        in_process = await SimulatedCluster(face.world).look()
+    assert shown(in_process) == shown(on_the_wire)
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class Home:
+    """A status that survives; every write may be the last."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted, self.status = wanted, {}
+
+    async def read(self) -> Resource:
+        return Resource("ns/x", 1, self.wanted, json.loads(json.dumps(self.status)))
+
+    async def write_status(self, status: Mapping[str, Any]) -> None:
+        self.status = json.loads(json.dumps(status))
+
+
+class Mortal:
+    """A port whose process dies at the n-th point, before or after a call."""
+
+    def __init__(self, inner: Any, dies_in: int) -> None:
+        self._inner, self._left = inner, dies_in
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def call(*words: Any) -> Any:
+            self._point()
+            answer = await found(*words)
+            self._point()
+            return answer
+
+        return call
+
+    def _point(self) -> None:
+        if self._left == 0:
+            raise Crash
+        self._left -= 1
+
+
+async def live(kafka: Any, home: Any, sim: SimulatedCluster, *, most: int = 60) -> Any:
+    """Passes until nothing more happens by itself."""
+    shell = Shell(home=home, kafka=kafka, now=sim.now, sleep=sim.sleep)
+    for _ in range(most):
+        last = await one_pass(shell)
+        if last.requeue_after is None:
+            return last
+        await sim.sleep(last.requeue_after)
+    raise AssertionError(f"not settled: {last}")
+
+
+def written(sim: SimulatedCluster) -> int:
+    return sim.world.image.counts.get(FEATURE_LEVEL, 0)
+
+
+WANTED = Wanted({"metadata.version": 29, "share.version": 1, "group.version": 1})
+
+
+@pytest.mark.parametrize("point", range(40))
+async def test_dead_at_any_point_and_run_again_it_ends_the_same_and_writes_nothing_twice(point: int) -> None:
+    sim, home = SimulatedCluster(world(plan(metadata_version=25))), Home(WANTED)
+    before = written(sim)
+    mortal = Mortal(sim, point)
+    with contextlib.suppress(Crash):
+        await live(mortal, Mortal(home, point), sim)
+    last = await live(sim, home, sim)
+    assert isinstance(last.decision, Done)
+    assert written(sim) == before + 3
+    assert "intent" not in home.status
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_a_life_full_of_accidents_ends_where_it_should(seed: int) -> None:
+    """Leaders die, brokers stop, the process dies, somebody else meddles; afterwards everything is in sync."""
+    chance = Random(seed)
+    sim = SimulatedCluster(world(plan(metadata_version=25), seed))
+    wanted = dataclasses.replace(WANTED, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    home = Home(wanted)
+    for _ in range(chance.randrange(1, 6)):
+        with contextlib.suppress(Crash, AssertionError):
+            await live(Mortal(sim, chance.randrange(0, 30)), home, sim, most=8)
+        accident(sim, chance)
+        assert len(json.dumps(home.status)) < 32 * 1024
+    for role in (Role.CONTROLLER, Role.BROKER):
+        for one in sim.world.of_role(role):
+            if not one.running:
+                sim.world.start(role, one.id)
+    await sim.sleep(20)
+    last = await live(sim, home, sim)
+    assert isinstance(last.decision, Done), last
+    assert {**sim.world.image.features, **wanted.levels} == dict(sim.world.image.features)
+
+
+def accident(sim: SimulatedCluster, chance: Random) -> None:
+    living = [one for one in sim.world.of_role(Role.CONTROLLER) if one.running]
+    match chance.randrange(4):
+        case 0 if sim.world.active is not None and len(living) > 2:
+            sim.world.stop(Role.CONTROLLER, sim.world.active, kill=True)
+        case 1:
+            sim.world.stop(Role.BROKER, chance.choice((1, 2, 3)), kill=chance.random() < 0.5)
+        case 2:
+            for one in sim.world.of_role(Role.CONTROLLER):
+                if not one.running:
+                    sim.world.start(Role.CONTROLLER, one.id)
+        case _:
+            for one in sim.world.of_role(Role.BROKER):
+                if not one.running:
+                    sim.world.start(Role.BROKER, one.id)
+    sim.world.advance(sim.world.now_ms + chance.randrange(1, 15_000))

@@ -19,7 +19,7 @@ from kafkafeatures.core.observation import Known, Node, NodeState, Observation, 
 from kafkafeatures.core.plan import Plan, changes_between, plan_of, reversible
 from kafkafeatures.core.releases import told
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
-from kafkafeatures.core.survey import FailureKind
+from kafkafeatures.core.survey import FailureKind, Role
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 
 LAG = 0.025
@@ -288,7 +288,12 @@ def _read_back(desired: Mapping[str, int], observation: Observation) -> Decision
 
 
 def _seen_on(node: Node, feature: str) -> int | None:
-    """None where the node did not answer: a node that is down does not make a cluster unready."""
+    """None where the node did not answer: a node that is down does not make a cluster unready.
+
+    And for kraft.version on a broker: what brokers say of it differs between releases (KAFKA-18979, KAFKA-18602).
+    """
+    if feature == KRAFT_VERSION and Role.CONTROLLER not in node.roles:
+        return None
     return node.answer.value.finalized.get(feature, 0) if isinstance(node.answer, Known) else None
 
 

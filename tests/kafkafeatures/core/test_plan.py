@@ -204,6 +204,15 @@ def test_kraft_version_goes_after_everything_else_whatever_its_name() -> None:
     assert deciding(wanted) == Act(change("share.version 0->1"))
 
 
+def test_what_brokers_say_of_kraft_version_does_not_count() -> None:
+    """KAFKA-18979, KAFKA-18602: it differs between releases; the controllers' word is the one."""
+    levels = {"metadata.version": 25, "kraft.version": 1}
+    controllers = [node(i, said=answer(EVERY, levels), written=EVERY) for i in (3001, 3002)]
+    broker = node(1, said=answer(EVERY, {"metadata.version": 25}), written=EVERY)
+    seen = observation(*controllers, broker, levels=levels)
+    assert isinstance(deciding(Wanted({"kraft.version": 1}), seen), Done)
+
+
 # --- dependencies ---
 
 

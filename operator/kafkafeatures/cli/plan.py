@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
-        draw_plan(console(), seen)
+        draw_plan(console(), seen, of_document=not arguments.latest)
     else:
         shape = plan_document(
             seen.decision, seen.observation, seen.proposal, seen.verdict,
@@ -69,7 +69,7 @@ async def _preview(settings: ClusterSettings, resource: Resource, *, latest: boo
     async with Cluster(settings) as cluster:
         if latest:
             levels = _latest(await cluster.look())
-            resource = replace(resource, wanted=replace(resource.wanted, levels=levels, bundle={}))
+            resource = replace(resource, wanted=replace(resource.wanted, levels={}, bundle=levels))
         return await preview(resource, cluster, datetime.now(UTC))
 
 

@@ -22,8 +22,8 @@ _APPROVED = {
 }
 
 
-def draw_plan(console: Console, seen: Preview) -> None:
-    """Print all of it."""
+def draw_plan(console: Console, seen: Preview, *, of_document: bool) -> None:
+    """Print all of it. `of_document`: `apply` would do the same."""
     draw(console, seen.observation, in_the_way=False)  # of this plan: below
     _steps(console, seen)
     blocked = () if isinstance(seen.decision, Act) else seen.decision.blockers
@@ -47,7 +47,7 @@ def draw_plan(console: Console, seen: Preview) -> None:
     console.print(line, overflow="fold")
     if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
-    if verdict == "ApprovalRequired":
+    if verdict == "ApprovalRequired" and of_document:
         console.print(Text(f"To approve it: kafkafeatures apply -f FILE --approve {seen.proposal.plan.hash[:19]}"))
 
 

@@ -42,26 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(settings: ClusterSettings, broker: int, *, sure: bool) -> None:
     async with Cluster(settings) as cluster:
-        node = next((one for one in (await cluster.look()).nodes if _is(one, broker)), None)
-        if node is None:
-            raise CommandFailed(f"no broker {broker} is registered; describe shows who is", Exit.BLOCKED)
-        if node.state is not NodeState.GHOST or Role.CONTROLLER in node.roles:
-            raise CommandFailed(
-                f"{node.title} is {_what(node)}; only one that is fenced and does not answer can be unregistered",
-                Exit.BLOCKED,
-            )
-        hosted = await cluster.topics_on(broker)
-        if isinstance(hosted, Failure):
-            raise failed(hosted)
-        if hosted.topics:
-            shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
-            raise CommandFailed(
-                f"broker {broker} hosts replicas of {len(hosted.topics)} topics ({shown}); "
-                "move them away first with kafka-reassign-partitions.sh",
-                Exit.BLOCKED,
-            )
+        node = await _checked(cluster, broker)
         if not sure:
             await asyncio.to_thread(_ask, node)
+            await _checked(cluster, broker)  # the question may have stood for hours
         failure = await cluster.unregister(broker)
         if failure is not None:
             raise failed(failure)
@@ -70,6 +54,29 @@ async def _run(settings: ClusterSettings, broker: int, *, sure: bool) -> None:
                 return
             await asyncio.sleep(PAUSE)
         raise CommandFailed(f"broker {broker} is still registered; it may have come back", Exit.FAILED)
+
+
+async def _checked(cluster: Cluster, broker: int) -> Node:
+    """The broker, if it is gone for certain and hosts nothing."""
+    node = next((one for one in (await cluster.look()).nodes if _is(one, broker)), None)
+    if node is None:
+        raise CommandFailed(f"no broker {broker} is registered; describe shows who is", Exit.BLOCKED)
+    if node.state is not NodeState.GHOST or Role.CONTROLLER in node.roles:
+        raise CommandFailed(
+            f"{node.title} is {_what(node)}; only one that is fenced and does not answer can be unregistered",
+            Exit.BLOCKED,
+        )
+    hosted = await cluster.topics_on(broker)
+    if isinstance(hosted, Failure):
+        raise failed(hosted)
+    if hosted.topics:
+        shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
+        raise CommandFailed(
+            f"broker {broker} hosts replicas of {len(hosted.topics)} topics ({shown}); "
+            "move them away first with kafka-reassign-partitions.sh",
+            Exit.BLOCKED,
+        )
+    return node
 
 
 def _is(node: Node, broker: int) -> bool:

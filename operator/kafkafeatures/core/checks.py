@@ -216,16 +216,16 @@ def features_exist(question: Question) -> Iterator[Blocker]:
 
 def every_node_supports_it(question: Question) -> Iterator[Blocker]:
     """Every node, registered or voting, living or not, has a known range that holds the level."""
-    known = question.observation.feature_names()
+    strangers = {feature for feature, _ in question.strangers}
     for change in question.changes:
-        if change.feature not in known:
+        if change.feature in strangers:
             continue  # said once by `features_exist`, not once per node
         for node in question.observation.nodes:
             if node.surely_holds(change.feature, change.after) or node.state is NodeState.REFUSED:
                 continue  # one that is refused is not registered: `no_node_is_refused` speaks of it
             found = node.range_of(change.feature)
             if isinstance(found, Unknown):
-                if not _vouched_for(node, found, question):
+                if change.feature == KRAFT_VERSION or not _vouched_for(node, found, question):
                     yield _unknown(node, change, found)
             elif change.after not in found.value:
                 yield _out_of_range(node, change, found.value)

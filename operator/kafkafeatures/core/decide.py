@@ -118,7 +118,7 @@ def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposa
     finalized = observation.finalized.value if isinstance(observation.finalized, Known) else {}
     desired = wanted.desired(finalized)
     pending = changes_between(desired, finalized) if isinstance(observation.finalized, Known) else ()
-    drifted = tuple(change for change in pending if memory.reached.get(change.feature) == change.after)
+    drifted = tuple(change for change in pending if _was_reached(wanted, memory, change))
     ours = tuple(change for change in pending if change not in drifted)
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
     plan = plan_of(
@@ -131,6 +131,12 @@ def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposa
         standing=memory.plan,
     )
     return Proposal(desired, changes, drifted, plan)
+
+
+def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:
+    """A bundle asks for a level or more, so a higher one that was there counts as well."""
+    reached = memory.reached.get(change.feature, -1)
+    return reached == change.after if change.feature in wanted.levels else reached >= change.after
 
 
 def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
@@ -147,6 +153,12 @@ def decide(
     verdict: Verdict | None = None,
 ) -> Decision:
     """Decide one pass. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked."""
+    if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
+        return Stalled(
+            Reason.CLUSTER_ID_MISMATCH,
+            f"what was done so far was done to cluster {memory.cluster_id}, the document names {wanted.cluster_id}; "
+            "make a resource (and a state) of its own for each cluster",
+        )
     wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id)
     if wrong is not None:
         return wrong
@@ -157,7 +169,7 @@ def decide(
             f"the outcome of {standing.step} is not known; nothing else is sent before it was read twice",
             after=1.0,
         )
-    strangers = strangers_among(proposal.desired, observation)
+    strangers = strangers_among(wanted.levels, observation)
     if not proposal.changes and not strangers and isinstance(observation.finalized, Known):
         done = _read_back(proposal.desired, observation)
         if wanted.mode is Mode.OBSERVE and isinstance(done, Done):
@@ -166,6 +178,8 @@ def decide(
     question = Question(observation, proposal.changes, verdict, wanted.consents, memory.spent, strangers)
     found = blockers(question)
     if wanted.mode is Mode.OBSERVE:
+        if isinstance(observation.finalized, Unknown):
+            return Wait(Reason.PREFLIGHT, f"the finalized levels are not known: {observation.finalized.why}", after=2.0)
         return Done(Reason.OBSERVED, _would(proposal, found), found)
     if wanted.suspend:
         return Held(Reason.SUSPENDED, f"suspended; {_would(proposal, found)}", found)

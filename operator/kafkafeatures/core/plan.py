@@ -93,7 +93,8 @@ def plan_of(
     if standing is not None and changes:
         steps = tuple(_read(step["detail"]) for step in standing.get("steps", ()))
         done = len(steps) - len(changes)
-        if done >= 0 and steps[done:] == changes and all(desired.get(s.feature) == s.after for s in steps):
+        was_done = sum(step.get("state") == "Done" for step in standing.get("steps", ()))
+        if done >= was_done and steps[done:] == changes and all(desired.get(s.feature) == s.after for s in steps):
             return Plan(str(standing.get("hash", "")), steps, done)
     content = {
         "uid": uid,

@@ -173,7 +173,7 @@ def plan_verdict(decision: Decision, observation: Observation, proposal: Proposa
         return "ApprovalRequired"
     if isinstance(decision, Act) or (decision.reason is Reason.INSUFFICIENT_RIGHTS and not decision.blockers):
         return "Changes"  # who plans need not be allowed to apply: the server's verdict is then unavailable
-    if decision.blockers or isinstance(decision, Stalled):
+    if decision.blockers or isinstance(decision, Stalled | Held):
         return "Blocked"
     if not proposal.changes:
         return "InSync"
@@ -216,11 +216,16 @@ def status_of(
     if isinstance(observation.cluster_id, Known):
         status.setdefault("clusterId", observation.cluster_id.value)
     desired, blocked = proposal.desired, () if isinstance(decision, Act) else decision.blockers
+    unread = isinstance(observation.finalized, Unknown)
     status["features"] = feature_states(observation, proposal, blocked)
+    if unread and previous.get("features"):
+        status["features"] = previous["features"]  # what was reached stays reached while the levels are not known
     _metadata_version(status, observation, desired)
     there = sum(one.get("finalized") == desired.get(one["name"], -1) for one in status["features"])
     status["progress"] = f"{there}/{len(desired)} levels" if desired else ""
-    if proposal.changes:
+    if unread and "plan" in previous:
+        status["plan"] = previous["plan"]
+    elif proposal.changes:
         status["plan"] = _plan(proposal.plan, previous.get("plan"), approved_by, now)
     if blocked:
         status["blockers"] = [blocker_shape(blocker) for blocker in blocked[:MAX_BLOCKERS]]
@@ -262,6 +267,26 @@ def step_shape(number: int, step: UpdateFeature, *, done: bool = False) -> Json:
         "reversible": reversible(step),
         "state": "Done" if done else "Pending",
     }
+
+
+def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
+    """Another cluster answers, or one that cannot be told: nothing of it is written down, the conditions say so."""
+    status = dict(previous)
+    status["observedGeneration"] = generation
+    stalled = ("True", decision.reason, decision.message) if isinstance(decision, Stalled) else None
+    status["conditions"] = _conditions(
+        {
+            Condition.READY: _ready(decision),
+            Condition.RECONCILING: _reconciling(decision),
+            Condition.STALLED: stalled,
+            Condition.REACHABLE: ("True", Reason.CONNECTED_PARTLY, _ready(decision)[2]),
+            Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
+        },
+        generation=generation,
+        previous=previous.get("conditions", ()),
+        now=now,
+    )
+    return status
 
 
 def status_of_unreachable(failure: Failure, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
@@ -327,7 +352,7 @@ def _metadata_version(status: Json, observation: Observation, desired: Mapping[s
 _FEATURE_FIELDS = {"name", "finalized", "supportedMin", "supportedMax"}
 
 
-def _ready(decision: Decision) -> _Said:
+def _ready(decision: Decision) -> tuple[str, Reason, str]:
     match decision:
         case Done(reason, message):
             return "True", reason, message

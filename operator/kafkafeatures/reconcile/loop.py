@@ -30,7 +30,7 @@ from kafkafeatures.core.decide import (
 )
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.plan import consent_for
-from kafkafeatures.core.report import stamp, status_of, status_of_unreachable
+from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.steps import (
     Applied,
     NotSent,
@@ -92,7 +92,7 @@ async def one_pass(shell: Shell) -> Pass:
         await _commit(shell, resource, status)
         return Pass(error.failure, 2.0, status)
     intent, fate = intent_of(resource), None
-    ours = _is_ours(resource, observation)
+    ours = is_ours(resource, observation)
     if intent is not None and ours:  # another cluster tells nothing about what became of it
         observation, fate = await _fate(shell, resource, intent, observation)
     at = shell.now()
@@ -110,6 +110,10 @@ async def one_pass(shell: Shell) -> Pass:
         standing=Standing(intent) if intent is not None and fate is None else None,
         verdict=await verdict_on(shell.kafka, resource.wanted, proposal, observation) if ours else None,
     )
+    if not ours:
+        status = status_of_wrong_cluster(decision, generation=resource.generation, previous=resource.status, now=at)
+        await _commit(shell, resource, status)
+        return Pass(decision, _requeue(decision), status)
     status = status_of(
         decision,
         observation,
@@ -163,7 +167,10 @@ async def _act(shell: Shell, step: UpdateFeature, proposal: Proposal, status: di
     outcome = await shell.kafka.update(step)
     match outcome:
         case Applied():
-            # The intent stays until the level was read back: the next pass closes it.
+            # The intent stays until the level was read back: the next pass closes it. That the controller said yes is
+            # kept, so that a level somebody else took back meanwhile is never believed to have been left undone.
+            status["intent"]["outcome"] = APPLIED
+            await shell.home.write_status(status)
             return Pass(Act(step), 0.0, status, outcome)
         case OutcomeUnknown():
             return Pass(Act(step), SETTLE_SECONDS, status, outcome)
@@ -191,10 +198,11 @@ def intent_of(resource: Resource) -> UpdateFeature | None:
 
 
 READ_BACK, NOT_APPLIED, OVERTAKEN = "read back", "not applied", "overtaken by another change"
-CORRECTED = "read back, after somebody else had moved it"
+APPLIED = "Applied"
+CORRECTED = "corrected, after somebody else had moved it"
 
 
-def _is_ours(resource: Resource, observation: Observation) -> bool:
+def is_ours(resource: Resource, observation: Observation) -> bool:
     """Whether this is the cluster the resource is for, as far as that is known."""
     pinned = resource.wanted.cluster_id or resource.status.get("clusterId", "")
     return isinstance(observation.cluster_id, Known) and observation.cluster_id.value == (
@@ -207,6 +215,8 @@ async def _fate(
 ) -> tuple[Observation, str | None]:
     """What became of a step whose intent stands; None while that is open. The newest observation comes back too."""
     level = _level(observation, step)
+    if level == step.before and resource.status["intent"].get("outcome") == APPLIED:
+        return observation, OVERTAKEN
     if level != step.before:
         return observation, READ_BACK if level == step.after else None if level is None else OVERTAKEN
     await shell.sleep(SETTLE_SECONDS)
@@ -214,7 +224,7 @@ async def _fate(
         again = await shell.kafka.look()
     except Unreachable:
         return observation, None
-    if not _is_ours(resource, again):
+    if not is_ours(resource, again):
         return observation, None
     if _level(again, step) != step.before:
         return again, READ_BACK if _level(again, step) == step.after else None
@@ -256,10 +266,10 @@ def _close_intent(status: dict[str, Any], result: str, at: str) -> None:
     if intent is None:
         return
     step = UpdateFeature(intent["target"], int(intent["before"]), int(intent["after"]))
-    if result == READ_BACK:
+    if result in (READ_BACK, OVERTAKEN):
         status["changeCount"] = status.get("changeCount", 0) + 1
-        result = CORRECTED if intent["action"] == "CorrectDrift" else READ_BACK
-    elif result != OVERTAKEN and consent_for(step):  # nothing was lowered, so nothing was used up
+        result = CORRECTED if intent["action"] == "CorrectDrift" else result
+    elif consent_for(step):  # nothing was lowered, so nothing was used up
         status["spentConsents"] = [one for one in status.get("spentConsents", ()) if one != consent_for(step)]
     history = [*status.get("history", ()), {"at": at, "action": str(step), "result": result}]
     status["history"] = history[-MAX_HISTORY:]

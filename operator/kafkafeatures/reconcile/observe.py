@@ -210,7 +210,9 @@ class _Facts:
                 return NodeState.LIVE if answers else NodeState.UNREACHABLE
             if answers or not fenced:
                 return _BROKER_STATES[answers, fenced]
-            return NodeState.FENCED if id_ in self.fetching else NodeState.GHOST
+            # Without DescribeQuorum nobody knows whether it still fetches, as one that recovers its log does.
+            unsure = id_ in self.fetching or isinstance(self.survey.quorum, Failure)
+            return NodeState.FENCED if unsure else NodeState.GHOST
         if answers:
             return NodeState.FENCED if is_broker and fenced else NodeState.LIVE
         counted_on = id_ in self.voters or id_ in self.fetching or isinstance(self.survey.quorum, Failure)

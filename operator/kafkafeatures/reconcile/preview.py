@@ -12,7 +12,7 @@ from kafkafeatures.core.decide import Decision, Proposal, Standing, decide, prop
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import Verdict
 from kafkafeatures.core.wanted import Wanted
-from kafkafeatures.reconcile.loop import intent_of, memory_of, verdict_on
+from kafkafeatures.reconcile.loop import intent_of, is_ours, memory_of, verdict_on
 from kafkafeatures.reconcile.ports import KafkaPort, Resource
 
 
@@ -32,7 +32,8 @@ async def preview(resource: Resource, kafka: KafkaPort, now: datetime) -> Previe
     observation = await kafka.look()
     memory = memory_of(resource.status, now)
     proposal = propose(resource.wanted, observation, memory)
-    verdict = await verdict_on(kafka, resource.wanted, proposal, observation)
+    ours = is_ours(resource, observation)
+    verdict = await verdict_on(kafka, resource.wanted, proposal, observation) if ours else None
     intent = intent_of(resource)
     standing = Standing(intent) if intent is not None else None
     decision = decide(resource.wanted, observation, memory, standing=standing, verdict=verdict)

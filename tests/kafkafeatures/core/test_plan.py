@@ -353,6 +353,21 @@ def test_a_correction_makes_no_irreversible_change_by_itself_and_ends_a_fight() 
     assert isinstance(deciding(back, world(), Memory(reached={"metadata.version": 26})), Act)  # it can be taken back
 
 
+def test_a_bundle_that_was_passed_by_has_drifted_when_it_is_below() -> None:
+    wanted = Wanted({}, {"metadata.version": 25})
+    held = deciding(wanted, world(metadata_version=24), Memory(reached={"metadata.version": 26}))
+    assert isinstance(held, Held)
+    assert held.reason is Reason.DRIFTED
+
+
+def test_a_step_that_was_done_and_taken_back_is_not_covered_by_the_old_hash() -> None:
+    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    first = propose(wanted, world(), Memory()).plan
+    steps = [step_shape(n, step, done=n == 1) for n, step in enumerate(first.steps, 1)]
+    again = propose(wanted, world(), Memory(plan={"hash": first.hash, "steps": steps}, change_count=1))
+    assert again.plan.hash != first.hash
+
+
 # --- modes ---
 
 

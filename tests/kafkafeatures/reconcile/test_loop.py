@@ -50,6 +50,7 @@ class World:
         self.down: Failure | None = None
         self.quorum_works = True
         self.fetches, self.fetched = False, 1000
+        self.no_levels = False
         self.later: UpdateFeature | None = None
 
     goes_straight = True
@@ -70,6 +71,8 @@ class World:
             self.apply(self.later)
             self.later = None
         said = answer(NEW, self.levels)
+        if self.no_levels:
+            return observation(levels=SILENT)
         return observation(
             *(node(i, said=said) for i in (3001, 3002, 1)),
             levels=self.levels,
@@ -349,3 +352,74 @@ def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> N
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.CONFLICT_DETECTED
     assert len(world.sent) == 3
+
+
+def test_what_the_controller_said_yes_to_and_somebody_took_back_was_done() -> None:
+    """Not "not applied": a consent, or an approval, that was used stays used."""
+    world = World({"metadata.version": 27, "group.version": 1})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    asyncio.run(one_pass(shell(world, home)))
+    assert home.status["intent"]["outcome"] == "Applied"
+    world.levels["group.version"] = 1  # before anybody read it back
+    last = run(world, home)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.CONSENT_SPENT
+    assert len(world.sent) == 1
+    assert home.status["changeCount"] == 1
+
+
+def test_one_who_reverts_at_once_is_not_fought_either() -> None:
+    world = World({"metadata.version": 27})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    run(world, home)
+    for _ in range(20):
+        world.levels["group.version"] = 0
+        asyncio.run(one_pass(shell(world, home)))
+    assert len(world.sent) <= 4
+
+
+def test_a_look_without_levels_forgets_nothing() -> None:
+    world = World({"metadata.version": 27, "group.version": 1})
+    home = Home(world, {"group.version": 1})
+    run(world, home)
+    world.no_levels = True
+    asyncio.run(one_pass(shell(world, home)))
+    world.no_levels = False
+    world.levels["group.version"] = 0
+    assert isinstance(run(world, home).decision, Held)
+    assert world.sent == []
+
+
+def test_a_look_without_levels_does_not_void_an_approval() -> None:
+    world = World(BEGIN)
+    home = Home(world, {})
+    home.wanted = Wanted(WANTED, policy=ApprovalPolicy.ALWAYS)
+    run(world, home)
+    approved = frozenset({home.status["plan"]["hash"]})
+    home.wanted = Wanted(WANTED, policy=ApprovalPolicy.ALWAYS, approvals=approved)
+    asyncio.run(one_pass(shell(world, home)))
+    world.no_levels = True
+    asyncio.run(one_pass(shell(world, home)))
+    world.no_levels = False
+    assert isinstance(run(world, home).decision, Done)
+    assert len(world.sent) == 2
+
+
+def test_nothing_of_a_wrong_cluster_is_written_down() -> None:
+    world = World({"metadata.version": 27})
+    home = Home(world, {})
+    home.wanted = Wanted({"metadata.version": 27}, cluster_id="cluster-9")
+    assert isinstance(run(world, home).decision, Stalled)
+    assert "clusterId" not in home.status
+    assert "features" not in home.status
+
+
+def test_what_was_done_to_one_cluster_is_not_carried_to_another() -> None:
+    world = World(BEGIN)
+    home = Home(world, {})
+    home.wanted = Wanted({"metadata.version": 27}, cluster_id="cluster-1")
+    home.status = {"clusterId": "cluster-2"}
+    assert isinstance(run(world, home).decision, Stalled)
+    assert world.sent == []

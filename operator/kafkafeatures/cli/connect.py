@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkafeatures.cli.client_config import ConfigInvalid, read_security
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.kafka.settings import ClusterSettings, Security, parse_addresses
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.observation import Observation
+
+T = TypeVar("T")
 
 DEFAULT_TIMEOUT = 10.0
 MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
@@ -57,6 +65,24 @@ def failed(failure: Failure) -> CommandFailed:
     """A cluster that could not be asked at all: 5; 4 where it answered and said no to who we are."""
     refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
     return CommandFailed(str(failure), Exit.BLOCKED if refused else Exit.UNREACHABLE)
+
+
+def on_cluster(work: Coroutine[Any, Any, T]) -> T:
+    """Run it. A cluster of which not a single node could be asked ends the command in words."""
+    from kafkafeatures.reconcile.loop import Unreachable
+
+    try:
+        return asyncio.run(work)
+    except Unreachable as error:
+        raise failed(error.failure) from None
+
+
+async def look(settings: ClusterSettings) -> Observation:
+    """One look at a cluster, and no more."""
+    from kafkafeatures.reconcile.cluster import Cluster
+
+    async with Cluster(settings) as cluster:
+        return await cluster.look()
 
 
 def _security(path: Path | None) -> Security:

@@ -7,13 +7,10 @@ route to the controllers for the metadata log, which alone shows everything.
 from __future__ import annotations
 
 import argparse
-import asyncio
 
-from kafkafeatures.cli.connect import add_connection_flags, failed, settings_from_flags
+from kafkafeatures.cli.connect import add_connection_flags, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.output import add_output_flag, console, print_document
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.kafka.settings import ClusterSettings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,13 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once and print."""
-    from kafkafeatures.reconcile.loop import Unreachable
-
-    settings = settings_from_flags(arguments)
-    try:
-        observation = asyncio.run(_look(settings))
-    except Unreachable as error:
-        raise failed(error.failure) from None
+    observation = on_cluster(look(settings_from_flags(arguments)))
     api_names = None
     if arguments.apis:
         from kafkafeatures.kafka.api_names import API_NAMES
@@ -46,10 +37,3 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_document(cluster_document(observation, api_names=api_names), arguments.output)
     return Exit.DONE
-
-
-async def _look(settings: ClusterSettings) -> Observation:
-    from kafkafeatures.reconcile.cluster import Cluster
-
-    async with Cluster(settings) as cluster:
-        return await cluster.look()

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND, KRAFT_VERSION
-from kafkafeatures.cli.connect import add_connection_flags, failed, settings_from_flags
+from kafkafeatures.cli.connect import add_connection_flags, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import print_document
 from kafkafeatures.core.observation import Observation, Unknown
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
-from kafkafeatures.reconcile.cluster import Cluster
-from kafkafeatures.reconcile.loop import Unreachable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,17 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look once and print the document as YAML."""
     settings = settings_from_flags(arguments)
-    try:
-        observation = asyncio.run(_look(settings))
-    except Unreachable as error:
-        raise failed(error.failure) from None
-    print_document(_document(arguments.name, settings, observation), "yaml")
+    print_document(_document(arguments.name, settings, on_cluster(look(settings))), "yaml")
     return Exit.DONE
-
-
-async def _look(settings: ClusterSettings) -> Observation:
-    async with Cluster(settings) as cluster:
-        return await cluster.look()
 
 
 def _document(name: str, settings: ClusterSettings, observation: Observation) -> dict[str, Any]:

@@ -6,13 +6,12 @@ Works without ALTER: the server's own verdict is then unavailable, and it is sai
 from __future__ import annotations
 
 import argparse
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
-from kafkafeatures.cli.connect import failed
+from kafkafeatures.cli.connect import on_cluster
 from kafkafeatures.cli.documents import add_document_flags, approvals_of, read, state_of, told
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.output import add_output_flag, console, print_document
@@ -20,7 +19,6 @@ from kafkafeatures.core.report import plan_document, plan_verdict, supported_by_
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.file_home import FileHome
-from kafkafeatures.reconcile.loop import Unreachable
 from kafkafeatures.reconcile.ports import Resource
 from kafkafeatures.reconcile.preview import Preview, preview
 
@@ -45,10 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     with told(arguments.file):
         document, settings = read(arguments)
         resource = FileHome(document, state_of(arguments), approvals=approvals_of(arguments)).peek()
-    try:
-        seen = asyncio.run(_preview(settings, resource, latest=arguments.latest))
-    except Unreachable as error:
-        raise failed(error.failure) from None
+    seen = on_cluster(_preview(settings, resource, latest=arguments.latest))
     if arguments.output == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
@@ -67,10 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _preview(settings: ClusterSettings, resource: Resource, *, latest: bool) -> Preview:
     async with Cluster(settings) as cluster:
+        observation = await cluster.look()
         if latest:
-            levels = _latest(await cluster.look())
-            resource = replace(resource, wanted=replace(resource.wanted, levels={}, bundle=levels))
-        return await preview(resource, cluster, datetime.now(UTC))
+            wanted = replace(resource.wanted, levels={}, bundle=_latest(observation))
+            resource = replace(resource, wanted=wanted)
+        return await preview(resource, observation, cluster, datetime.now(UTC))
 
 
 def _latest(observation: Observation) -> dict[str, int]:

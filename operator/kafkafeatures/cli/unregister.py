@@ -10,13 +10,12 @@ import argparse
 import asyncio
 import sys
 
-from kafkafeatures.cli.connect import add_connection_flags, failed, settings_from_flags
+from kafkafeatures.cli.connect import add_connection_flags, failed, on_cluster, settings_from_flags
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.observation import Node, NodeState
 from kafkafeatures.core.survey import Failure, Role
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.cluster import Cluster
-from kafkafeatures.reconcile.loop import Unreachable
 
 TOPICS_SHOWN = 5
 LOOKS, PAUSE = 20, 0.25  # seconds between them
@@ -31,11 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, ask, forget, and look whether it is gone."""
-    settings = settings_from_flags(arguments)
-    try:
-        asyncio.run(_run(settings, arguments.broker, sure=arguments.yes))
-    except Unreachable as error:
-        raise failed(error.failure) from None
+    on_cluster(_run(settings_from_flags(arguments), arguments.broker, sure=arguments.yes))
     print(f"broker {arguments.broker} is not registered any more")
     return Exit.DONE
 

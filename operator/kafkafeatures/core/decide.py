@@ -16,7 +16,7 @@ from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.checks import Blocker, Question, blockers, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import Plan, changes_between, plan_of, reversible
+from kafkafeatures.core.plan import Plan, changes_between, is_lowering, plan_of, reversible
 from kafkafeatures.core.releases import told
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import FailureKind, Role
@@ -112,6 +112,11 @@ class Proposal:
     drifted: tuple[UpdateFeature, ...]
     plan: Plan
 
+    @property
+    def drift_reason(self) -> Reason:
+        """Which way the first drifted level went; only where there is one."""
+        return Reason.LEVEL_AHEAD if is_lowering(self.drifted[0]) else Reason.LEVEL_BEHIND
+
 
 def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposal:
     """Changes and plan; both empty where the finalized levels are not known."""
@@ -149,10 +154,14 @@ def decide(
     observation: Observation,
     memory: Memory = Memory(),
     *,
+    proposal: Proposal | None = None,
     standing: Standing | None = None,
     verdict: Verdict | None = None,
 ) -> Decision:
-    """Decide one pass. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked."""
+    """Decide one pass. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
+
+    `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict.
+    """
     if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
@@ -162,7 +171,8 @@ def decide(
     wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id)
     if wrong is not None:
         return wrong
-    proposal = propose(wanted, observation, memory)
+    if proposal is None:
+        proposal = propose(wanted, observation, memory)
     if standing is not None:
         return Wait(
             Reason.VERIFYING,
@@ -214,12 +224,11 @@ def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Bloc
         f"{one.feature} was {told(one.feature, one.after)} and somebody else made it {told(one.feature, one.before)}"
         for one in proposal.drifted
     )
-    way = Reason.LEVEL_BEHIND if proposal.drifted[0].before < proposal.drifted[0].after else Reason.LEVEL_AHEAD
     return Held(
         Reason.DRIFTED,
         f"{told_changes}; to change it back set drift.onDrift to Correct, or the document to what it is",
         found,
-        (Condition.DRIFT_DETECTED, way),
+        (Condition.DRIFT_DETECTED, proposal.drift_reason),
     )
 
 

@@ -181,7 +181,3 @@ class Observation:
             for ranges in node.registered.values():
                 names.update(ranges.value)
         return tuple(sorted(names, key=lambda name: (name != "metadata.version", name)))
-
-    def levels_on(self, node: Node) -> Mapping[str, int] | None:
-        """The finalized levels as this living node sees them; None where it did not answer."""
-        return node.answer.value.finalized if isinstance(node.answer, Known) else None

@@ -91,7 +91,7 @@ def plan_of(
     never authorises a later plan, while progress does not void one that stands (contract, section 1).
     """
     if standing is not None and changes:
-        steps = tuple(_read(step["detail"]) for step in standing.get("steps", ()))
+        steps = tuple(UpdateFeature.parse(step["detail"]) for step in standing.get("steps", ()))
         done = len(steps) - len(changes)
         was_done = sum(step.get("state") == "Done" for step in standing.get("steps", ()))
         if done >= was_done and steps[done:] == changes and all(desired.get(s.feature) == s.after for s in steps):
@@ -106,8 +106,3 @@ def plan_of(
     }
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return Plan(f"sha256:{digest}", changes, 0)
-
-
-def _read(detail: str) -> UpdateFeature:
-    feature, before, _, after = detail.split(" ")[:4]
-    return UpdateFeature(feature, int(before), int(after))

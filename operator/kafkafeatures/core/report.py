@@ -42,8 +42,12 @@ def cluster_document(observation: Observation, *, api_names: Mapping[int, str] |
         "source": source_shape(observation),
         "features": [feature_shape(observation, name) for name in observation.feature_names()],
         "nodes": [node_shape(node, api_names=api_names) for node in observation.nodes],
-        "notRead": [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps],
+        "notRead": _not_read(observation),
     }
+
+
+def _not_read(observation: Observation) -> list[Json]:
+    return [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps]
 
 
 def source_shape(observation: Observation) -> Json:
@@ -158,7 +162,7 @@ def plan_document(
             for n, step in enumerate(proposal.plan.steps if proposal.changes else (), start=1)
         ],
         "blockers": [blocker_shape(blocker) for blocker in blocked],
-        "notRead": [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps],
+        "notRead": _not_read(observation),
     }
     if verdict is not None:
         document["serverVerdict"] = verdict_shape(verdict)
@@ -271,10 +275,8 @@ def step_shape(number: int, step: UpdateFeature, *, done: bool = False) -> Json:
 
 def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
     """Another cluster answers, or one that cannot be told: nothing of it is written down, the conditions say so."""
-    status = dict(previous)
-    status["observedGeneration"] = generation
     stalled = ("True", decision.reason, decision.message) if isinstance(decision, Stalled) else None
-    status["conditions"] = _conditions(
+    return _facts_of_before(
         {
             Condition.READY: _ready(decision),
             Condition.RECONCILING: _reconciling(decision),
@@ -283,29 +285,32 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Ma
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
         },
         generation=generation,
-        previous=previous.get("conditions", ()),
+        previous=previous,
         now=now,
     )
-    return status
 
 
 def status_of_unreachable(failure: Failure, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
     """Nothing could be read: the facts of before stay, the conditions say so (contract section 2, row 2)."""
-    status = dict(previous)
-    status["observedGeneration"] = generation
     message = str(failure)
     reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
-    status["conditions"] = _conditions(
+    return _facts_of_before(
         {
             Condition.READY: ("Unknown", Reason.UNREACHABLE, message),
             Condition.REACHABLE: ("False", reason, message),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
         },
         generation=generation,
-        previous=previous.get("conditions", ()),
+        previous=previous,
         now=now,
     )
-    return status
+
+
+def _facts_of_before(
+    said: Mapping[Condition, _Said], *, generation: int, previous: Mapping[str, Any], now: datetime
+) -> Json:
+    conditions = _conditions(said, generation=generation, previous=previous.get("conditions", ()), now=now)
+    return {**previous, "observedGeneration": generation, "conditions": conditions}
 
 
 _UNREACHABLE: Mapping[FailureKind, Reason] = {
@@ -373,12 +378,11 @@ def _approval(decision: Decision) -> _Said:
 def _drift(proposal: Proposal) -> _Said:
     if not proposal.drifted:
         return None
-    behind = proposal.drifted[0].before < proposal.drifted[0].after
     moved = ", ".join(
         f"{one.feature} was {told(one.feature, one.after)} and is {told(one.feature, one.before)}"
         for one in proposal.drifted
     )
-    return "True", Reason.LEVEL_BEHIND if behind else Reason.LEVEL_AHEAD, moved
+    return "True", proposal.drift_reason, moved
 
 
 def _reconciling(decision: Decision) -> _Said:

@@ -6,6 +6,7 @@ mypy's exhaustiveness shows the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -19,6 +20,17 @@ class UpdateFeature:
 
     def __str__(self) -> str:
         return f"{self.feature} {self.before} -> {self.after}"
+
+    @classmethod
+    def parse(cls, text: str) -> UpdateFeature:
+        """Of what `str()` made. Raises ValueError for any other text."""
+        feature, before, _, after = text.split(" ")
+        return cls(feature, int(before), int(after))
+
+    @classmethod
+    def of_intent(cls, intent: Mapping[str, str]) -> UpdateFeature:
+        """The step of `status.intent`. Raises KeyError, TypeError or ValueError for what is none."""
+        return cls(intent["target"], int(intent["before"]), int(intent["after"]))
 
 
 Step = UpdateFeature

@@ -24,6 +24,7 @@ import yaml
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.reconcile.ports import Resource
 from kafkafeatures.reconcile.wanted import wanted_of
 
@@ -224,11 +225,9 @@ def _checked(status: Any) -> dict[str, Any]:
     for entry in found.get("features", ()):
         entry["name"], entry.get("state")
     if "intent" in found:
-        intent = found["intent"]
-        int(intent["before"]), int(intent["after"]), intent["target"], intent["action"]
-        datetime.fromisoformat(intent["at"])
+        UpdateFeature.of_intent(found["intent"])
+        found["intent"]["action"], datetime.fromisoformat(found["intent"]["at"])
     if "plan" in found:
         for step in found["plan"]["steps"]:
-            feature, before, _, after = step["detail"].split(" ")
-            int(before), int(after), feature
+            UpdateFeature.parse(step["detail"])
     return found

@@ -107,23 +107,23 @@ async def one_pass(shell: Shell) -> Pass:
         resource.wanted,
         observation,
         memory,
+        proposal=proposal,
         standing=Standing(intent) if intent is not None and fate is None else None,
         verdict=await verdict_on(shell.kafka, resource.wanted, proposal, observation) if ours else None,
     )
-    if not ours:
+    if ours:
+        status = status_of(
+            decision,
+            observation,
+            proposal,
+            generation=resource.generation,
+            previous=before,
+            version=__version__,
+            now=at,
+            approved_by=approved_by(resource.wanted, proposal),
+        )
+    else:
         status = status_of_wrong_cluster(decision, generation=resource.generation, previous=resource.status, now=at)
-        await _commit(shell, resource, status)
-        return Pass(decision, _requeue(decision), status)
-    status = status_of(
-        decision,
-        observation,
-        proposal,
-        generation=resource.generation,
-        previous=before,
-        version=__version__,
-        now=at,
-        approved_by=approved_by(resource.wanted, proposal),
-    )
     if isinstance(decision, Act):
         return await _act(shell, decision.step, proposal, status)
     await _commit(shell, resource, status)
@@ -194,7 +194,7 @@ async def verdict_on(kafka: KafkaPort, wanted: Wanted, proposal: Proposal, obser
 def intent_of(resource: Resource) -> UpdateFeature | None:
     """The step of an intent that still stands in the status."""
     intent = resource.status.get("intent")
-    return UpdateFeature(intent["target"], int(intent["before"]), int(intent["after"])) if intent else None
+    return UpdateFeature.of_intent(intent) if intent else None
 
 
 READ_BACK, NOT_APPLIED, OVERTAKEN = "read back", "not applied", "overtaken by another change"
@@ -265,7 +265,7 @@ def _close_intent(status: dict[str, Any], result: str, at: str) -> None:
     intent = status.pop("intent", None)
     if intent is None:
         return
-    step = UpdateFeature(intent["target"], int(intent["before"]), int(intent["after"]))
+    step = UpdateFeature.of_intent(intent)
     if result in (READ_BACK, OVERTAKEN):
         status["changeCount"] = status.get("changeCount", 0) + 1
         result = CORRECTED if intent["action"] == "CorrectDrift" else result

@@ -1,4 +1,4 @@
-"""What a pass would do, without doing it: one look, the server's verdict, the decision.
+"""What a pass would do, without doing it: the server's verdict and the decision on one look.
 
 Called by `plan`. It sends nothing but a validateOnly, and writes nothing.
 """
@@ -27,14 +27,13 @@ class Preview:
     verdict: Verdict | None
 
 
-async def preview(resource: Resource, kafka: KafkaPort, now: datetime) -> Preview:
-    """Look and decide. Raises `Unreachable` when not a single node could be asked."""
-    observation = await kafka.look()
+async def preview(resource: Resource, observation: Observation, kafka: KafkaPort, now: datetime) -> Preview:
+    """Decide on what was just seen. `kafka` is asked for its verdict only."""
     memory = memory_of(resource.status, now)
     proposal = propose(resource.wanted, observation, memory)
     ours = is_ours(resource, observation)
     verdict = await verdict_on(kafka, resource.wanted, proposal, observation) if ours else None
     intent = intent_of(resource)
     standing = Standing(intent) if intent is not None else None
-    decision = decide(resource.wanted, observation, memory, standing=standing, verdict=verdict)
+    decision = decide(resource.wanted, observation, memory, proposal=proposal, standing=standing, verdict=verdict)
     return Preview(observation, resource.wanted, proposal, decision, verdict)

@@ -17,26 +17,18 @@ from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_address
 from kafkafeatures.reconcile.cluster import Cluster as Client
 from kafkafeatures.reconcile.file_home import FileHome, read_file
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
-from kraftlog import Replay
 from tests.e2e.kafka.cli import describe, levels, run, write_document
+from tests.e2e.kafka.wire import feature_records
 from tests.e2e.rig.cluster import Cluster, wait_until
 from tests.e2e.rig.releases import NEWEST, OLD
 
-FEATURE_LEVEL, UPDATE_FEATURES = 12, 57
+UPDATE_FEATURES = 57
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with Cluster(tmp_path / "kafka", NEWEST, release_version="3.9", controllers=3, brokers=2) as running:
         yield running
-
-
-def feature_records(cluster: Cluster) -> int:
-    """How often a level was written since the cluster was formatted, from the files of the active controller."""
-    replay = Replay()
-    for segment in sorted(cluster.nodes[cluster.leader()].metadata_dir.glob("*.log")):
-        replay.append(segment.read_bytes(), below=2**62)
-    return replay.image().counts.get(FEATURE_LEVEL, 0)
 
 
 def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_path: Path) -> None:

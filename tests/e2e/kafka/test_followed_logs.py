@@ -76,7 +76,7 @@ class Follower:
             except Stale:
                 self.stale_at.append(time.monotonic())
             except KafkaError:
-                await asyncio.sleep(0.05)  # nobody leads at the moment
+                continue  # nobody leads; `follow` itself looked for a leader as long as it may
 
     def keep(self, reading: LogReading) -> None:
         image = reading.image
@@ -151,12 +151,8 @@ async def toggle(cluster: Cluster, follower: Follower, feature: str) -> int:
             return response.error_code == 0
         return False
 
-    for _ in range(100):
-        if await done():
-            break
-        await asyncio.sleep(0.1)  # between leaders
-    else:
-        raise AssertionError(f"{feature} {level} was refused all the time")
+    loop = asyncio.get_running_loop()
+    await soon(f"{feature} {level} is taken", lambda: asyncio.run_coroutine_threadsafe(done(), loop).result())
     await soon(f"{feature} {level} is followed", lambda: follower.newest.features.get(feature, 0) == level)
     return level
 

@@ -13,13 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kraftlog import Replay
 from tests.e2e.kafka.cli import KAFKAFEATURES, run, write_document
-from tests.e2e.kafka.wire import meddle
+from tests.e2e.kafka.wire import feature_records, meddle
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
 
-FEATURE_LEVEL = 12
 INSTANTS = 20 if os.environ.get("SOAK") else 10
 SCRIPT = Path(__file__).with_name("apply_killed.py")
 
@@ -30,14 +28,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         meddle(running, "share.version", 0)
         meddle(running, "streams.version", 0)
         yield running
-
-
-def written(cluster: Cluster) -> int:
-    """FeatureLevel records in the log: one for each update that took effect."""
-    replay = Replay()
-    for segment in sorted(cluster.nodes[cluster.leader()].metadata_dir.glob("*.log")):
-        replay.append(segment.read_bytes(), below=2**62)
-    return replay.image().counts.get(FEATURE_LEVEL, 0)
 
 
 BOTH = ("share.version", "streams.version")
@@ -59,7 +49,7 @@ def ends_well(cluster: Cluster, document: Path, before: int, *features: str) -> 
     status = yaml.safe_load(state.read_text())["status"]
     assert "intent" not in status
     assert status["progress"] == f"{len(features)}/{len(features)} levels"
-    assert written(cluster) == before + len(features)
+    assert feature_records(cluster) == before + len(features)
     for feature in features:
         meddle(cluster, feature, 0)
 
@@ -67,7 +57,7 @@ def ends_well(cluster: Cluster, document: Path, before: int, *features: str) -> 
 def test_killed_at_every_named_point(cluster: Cluster, tmp_path: Path) -> None:
     points = []
     for number in range(100):
-        document, before = asking_for(tmp_path / str(number), cluster, "share.version"), written(cluster)
+        document, before = asking_for(tmp_path / str(number), cluster, "share.version"), feature_records(cluster)
         command = [sys.executable, str(SCRIPT), str(document), str(number)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode == 0:
@@ -84,7 +74,7 @@ def test_killed_at_random_instants(cluster: Cluster, tmp_path: Path) -> None:
     """From the start of the process to a little after the time a whole run takes."""
     chance = random.Random(4)
     for number in range(INSTANTS):
-        document, before = asking_for(tmp_path / str(number), cluster, *BOTH), written(cluster)
+        document, before = asking_for(tmp_path / str(number), cluster, *BOTH), feature_records(cluster)
         process = subprocess.Popen(
             [*KAFKAFEATURES, "apply", "-f", str(document)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -7,7 +7,10 @@ import asyncio
 from kafkafeatures.kafka.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import SAFE_DOWNGRADE, UPGRADE, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kraftlog import Replay
 from tests.e2e.rig.cluster import Cluster, Node
+
+FEATURE_LEVEL = 12  # api key of FeatureLevelRecord
 
 
 async def send(node: Node, feature: str, level: int, *, timeout: float = 10.0) -> UpdateFeaturesResponse:
@@ -18,6 +21,14 @@ async def send(node: Node, feature: str, level: int, *, timeout: float = 10.0) -
             UpdateFeaturesRequest(updates=((feature, level, kind),), validate_only=False), timeout=timeout
         )
         return response
+
+
+def feature_records(cluster: Cluster) -> int:
+    """How often a level was written since the cluster was formatted, from the files of the active controller."""
+    replay = Replay()
+    for segment in sorted(cluster.nodes[cluster.leader()].metadata_dir.glob("*.log")):
+        replay.append(segment.read_bytes(), below=2**62)
+    return replay.image().counts.get(FEATURE_LEVEL, 0)
 
 
 def meddle(cluster: Cluster, feature: str, level: int) -> None:

@@ -161,7 +161,7 @@ async def _act(shell: Shell, step: UpdateFeature, proposal: Proposal, status: di
         "at": stamp(shell.now()),
     }
     if consent_for(step):
-        # Spent before it is used: a process that dies in between may lose a consent, but never uses one twice.
+        # Spent before it is used: a process that dies in between does not leave it for somebody's later revert.
         status["spentConsents"] = sorted({*status.get("spentConsents", ()), consent_for(step)})
     await shell.home.write_status(status)
     outcome = await shell.kafka.update(step)
@@ -215,8 +215,6 @@ async def _fate(
 ) -> tuple[Observation, str | None]:
     """What became of a step whose intent stands; None while that is open. The newest observation comes back too."""
     level = _level(observation, step)
-    if level == step.before and resource.status["intent"].get("outcome") == APPLIED:
-        return observation, OVERTAKEN
     if level != step.before:
         return observation, READ_BACK if level == step.after else None if level is None else OVERTAKEN
     await shell.sleep(SETTLE_SECONDS)
@@ -228,8 +226,11 @@ async def _fate(
         return observation, None
     if _level(again, step) != step.before:
         return again, READ_BACK if _level(again, step) == step.after else None
-    settled = _quorum_worked_between(observation, again) and not _may_be_kept(resource.status["intent"], shell.now())
-    return again, NOT_APPLIED if settled else None
+    intent = resource.status["intent"]
+    if not _quorum_worked_between(observation, again) or _may_be_kept(intent, shell.now()):
+        return again, None
+    # Two readings also where it said yes: what a controller answers may lag what it has just written.
+    return again, OVERTAKEN if intent.get("outcome") == APPLIED else NOT_APPLIED
 
 
 def _may_be_kept(intent: Mapping[str, Any], now: datetime) -> bool:

@@ -423,3 +423,20 @@ def test_what_was_done_to_one_cluster_is_not_carried_to_another() -> None:
     home.status = {"clusterId": "cluster-2"}
     assert isinstance(run(world, home).decision, Stalled)
     assert world.sent == []
+
+
+def test_an_answer_that_lags_the_controllers_own_yes_is_not_taken_for_a_revert() -> None:
+    """Asked in the moment after it said yes, a controller may still report the level of before."""
+    world = World({"metadata.version": 27, "group.version": 1})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    asyncio.run(one_pass(shell(world, home)))
+    world.levels["group.version"] = 1
+
+    async def shown_at_last(seconds: float) -> None:
+        world.levels["group.version"] = 0
+
+    asyncio.run(one_pass(Shell(home=home, kafka=world, now=lambda: NOW, sleep=shown_at_last)))
+    assert isinstance(run(world, home).decision, Done)
+    assert [one["result"] for one in home.status["history"]] == ["read back"]
+    assert len(world.sent) == 1

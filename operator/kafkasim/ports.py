@@ -80,7 +80,7 @@ class SimulatedCluster:
             at=self.now(),
             cluster_id=self._read(world.cluster_id),
             mode=self._read(MetadataMode.KRAFT),
-            source=Source(SourceKind.METADATA_LOG, image.offset, image.epoch, self.now()),
+            source=Source(SourceKind.METADATA_LOG, image.offset, image.epoch, self.now(), image.features_offset),
             nodes=tuple(self._node(process) for process in self._everybody()),
             finalized=self._read(MappingProxyType(levels)) if active is not None else Unknown(_NO_LEADER),
             active_controller=self._read(active) if active is not None else Unknown(_NO_LEADER),

@@ -8,7 +8,7 @@ decides on the image must say so and treat what could be missing as unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 
@@ -67,11 +67,13 @@ class Image:
     offset: end offset, exclusive. epoch: leader epoch of the last batch, -1 before any. timestamp_ms: its largest
     timestamp (controller's clock), of a snapshot the time of the last record it contains, -1 before any. features:
     finalized levels by FeatureLevel records, level 0 meaning absent; one for kraft.version has no effect on the quorum
-    (KAFKA-18979) and is kept apart in `feature_record_kraft_version`. kraft_version, voters: from control records, 0
-    and None when the log has none (static quorum). zk_migration_state: the raw code. leader_id: of the last
-    LeaderChange seen, None after a snapshot until the next one. in_transaction: between Begin and End (KIP-868); what
-    lies in between is not in the image yet. counts: records read per api key, aborted ones included, control records
-    not. unreadable: records and batches that could not be decoded, or that contradict the state they act on.
+    (KAFKA-18979) and is kept apart in `feature_record_kraft_version`. features_offset: no level was moved at or above
+    it; the end of the last batch that moved one, or of the snapshot, which does not say. kraft_version, voters: from
+    control records, 0 and None when the log has none (static quorum). zk_migration_state: the raw code. leader_id: of
+    the last LeaderChange seen, None after a snapshot until the next one. in_transaction: between Begin and End
+    (KIP-868); what lies in between is not in the image yet. counts: records read per api key, aborted ones included,
+    control records not. unreadable: records and batches that could not be decoded, or that contradict the state they
+    act on.
     """
 
     offset: int
@@ -80,6 +82,7 @@ class Image:
     brokers: Mapping[int, BrokerRegistration]
     controllers: Mapping[int, ControllerRegistration]
     features: Mapping[str, int]
+    features_offset: int = field(compare=False)  # of how it was read, not of what it says
     feature_record_kraft_version: int | None
     kraft_version: int
     voters: tuple[Voter, ...] | None

@@ -65,6 +65,7 @@ class Replay:
         fresh._offset, fresh._epoch = end_offset, epoch
         fresh._timestamp_ms = fresh._state.snapshot_timestamp_ms
         fresh._state.leader_id = None
+        fresh._state.features_offset = end_offset
         for name in Replay.__slots__:
             setattr(self, name, getattr(fresh, name))
 
@@ -113,6 +114,7 @@ class Replay:
                 break
             if batch.base_offset > self._offset:
                 raise GapError(self._offset, batch.base_offset)
+            self._state.offset = end
             if batch.is_control:
                 self._control(batch)
             else:
@@ -130,6 +132,7 @@ class Replay:
             brokers=state.brokers.view(),
             controllers=state.controllers.view(),
             features=state.features.view(),
+            features_offset=state.features_offset,
             feature_record_kraft_version=state.feature_record_kraft_version,
             kraft_version=state.kraft_version,
             voters=state.voters,

@@ -68,8 +68,10 @@ class State:
         "controllers",
         "feature_record_kraft_version",
         "features",
+        "features_offset",
         "kraft_version",
         "leader_id",
+        "offset",
         "snapshot_timestamp_ms",
         "voters",
         "zk_migration_state",
@@ -79,6 +81,8 @@ class State:
         self.brokers: Shared[int, BrokerRegistration] = Shared()
         self.controllers: Shared[int, ControllerRegistration] = Shared()
         self.features: Shared[str, int] = Shared()
+        self.features_offset = 0
+        self.offset = 0  # the end of the batch whose records are being applied
         self.feature_record_kraft_version: int | None = None
         self.kraft_version = 0
         self.voters: tuple[Voter, ...] | None = None
@@ -179,6 +183,7 @@ def _remove_feature_level(state: State, data: Data) -> None:
 
 
 def _set_level(state: State, name: str, level: int) -> None:
+    state.features_offset = state.offset
     if name == KRAFT_VERSION_FEATURE:
         state.feature_record_kraft_version = level or None
     elif level == 0:
@@ -205,6 +210,7 @@ def _snapshot_footer(state: State, data: Data) -> None:
 
 def _kraft_version(state: State, data: Data) -> None:
     state.kraft_version = data["kRaftVersion"]
+    state.features_offset = state.offset
 
 
 def _kraft_voters(state: State, data: Data) -> None:

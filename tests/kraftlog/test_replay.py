@@ -128,6 +128,14 @@ def test_levels_are_what_the_last_record_says(
     assert (image.features, image.feature_record_kraft_version, image.kraft_version) == (features, kraft, 0)
 
 
+def test_the_image_says_up_to_where_levels_were_moved() -> None:
+    data = log([no_op()], [level("a", 1), no_op()], [begin()], [level("a", 2)], [no_op()], [end()], [no_op()])
+    assert [image_of(data, below=below).features_offset for below in (1, 3, 4, 5, 6, 7, 8)] == [0, 3, 3, 3, 3, 7, 7]
+    replay = Replay()
+    replay.load_snapshot(snapshot(level("a", 5)), end_offset=900, epoch=3)
+    assert replay.image().features_offset == 900  # which of its records came when, a snapshot does not say
+
+
 def test_records_of_a_transaction_take_effect_at_its_end() -> None:
     data = log([level("a", 1)], [begin()], [level("a", 2), broker(1, 5)], [end()], [no_op()])
     images = [image_of(data, below=below) for below in (2, 4, 5, 6)]

@@ -7,3 +7,6 @@ KIND = "KafkaFeatures"
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+
+NAME, MAX_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 253
+"""Of a resource: what Kubernetes allows (RFC 1123 subdomain)."""

@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, MAX_NAME, METADATA_VERSION, NAME
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern=NAME)]
 SecretKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 Bootstrap = Annotated[str, StringConstraints(min_length=3, max_length=2048)]
 

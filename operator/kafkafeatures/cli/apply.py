@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.connect import failed
-from kafkafeatures.cli.documents import add_document_flags, approvals_of, read, state_of, told
+from kafkafeatures.cli.documents import add_document_flags, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, print_document
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         with told(arguments.file):
             resource, settings = read(arguments)
-            home = stack.enter_context(FileHome(resource, state_of(arguments), approvals=approvals_of(arguments)))
+            home = stack.enter_context(FileHome(resource, state_of(arguments), approve=arguments.approve or ""))
         last, code = asyncio.run(_until_settled(home, settings, arguments.timeout))
     document = {
         "apiVersion": API_VERSION,

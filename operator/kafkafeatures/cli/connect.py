@@ -69,7 +69,7 @@ def failed(failure: Failure) -> CommandFailed:
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:
     """Run it. A cluster of which not a single node could be asked ends the command in words."""
-    from kafkafeatures.reconcile.loop import Unreachable
+    from kafkafeatures.reconcile.ports import Unreachable
 
     try:
         return asyncio.run(work)

@@ -27,7 +27,7 @@ def add_document_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", type=Path, metavar="FILE", help="where the status is kept (default: FILE with .status.yaml)"
     )
-    parser.add_argument("--approve", type=_hash, metavar="HASH", help="approve the plan with this hash; plan shows it")
+    parser.add_argument("--approve", type=_hash, metavar="HASH", help="carry out the plan with this hash, and no other")
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="secrets as DIR/<secret-name>/<key>")
 
 
@@ -40,11 +40,6 @@ def state_of(arguments: argparse.Namespace) -> Path:
     if state.resolve() == file.resolve():
         raise CommandFailed(f"{file} is the document itself; name another file with --state", Exit.USAGE)
     return state
-
-
-def approvals_of(arguments: argparse.Namespace) -> frozenset[str]:
-    """What was approved on the command line."""
-    return frozenset({arguments.approve} if arguments.approve else ())
 
 
 @contextmanager

@@ -6,21 +6,22 @@ Works without ALTER: the server's own verdict is then unavailable, and it is sai
 from __future__ import annotations
 
 import argparse
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.cli.connect import on_cluster
-from kafkafeatures.cli.documents import add_document_flags, approvals_of, read, state_of, told
+from kafkafeatures.cli.documents import add_document_flags, read, state_of, told
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.output import add_output_flag, console, print_document
 from kafkafeatures.core.report import plan_document, plan_verdict, supported_by_all
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.consider import Considered, consider
 from kafkafeatures.reconcile.file_home import FileHome
 from kafkafeatures.reconcile.ports import Resource
-from kafkafeatures.reconcile.preview import Preview, preview
 
 if TYPE_CHECKING:
     from kafkafeatures.core.observation import Observation
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look once, decide on paper, and print."""
     with told(arguments.file):
         document, settings = read(arguments)
-        resource = FileHome(document, state_of(arguments), approvals=approvals_of(arguments)).peek()
+        resource = FileHome(document, state_of(arguments), approve=arguments.approve or "").peek()
     seen = on_cluster(_preview(settings, resource, latest=arguments.latest))
     if arguments.output == "table":
         from kafkafeatures.cli.plan_text import draw_plan
@@ -60,13 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
     return _CODES.get(verdict, Exit.DONE)
 
 
-async def _preview(settings: ClusterSettings, resource: Resource, *, latest: bool) -> Preview:
+async def _preview(settings: ClusterSettings, resource: Resource, *, latest: bool) -> Considered:
     async with Cluster(settings) as cluster:
         observation = await cluster.look()
         if latest:
             wanted = replace(resource.wanted, levels={}, bundle=_latest(observation))
             resource = replace(resource, wanted=wanted)
-        return await preview(resource, observation, cluster, datetime.now(UTC))
+        return await consider(resource, observation, cluster, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
 
 
 def _latest(observation: Observation) -> dict[str, int]:

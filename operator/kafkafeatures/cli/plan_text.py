@@ -12,7 +12,7 @@ from kafkafeatures.core.plan import is_lowering, reversible
 from kafkafeatures.core.releases import told
 from kafkafeatures.core.report import plan_verdict
 from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature, Verdict
-from kafkafeatures.reconcile.preview import Preview
+from kafkafeatures.reconcile.consider import Considered
 
 _COLOURS = {"InSync": "green", "Changes": "green", "ApprovalRequired": "yellow", "Blocked": "red", "Unknown": "red"}
 _APPROVED = {
@@ -22,7 +22,7 @@ _APPROVED = {
 }
 
 
-def draw_plan(console: Console, seen: Preview, *, of_document: bool) -> None:
+def draw_plan(console: Console, seen: Considered, *, of_document: bool) -> None:
     """Print all of it. `of_document`: `apply` would do the same."""
     draw(console, seen.observation, in_the_way=False)  # of this plan: below
     _steps(console, seen)
@@ -51,7 +51,7 @@ def draw_plan(console: Console, seen: Preview, *, of_document: bool) -> None:
         console.print(Text(f"To approve it: kafkafeatures apply -f FILE --approve {seen.proposal.plan.hash[:19]}"))
 
 
-def _steps(console: Console, seen: Preview) -> None:
+def _steps(console: Console, seen: Considered) -> None:
     if not seen.proposal.changes:
         return
     console.print()

@@ -143,7 +143,8 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
             yield Blocker(
                 BlockerKind.CONSENT,
                 f"{what}, and the consent {consent!r} was used already",
-                f"a consent is good once: take {consent!r} out of spec.consents, apply, and only then add it again",
+                f"a consent is good once: take {_with_its_level(change, consent)} out of the document, apply, "
+                "and only then add it again",
                 feature=change.feature,
                 wanted=change.after,
                 reason=Reason.CONSENT_SPENT,
@@ -157,6 +158,11 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
                 wanted=change.after,
                 reason=Reason.CONSENT_REQUIRED,
             )
+
+
+def _with_its_level(change: UpdateFeature, consent: str) -> str:
+    """A document that raises kraft.version without the consent is not valid, so both have to go."""
+    return f"{consent!r} and kraft.version" if change.feature == KRAFT_VERSION else repr(consent)
 
 
 def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Blocker]:

@@ -130,7 +130,6 @@ def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposa
         changes,
         uid=wanted.uid,
         cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
-        finalized=finalized,
         desired=desired,
         change_count=memory.change_count,
         standing=memory.plan,
@@ -247,10 +246,11 @@ def _no_verdict(proposal: Proposal, verdict: Verdict | None) -> Decision | None:
 
 def _not_approved(wanted: Wanted, proposal: Proposal) -> Decision | None:
     plan = proposal.plan
-    if plan.is_approved_by(wanted.approvals) or not _waits_for_approval(wanted, proposal):
+    another = bool(wanted.only) and not plan.is_approved_by(frozenset({wanted.only}))
+    if not another and (plan.is_approved_by(wanted.approvals) or not _waits_for_approval(wanted, proposal)):
         return None
     what = ", ".join(str(change) for change in proposal.changes)
-    if wanted.approvals:
+    if another or wanted.approvals:
         return Held(
             Reason.APPROVAL_REQUIRED,
             f"what was approved is another plan; the plan now is {plan.hash[:19]}: {what}",

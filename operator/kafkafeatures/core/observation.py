@@ -148,12 +148,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What most of the picture rests on. `offset` and `epoch` are -1 where it was asked."""
+    """What most of the picture rests on. `offset` and `epoch` are -1 where it was asked.
+
+    `features_offset`: no level was moved at or above it; -1 where that is not known.
+    """
 
     kind: SourceKind
     offset: int = -1
     epoch: int = -1
     at: datetime | None = None
+    features_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,6 @@ def plan_of(
     *,
     uid: str,
     cluster_id: str,
-    finalized: Mapping[str, int],
     desired: Mapping[str, int],
     change_count: int,
     standing: Mapping[str, Any] | None,
@@ -88,21 +87,28 @@ def plan_of(
     """The plan for these changes: the standing one of the status if they are what is left of it, else a new one.
 
     A new one has a hash of its own, over everything a person who approves it takes for granted. So an old approval
-    never authorises a later plan, while progress does not void one that stands (contract, section 1).
+    never authorises a later plan, while progress does not void one that stands (contract, section 1): each step of
+    ours that was read back adds one to the change count.
     """
+
+    def hash_of(steps: tuple[UpdateFeature, ...], changed_before: int) -> str:
+        content = {
+            "uid": uid,
+            "clusterId": cluster_id,
+            "changeCount": changed_before,
+            "finalized": {step.feature: step.before for step in steps},
+            "desired": dict(sorted(desired.items())),
+            "steps": [str(step) for step in steps],
+        }
+        return "sha256:" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
     if standing is not None and changes:
         steps = tuple(UpdateFeature.parse(step["detail"]) for step in standing.get("steps", ()))
         done = len(steps) - len(changes)
         was_done = sum(step.get("state") == "Done" for step in standing.get("steps", ()))
-        if done >= was_done and steps[done:] == changes and all(desired.get(s.feature) == s.after for s in steps):
-            return Plan(str(standing.get("hash", "")), steps, done)
-    content = {
-        "uid": uid,
-        "clusterId": cluster_id,
-        "changeCount": change_count,
-        "finalized": {change.feature: finalized.get(change.feature, 0) for change in changes},
-        "desired": dict(sorted(desired.items())),
-        "steps": [str(change) for change in changes],
-    }
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    return Plan(f"sha256:{digest}", changes, 0)
+        if done >= was_done and steps[done:] == changes:
+            # Computed again, not believed: who may write a status must not be able to give a plan an approved hash.
+            stands = Plan(hash_of(steps, change_count - done), steps, done)
+            if stands.hash == standing.get("hash"):
+                return stands
+    return Plan(hash_of(changes, change_count), changes, 0)

@@ -38,7 +38,8 @@ class Wanted:
     """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
 
     `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given. `uid` and `name`
-    tell this resource from any other. `cluster_id`: the only cluster it is for; empty for any.
+    tell this resource from any other. `cluster_id`: the only cluster it is for; empty for any. `only`: the hash of the
+    only plan that may be carried out, whatever the policy; empty for any.
     """
 
     levels: Mapping[str, int]
@@ -51,6 +52,7 @@ class Wanted:
     on_drift: OnDrift = OnDrift.REPORT
     cluster_id: str = ""
     uid: str = ""
+    only: str = ""
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
         """Feature to the level it should have, given what is finalized now."""

@@ -23,8 +23,8 @@ from kafkafeatures.kafka.settings import Address, ClusterSettings
 from kafkafeatures.kafka.survey import ask_more, survey
 from kafkafeatures.kafka.unregister import Hosted, hosted_by, unregister
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
-from kafkafeatures.reconcile.loop import Unreachable
 from kafkafeatures.reconcile.observe import observe
+from kafkafeatures.reconcile.ports import Unreachable
 
 LOG_PATIENCE = 2
 """Request timeouts a look waits for the metadata log: a snapshot of a large cluster comes in several parts."""

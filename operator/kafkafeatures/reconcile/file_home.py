@@ -14,6 +14,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -94,9 +95,9 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-
 class FileHome:
     """`Home` of `reconcile/ports.py` for one document and its state file. A context manager: it holds the lock."""
 
-    def __init__(self, resource: KafkaFeatures, state: Path, *, approvals: frozenset[str] = frozenset()) -> None:
+    def __init__(self, resource: KafkaFeatures, state: Path, *, approve: str = "") -> None:
         self._resource = resource
-        self._wanted = wanted_of(resource, approvals=approvals)
+        self._wanted = replace(wanted_of(resource, approvals=frozenset({approve} if approve else ())), only=approve)
         self._state = state
         self._lock: int | None = None
         self._generation = 0
@@ -140,7 +141,11 @@ class FileHome:
         document = {
             "apiVersion": API_VERSION,
             "kind": KIND,
-            "metadata": {"name": self._resource.metadata.name, "generation": self._generation},
+            "metadata": {
+                "name": self._resource.metadata.name,
+                "namespace": self._resource.metadata.namespace,
+                "generation": self._generation,
+            },
             "specDigest": self._digest(),
             "status": self._status,
         }
@@ -177,11 +182,13 @@ class FileHome:
             document = None
         if not isinstance(document, dict) or document.get("kind") != KIND or "status" not in document:
             raise StateUnreadable(f"{self._state} is no state file of {KIND}; name another with --state")
-        metadata = document.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        if name != self._resource.metadata.name:
+        found, ours = document.get("metadata"), self._resource.metadata
+        metadata = found if isinstance(found, dict) else {}
+        name, namespace = metadata.get("name"), metadata.get("namespace", ours.namespace)
+        if (namespace, name) != (ours.namespace, ours.name):
             raise StateUnreadable(
-                f"{self._state} belongs to {name}, not to {self._resource.metadata.name}; name another with --state"
+                f"{self._state} belongs to {namespace}/{name}, not to {ours.namespace}/{ours.name}; "
+                "name another with --state"
             )
         same = document.get("specDigest") == self._digest()
         try:
@@ -218,16 +225,28 @@ def _checked(status: Any) -> dict[str, Any]:
     for key in ("history", "conditions", "features", "spentConsents"):
         if not isinstance(found.get(key, []), list):
             raise TypeError(key)
+    if not all(isinstance(one, str) for one in found.get("spentConsents", ())):
+        raise TypeError("spentConsents")
+    if type(found.get("changeCount", 0)) is not int:
+        raise TypeError("changeCount")
     for entry in found.get("history", ()):
-        datetime.fromisoformat(entry["at"]), entry["action"].split(" "), entry["result"]
+        _moment(entry["at"]), entry["action"].split(" "), entry["result"]
     for entry in found.get("conditions", ()):
         entry["type"], entry["status"], entry["lastTransitionTime"]
     for entry in found.get("features", ()):
         entry["name"], entry.get("state")
     if "intent" in found:
         UpdateFeature.of_intent(found["intent"])
-        found["intent"]["action"], datetime.fromisoformat(found["intent"]["at"])
+        found["intent"]["action"], _moment(found["intent"]["at"])
     if "plan" in found:
+        found["plan"]["hash"], _moment(found["plan"]["createdAt"])
         for step in found["plan"]["steps"]:
             UpdateFeature.parse(step["detail"])
     return found
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text} names no time zone")
+    return moment

@@ -80,7 +80,7 @@ def observe(survey: Survey, log: LogReading | Failure) -> Observation:
         at=survey.at,
         cluster_id=_known(survey.cluster_id, facts),
         mode=mode,
-        source=Source(SourceKind.METADATA_LOG, image.offset, image.epoch, facts.log_at)
+        source=Source(SourceKind.METADATA_LOG, image.offset, image.epoch, facts.log_at, image.features_offset)
         if image
         else Source(SourceKind.ASKED, at=survey.at),
         nodes=nodes,

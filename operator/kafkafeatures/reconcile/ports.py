@@ -12,7 +12,16 @@ from typing import Any, Protocol
 
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
+from kafkafeatures.core.survey import Failure
 from kafkafeatures.core.wanted import Wanted
+
+
+class Unreachable(Exception):
+    """Not a single node of the cluster could be asked."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 class KafkaPort(Protocol):

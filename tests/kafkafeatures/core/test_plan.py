@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -292,6 +293,23 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
     assert propose(wanted, joined, Memory()).plan.hash == first.hash
 
 
+def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
+    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    first = propose(wanted, world(), Memory()).plan
+    forged = {"hash": "sha256:" + "0" * 64, "steps": [step_shape(n, step) for n, step in enumerate(first.steps, 1)]}
+    assert propose(wanted, world(), Memory(plan=forged)).plan.hash == first.hash
+
+
+def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
+    """Also where the policy would have asked nobody: `--approve` means this plan."""
+    wanted = Wanted({"group.version": 1}, policy=ApprovalPolicy.NEVER, only="sha256:00000000")
+    held = deciding(wanted)
+    assert isinstance(held, Held)
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+    hash_ = propose(wanted, world(), Memory()).plan.hash
+    assert isinstance(deciding(replace(wanted, only=hash_)), Act)
+
+
 def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
@@ -305,7 +323,7 @@ def test_the_hash_depends_on_nothing_but_what_it_covers(desired: dict[str, int],
     def made(uid: str = "u", cluster: str = "c", number: int = count) -> str:
         changes = changes_between(desired, {})
         return plan_of(
-            changes, uid=uid, cluster_id=cluster, finalized={}, desired=dict(reversed(desired.items())),
+            changes, uid=uid, cluster_id=cluster, desired=dict(reversed(desired.items())),
             change_count=number, standing=None,
         ).hash  # fmt: skip
 

@@ -132,9 +132,10 @@ def test_a_state_file_of_another_resource_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     with FileHome(read_file(document(tmp_path)), state) as home:
         asyncio.run(home.write_status({}))
-    other = document(tmp_path, GOOD.replace("name: orders", "name: payments"))
-    with pytest.raises(StateUnreadable, match="belongs to orders, not to payments"):
-        FileHome(read_file(other), state).__enter__()
+    for other in ("name: payments", "name: orders, namespace: elsewhere"):
+        changed = read_file(document(tmp_path, GOOD.replace("name: orders", other)))
+        with pytest.raises(StateUnreadable, match=r"belongs to \S+/orders, not to \S+/(payments|orders)"):
+            FileHome(changed, state).__enter__()
     assert yaml.safe_load(state.read_text())["metadata"]["name"] == "orders"
 
 

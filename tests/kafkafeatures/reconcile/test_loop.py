@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Done, Held, Stalled, Wait
-from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.observation import Observation, Source, SourceKind
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import (
     Accepted,
@@ -28,8 +29,8 @@ from kafkafeatures.core.steps import (
 )
 from kafkafeatures.core.survey import Failure
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.reconcile.loop import Pass, Shell, Unreachable, one_pass
-from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kafkafeatures.reconcile.ports import Resource, Unreachable
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation, quorum
 
 
@@ -51,6 +52,7 @@ class World:
         self.quorum_works = True
         self.fetches, self.fetched = False, 1000
         self.no_levels = False
+        self.moved, self.log_is_read = 10, True
         self.later: UpdateFeature | None = None
 
     goes_straight = True
@@ -73,11 +75,13 @@ class World:
         said = answer(NEW, self.levels)
         if self.no_levels:
             return observation(levels=SILENT)
-        return observation(
+        seen = observation(
             *(node(i, said=said) for i in (3001, 3002, 1)),
             levels=self.levels,
             voting=quorum(epoch=self.epoch, high_watermark=self.high_watermark, fetched=self.fetched),
         )
+        log = Source(SourceKind.METADATA_LOG, self.high_watermark, self.epoch, NOW, self.moved)
+        return replace(seen, source=log if self.log_is_read else Source(SourceKind.ASKED))
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
         self.tick()
@@ -96,6 +100,8 @@ class World:
     def apply(self, change: UpdateFeature) -> None:
         self.effective += self.levels.get(change.feature, 0) != change.after
         self.levels[change.feature] = change.after
+        self.high_watermark += 1
+        self.moved = self.high_watermark
 
 
 class Home:
@@ -337,6 +343,32 @@ def test_killed_anywhere_a_consent_lowers_once(at: int) -> None:
     assert isinstance(run(world, home).decision, Done)
     assert world.effective == 1
     assert home.status["spentConsents"] == ["group.version:1->0"]
+
+
+@pytest.mark.parametrize("log_is_read", [True, False])
+def test_killed_before_the_yes_was_recorded_and_reverted_meanwhile_the_consent_stays_spent(log_is_read: bool) -> None:
+    world = World({"metadata.version": 27, "group.version": 1})
+    world.log_is_read = log_is_read
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    world.outcomes = [OutcomeUnknown("killed")]
+    asyncio.run(one_pass(shell(world, home)))
+    world.apply(world.sent[0])
+    world.apply(UpdateFeature("group.version", 0, 1))
+    last = run(world, home)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.CONSENT_SPENT
+    assert len(world.sent) == 1
+
+
+def test_killed_before_it_was_sent_the_log_gives_the_consent_back() -> None:
+    world = World({"metadata.version": 27, "group.version": 1})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    world.outcomes = [OutcomeUnknown("killed")]
+    asyncio.run(one_pass(shell(world, home)))
+    assert isinstance(run(world, home).decision, Done)
+    assert [one["result"] for one in home.status["history"]] == ["not applied", "read back"]
 
 
 def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> None:

@@ -1,0 +1,205 @@
+"""Kubernetes, etcd, CoreDNS and helm, built from Go modules and cached outside the tree; Debian packages for the node.
+
+`python -m tests.e2e.rig.kubernetes.binaries` builds all of them beforehand, with `control-plane` only what a
+`ControlPlane` runs. The cache is `$XDG_CACHE_HOME/kafka-features-operator/kubernetes` (or below `~/.cache`); a program
+is there as `<version>/<name>`, or not at all. Two processes may ask at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.e2e.rig.releases import CACHE as KAFKA_CACHE
+from tests.e2e.rig.releases import MissingTool
+
+CACHE = KAFKA_CACHE.parent / "kubernetes"
+
+KUBERNETES, ETCD, COREDNS, HELM = "1.34.4", "3.6.16", "1.15.0", "3.22.0"
+
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
+NODE = ("kube-scheduler", "kubelet", "kube-proxy", "coredns", "pause")
+ALL = (*CONTROL_PLANE, *NODE, "helm")
+
+PACKAGES = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "buildah": "buildah",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "debootstrap": "debootstrap",
+    "ip": "iproute2",
+}
+"""Program -> the Debian package that brings it."""
+
+_PAUSE = """package main
+
+import "time"
+
+func main() { time.Sleep(1 << 62) }
+"""
+# With all of its plugins, and the clouds' libraries behind them, CoreDNS compiles several times as long.
+_COREDNS = """package main
+
+import (
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+)
+
+func main() { coremain.Run() }
+"""
+
+
+def _published(go_mod: str) -> str:
+    """The staging folders are not in the published module; their contents are modules of their own, at v0.minor."""
+    return re.sub(r"=> \./staging/src/(k8s\.io/[a-z-]+)", rf"=> \1 v0.{KUBERNETES[2:]}", go_mod)
+
+
+def _unreplaced(go_mod: str) -> str:
+    return re.sub(r"\nreplace \([^)]*\)|\nreplace [^(\n]*", "", go_mod)
+
+
+@dataclass(frozen=True)
+class Program:
+    """How one program is built. `go_mod` adopts the module's own go.mod, and with it the versions of its release."""
+
+    version: str
+    module: str = ""
+    package: str = "."
+    main: str = ""
+    go_mod: Callable[[str], str] | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def flags(self) -> list[str]:
+        set_ = [f"-X {name}={value}" for name, value in self.variables.items()]
+        return ["-trimpath", "-ldflags=" + " ".join(["-s -w", *set_])]
+
+
+def _of_kubernetes(name: str) -> Program:
+    module, version = "k8s.io/kubernetes", "k8s.io/component-base/version."
+    variables = {f"{version}gitVersion": f"v{KUBERNETES}", f"{version}gitMajor": "1", f"{version}gitMinor": "34"}
+    return Program(KUBERNETES, module, f"{module}/cmd/{name}", go_mod=_published, variables=variables)
+
+
+_KUBERNETES = "kube-apiserver kube-controller-manager kubectl kube-scheduler kubelet kube-proxy"
+PROGRAMS: dict[str, Program] = {
+    "etcd": Program(ETCD, "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", go_mod=_unreplaced),
+    **{name: _of_kubernetes(name) for name in _KUBERNETES.split()},
+    "coredns": Program(COREDNS, "github.com/coredns/coredns", main=_COREDNS),
+    "pause": Program("1", main=_PAUSE),
+    "helm": Program(
+        HELM,
+        "helm.sh/helm/v3",
+        "helm.sh/helm/v3/cmd/helm",
+        go_mod=_unreplaced,
+        variables={"helm.sh/helm/v3/internal/version.version": f"v{HELM}"},
+    ),
+}
+
+
+def binary(name: str) -> Path:
+    """Where the program is, once built."""
+    return CACHE / PROGRAMS[name].version / name
+
+
+def build(names: Iterable[str] = ALL) -> None:
+    """Build what is missing of them. What is there costs nothing."""
+    missing = [name for name in names if not binary(name).exists()]
+    if not missing:
+        return
+    if shutil.which("go") is None:
+        raise MissingTool("go is not there; the tests on real Kubernetes need Go 1.26 or newer")
+    with locked("build"):
+        for name in missing:
+            if not binary(name).exists():
+                _build(name, PROGRAMS[name])
+
+
+def install_packages() -> None:
+    """The Debian packages of a node, when root; else says which are missing."""
+    missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
+    if not missing:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise MissingTool(f"the tests on a Kubernetes node need root, and {' '.join(missing)}")
+    with locked("packages"):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        run("apt-get", "update", env=environment)
+        run("apt-get", "install", "-y", "--no-install-recommends", *missing, env=environment)
+
+
+def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
+    """Run a program to its end; its standard output. Fails with what it said."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=env)
+    if done.returncode:
+        raise MissingTool(
+            f"{' '.join(words)[:300]} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
+        )
+    return done.stdout
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One process of this machine at a time."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(name: str, program: Program) -> None:
+    """In an empty module of ours: `go install` refuses a module that replaces others."""
+    with tempfile.TemporaryDirectory(prefix="rig-go-") as folder:
+        here = Path(folder)
+        go = _go(here)
+        if program.main:
+            (here / "main.go").write_text(program.main)
+        if program.go_mod is None:
+            go("mod", "init", "rig/build")
+        else:
+            source = json.loads(go("mod", "download", "-json", f"{program.module}@v{program.version}"))
+            text = re.sub(r"(?m)^module .*", "module rig/build", Path(source["Dir"], "go.mod").read_text())
+            (here / "go.mod").write_text(program.go_mod(text))
+            shutil.copyfile(Path(source["Dir"], "go.sum"), here / "go.sum")
+        if program.module:
+            go("mod", "edit", f"-require={program.module}@v{program.version}")
+        go("build", *program.flags, "-o", str(here / "built"), program.package)
+        binary(name).parent.mkdir(parents=True, exist_ok=True)
+        part = binary(name).with_suffix(".part")
+        shutil.copy(here / "built", part)
+        part.rename(binary(name))
+
+
+def _go(folder: Path) -> Callable[..., str]:
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false -mod=mod", "GOWORK": "off"}
+
+    def go(*arguments: str) -> str:
+        return run("go", *arguments, cwd=folder, env=environment)
+
+    return go
+
+
+if __name__ == "__main__":
+    try:
+        if "control-plane" not in sys.argv:
+            install_packages()
+        for one in CONTROL_PLANE if "control-plane" in sys.argv else ALL:
+            build([one])
+            print(binary(one), flush=True)
+    except MissingTool as error:
+        sys.exit(str(error))

@@ -1,0 +1,191 @@
+"""A real API server with etcd and the controllers, as plain processes on loopback: no node, so no pod ever runs.
+
+    with ControlPlane(tmp_path) as plane:
+        plane.kubectl("create", "namespace", "kafka")
+        plane.api_server.kill(); plane.api_server.start()       # also stop, freeze, thaw; on the same port
+        plane.audit.rows(resource="namespaces", verb="create")
+
+Nothing outlives the test process, and nothing is kept: each has its own ports, keys and state. RBAC is on. It binds and
+advertises `address`; only a node's network gives it another one than loopback.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+import subprocess
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.e2e.rig.cluster import free_port, wait_until
+from tests.e2e.rig.kubernetes.audit import POLICY, AuditLog
+from tests.e2e.rig.kubernetes.binaries import CONTROL_PLANE, binary, build
+from tests.e2e.rig.kubernetes.certificates import KUBERNETES_NAMES, Authority
+from tests.e2e.rig.kubernetes.process import Daemon
+
+LOOPBACK = "127.0.0.1"
+SERVICES = "198.19.100"  # /24 of Services; its first address is the API server's
+SECONDS = 90
+
+
+class Refused(AssertionError):
+    """kubectl did not succeed; the text is what it said."""
+
+
+class ControlPlane:
+    """See the prologue."""
+
+    def __init__(self, folder: Path, address: str = LOOPBACK) -> None:
+        build(CONTROL_PLANE)
+        self.folder, self.address = folder, address
+        self.port = free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        self.authority = Authority(folder / "pki")
+        self.audit = AuditLog(folder / "audit.log")
+        self.kubeconfig = self.authority.kubeconfig("admin", self.server, group="system:masters")
+        self._readiness = self._trusted()
+        self._etcd_url = f"http://{LOOPBACK}:{free_port()}"
+        self.etcd = Daemon(self._etcd_command(), folder / "etcd.log")
+        self.api_server = Daemon(self._api_server_command(), folder / "api-server.log", self.ready)
+        self.controllers = Daemon(self._controllers_command(), folder / "controllers.log")
+
+    @property
+    def server(self) -> str:
+        return f"https://{self.address}:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        try:
+            self.etcd.start()
+            self.api_server.start()
+            self.controllers.start()
+            wait_until("controllers work", self._account_there, SECONDS)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """The state goes, the logs stay."""
+        for daemon in (self.controllers, self.api_server, self.etcd):
+            daemon.kill()
+        shutil.rmtree(self.folder / "etcd", ignore_errors=True)
+
+    def ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.server}/readyz", context=self._readiness, timeout=2) as answer:
+                return bool(answer.read() == b"ok")
+        except OSError:
+            return False
+
+    # --- for tests ---
+
+    def kubectl(
+        self,
+        *arguments: str,
+        input: str | None = None,  # noqa: A002 - as subprocess has it
+        kubeconfig: Path | None = None,
+    ) -> str:
+        """As the administrator, or as whom `kubeconfig` says. Raises Refused."""
+        command = [str(binary("kubectl")), "--kubeconfig", str(kubeconfig or self.kubeconfig), *arguments]
+        environment = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(
+            command, input=input, capture_output=True, text=True, check=False, timeout=300, env=environment
+        )
+        if done.returncode:
+            raise Refused(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """What `kubectl get` finds, as an object."""
+        found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
+        return found
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.kubectl("apply", "-f", "-", input=json.dumps(content))
+
+    def kubeconfig_of(self, namespace: str, service_account: str, *, seconds: int = 24 * 3600) -> Path:
+        """To act with the rights of a service account, from outside of pods."""
+        token = self.kubectl("create", "token", service_account, "-n", namespace, f"--duration={seconds}s").strip()
+        return self.authority.token_kubeconfig(f"{namespace}-{service_account}", self.server, token, namespace)
+
+    # --- commands ---
+
+    def _etcd_command(self) -> list[str | Path]:
+        peer = f"http://{LOOPBACK}:{free_port()}"
+        return [
+            binary("etcd"),
+            f"--data-dir={self.folder / 'etcd'}",
+            "--unsafe-no-fsync",
+            *(f"--listen-client-urls={self._etcd_url}", f"--advertise-client-urls={self._etcd_url}"),
+            *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
+            f"--initial-cluster=default={peer}",
+        ]
+
+    def _api_server_command(self) -> list[str | Path]:
+        pki = self.authority.folder
+        names = (self.address, LOOPBACK, f"{SERVICES}.1", "localhost", *KUBERNETES_NAMES)
+        certificate, key = self.authority.issue("api-server", *dict.fromkeys(names))
+        to_kubelet, to_kubelet_key = self.authority.issue("to-kubelet", group="system:masters")
+        policy = self.folder / "audit-policy.json"
+        policy.write_text(json.dumps(POLICY))
+        return [
+            binary("kube-apiserver"),
+            f"--etcd-servers={self._etcd_url}",
+            *(f"--bind-address={self.address}", f"--secure-port={self.port}"),
+            *self._advertised(),
+            *(
+                f"--client-ca-file={self.authority.ca}",
+                f"--tls-cert-file={certificate}",
+                f"--tls-private-key-file={key}",
+            ),
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={pki / 'tokens.pub'}",
+            f"--service-account-signing-key-file={pki / 'tokens.key'}",
+            *("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"),
+            *(f"--service-cluster-ip-range={SERVICES}.0/24", "--allow-privileged=true"),
+            *(f"--kubelet-client-certificate={to_kubelet}", f"--kubelet-client-key={to_kubelet_key}"),
+            "--kubelet-preferred-address-types=InternalIP",
+            "--shutdown-watch-termination-grace-period=1s",  # or a SIGTERM waits a minute for watches
+            *(f"--audit-policy-file={policy}", f"--audit-log-path={self.audit.path}", "--audit-log-maxsize=10000"),
+        ]
+
+    def _advertised(self) -> list[str]:
+        """A loopback address may not be an endpoint: without a node the Service `kubernetes` has none."""
+        if self.address == LOOPBACK:
+            return ["--endpoint-reconciler-type=none"]
+        return [f"--advertise-address={self.address}"]
+
+    def _controllers_command(self) -> list[str | Path]:
+        user = "system:kube-controller-manager"
+        return [
+            binary("kube-controller-manager"),
+            f"--kubeconfig={self.authority.kubeconfig('controllers', self.server, user=user)}",
+            f"--service-account-private-key-file={self.authority.folder / 'tokens.key'}",
+            f"--root-ca-file={self.authority.ca}",
+            *("--use-service-account-credentials=true", "--leader-elect=false"),
+            *(f"--bind-address={LOOPBACK}", f"--secure-port={free_port()}"),
+            "--controllers=*,-node-ipam-controller",
+        ]
+
+    def _account_there(self) -> bool:
+        try:
+            return bool(self.get("serviceaccount", "default"))
+        except Refused:
+            return False
+
+    def _trusted(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.authority.ca)
+        context.load_cert_chain(self.authority.folder / "admin.crt", self.authority.folder / "admin.key")
+        return context

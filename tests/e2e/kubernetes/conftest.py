@@ -7,10 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.network import HOST, network
+from tests.e2e.rig.kubernetes.node import Node
 
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Without a node: no pod ever runs."""
     with ControlPlane(tmp_path_factory.mktemp("control-plane")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """With a control plane of its own."""
+    folder = tmp_path_factory.mktemp("node")
+    with network(), ControlPlane(folder / "control-plane", HOST) as plane, Node(plane, folder / "node") as running:
         yield running

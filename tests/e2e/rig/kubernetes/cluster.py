@@ -16,6 +16,7 @@ import shutil
 import ssl
 import subprocess
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,7 +25,7 @@ from tests.e2e.rig.cluster import free_port, wait_until
 from tests.e2e.rig.kubernetes.audit import POLICY, AuditLog
 from tests.e2e.rig.kubernetes.binaries import CONTROL_PLANE, binary, build
 from tests.e2e.rig.kubernetes.certificates import KUBERNETES_NAMES, Authority
-from tests.e2e.rig.kubernetes.process import Daemon
+from tests.e2e.rig.kubernetes.process import ENVIRONMENT, Daemon
 
 LOOPBACK = "127.0.0.1"
 SERVICES = "198.19.100"  # /24 of Services; its first address is the API server's
@@ -33,6 +34,12 @@ SECONDS = 90
 
 class Refused(AssertionError):
     """kubectl did not succeed; the text is what it said."""
+
+
+def is_true(condition: str, found: dict[str, Any]) -> bool:
+    """Whether an object has this condition, with status True."""
+    conditions = found.get("status", {}).get("conditions", [])
+    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
 
 
 class ControlPlane:
@@ -46,7 +53,7 @@ class ControlPlane:
         self.authority = Authority(folder / "pki")
         self.audit = AuditLog(folder / "audit.log")
         self.kubeconfig = self.authority.kubeconfig("admin", self.server, group="system:masters")
-        self._readiness = self._trusted()
+        self._opener = self._trusted()
         self._etcd_url = f"http://{LOOPBACK}:{free_port()}"
         self.etcd = Daemon(self._etcd_command(), folder / "etcd.log")
         self.api_server = Daemon(self._api_server_command(), folder / "api-server.log", self.ready)
@@ -70,7 +77,8 @@ class ControlPlane:
             self.etcd.start()
             self.api_server.start()
             self.controllers.start()
-            wait_until("controllers work", self._account_there, SECONDS)
+            account = "/api/v1/namespaces/default/serviceaccounts/default"
+            wait_until("the controllers work", lambda: self.read(account), SECONDS)
         except BaseException:
             self.stop()
             raise
@@ -81,14 +89,15 @@ class ControlPlane:
             daemon.kill()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
-    def ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.server}/readyz", context=self._readiness, timeout=2) as answer:
-                return bool(answer.read() == b"ok")
-        except OSError:
-            return False
-
     # --- for tests ---
+
+    def ready(self) -> bool:
+        return self._ask("/readyz") == b"ok"
+
+    def read(self, path: str) -> dict[str, Any]:
+        """What is at a path of the API; empty if nothing is, or nobody answers. To look often: kubectl takes longer."""
+        found: dict[str, Any] = json.loads(self._ask(path) or "{}")
+        return found
 
     def kubectl(
         self,
@@ -97,13 +106,21 @@ class ControlPlane:
         kubeconfig: Path | None = None,
     ) -> str:
         """As the administrator, or as whom `kubeconfig` says. Raises Refused."""
-        command = [str(binary("kubectl")), "--kubeconfig", str(kubeconfig or self.kubeconfig), *arguments]
-        environment = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
+        return self._tool("kubectl", *arguments, input_=input, kubeconfig=kubeconfig)
+
+    def helm(self, *arguments: str, kubeconfig: Path | None = None) -> str:
+        """As `kubectl`."""
+        build(["helm"])
+        return self._tool("helm", *arguments, kubeconfig=kubeconfig)
+
+    def _tool(self, name: str, *arguments: str, input_: str | None = None, kubeconfig: Path | None = None) -> str:
+        command = [str(binary(name)), "--kubeconfig", str(kubeconfig or self.kubeconfig), *arguments]
+        environment = {**ENVIRONMENT, "HOME": str(self.folder)}
         done = subprocess.run(
-            command, input=input, capture_output=True, text=True, check=False, timeout=300, env=environment
+            command, input=input_, capture_output=True, text=True, check=False, timeout=300, env=environment
         )
         if done.returncode:
-            raise Refused(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+            raise Refused(f"{name} {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
     def get(self, *arguments: str) -> dict[str, Any]:
@@ -179,13 +196,17 @@ class ControlPlane:
             "--controllers=*,-node-ipam-controller",
         ]
 
-    def _account_there(self) -> bool:
+    def _ask(self, path: str) -> bytes:
         try:
-            return bool(self.get("serviceaccount", "default"))
-        except Refused:
-            return False
+            with self._opener.open(f"{self.server}{path}", timeout=5) as answer:
+                return bytes(answer.read())
+        except (OSError, HTTPException):
+            return b""
 
-    def _trusted(self) -> ssl.SSLContext:
+    def _trusted(self) -> urllib.request.OpenerDirector:
+        """As the administrator, and never by a proxy of this machine."""
         context = ssl.create_default_context(cafile=self.authority.ca)
         context.load_cert_chain(self.authority.folder / "admin.crt", self.authority.folder / "admin.key")
-        return context
+        return urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )

@@ -11,6 +11,9 @@ from pathlib import Path
 from tests.e2e.rig.cluster import _die_with_parent as die_with_parent
 from tests.e2e.rig.cluster import wait_until
 
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+"""For all of them: a proxy that this machine needs is not for addresses of the rig."""
+
 
 class Daemon:
     """One process. `ready` says when it may be used; the log keeps what all its lives wrote.
@@ -48,6 +51,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=ENVIRONMENT,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no locks
             )
         if wait:

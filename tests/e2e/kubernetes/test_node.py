@@ -1,0 +1,92 @@
+"""The rig itself: a real node that runs pods, and a Kafka on it that this machine reaches."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.rig.kubernetes.binaries import run
+from tests.e2e.rig.kubernetes.cluster import Refused
+from tests.e2e.rig.kubernetes.images import PAUSE, PREFIX, PYTHON, base_image, build_image, kafka_name
+from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
+from tests.e2e.rig.kubernetes.network import HOST, NAMESPACE
+from tests.e2e.rig.kubernetes.node import Node
+from tests.e2e.rig.releases import NEWEST
+
+IMAGE = f"{PREFIX}/said:1"
+
+
+@pytest.fixture(scope="module")
+def kafka(node: Node) -> Iterator[Kafka]:
+    running = apply_kafka(node, NEWEST)
+    yield running
+    running.delete()
+
+
+def api_versions(address: str) -> int:
+    """How many requests a node knows: ApiVersions v0, by hand."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=10) as connection, connection.makefile("rb") as reply:
+        request = struct.pack(">hhih3s", 18, 0, 1, 3, b"rig")
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        _, correlation, error, count = struct.unpack(">iihi", reply.read(14))
+        assert (correlation, error) == (1, 0)
+        return int(count)
+
+
+def pod(name: str, image: str, *command: str) -> dict[str, object]:
+    container = {"name": "main", "image": image, "imagePullPolicy": "Never", "command": list(command)}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def test_a_pod_runs(node: Node) -> None:
+    plane = node.control_plane
+    plane.apply(pod("pause", PAUSE, "/pause"))
+    plane.kubectl("wait", "--for=condition=Ready", "pod/pause", "--timeout=60s")
+    assert plane.get("pod", "pause")["status"]["podIP"].startswith("198.18.101.")
+    plane.kubectl("delete", "pod", "pause")
+
+
+def test_an_image_that_was_built_here_runs(node: Node, tmp_path: Path) -> None:
+    recipe = 'ARG BASE\nFROM $BASE\nARG WORD\nRUN python3 -m venv /venv && echo $WORD >/word\nCMD ["cat", "/word"]\n'
+    (tmp_path / "Dockerfile").write_text(recipe)
+    base_image(PYTHON)
+    node.load_image(build_image(IMAGE, tmp_path, {"BASE": PYTHON, "WORD": "spoken"}))
+    plane = node.control_plane
+    plane.kubectl("run", "said", f"--image={IMAGE}", "--image-pull-policy=Never", "--restart=Never")
+    plane.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/said", "--timeout=60s")
+    assert plane.kubectl("logs", "said") == "spoken\n"
+
+
+def test_this_machine_reaches_brokers_and_controllers(kafka: Kafka) -> None:
+    assert api_versions(kafka.bootstrap_servers) > 10
+    assert api_versions(kafka.bootstrap_controllers) > 10
+
+
+def test_a_pod_reaches_services_by_name_and_nothing_outside_of_this_machine(kafka: Kafka) -> None:
+    plane = kafka.node.control_plane
+    plane.apply(pod("shell", kafka_name(NEWEST), "sleep", "infinity"))
+    plane.kubectl("wait", "--for=condition=Ready", "pod/shell", "--timeout=60s")
+
+    def connect(address: str) -> str:
+        return plane.kubectl("exec", "shell", "--", "bash", "-c", f"exec 3<>/dev/tcp/{address} && echo connected")
+
+    assert connect("kubernetes.default.svc/443") == "connected\n"
+    assert connect(kafka.bootstrap_servers.replace(":", "/")) == "connected\n"
+    assert connect(f"{HOST}/{plane.port}") == "connected\n"
+    with pytest.raises(Refused, match="unreachable"):
+        connect("198.18.0.1/443")
+    assert run("ip", "-n", NAMESPACE, "route", "show", "default") == ""
+    plane.kubectl("delete", "pod", "shell")
+
+
+def test_an_evicted_broker_comes_back_with_its_data(kafka: Kafka) -> None:
+    kafka.evict("kafka-broker-0")
+    assert api_versions(kafka.bootstrap_servers) > 10
+    log = kafka.node.control_plane.kubectl("logs", "kafka-broker-0", "-n", kafka.namespace)
+    assert "Formatting" not in log

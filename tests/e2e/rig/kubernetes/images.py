@@ -1,0 +1,166 @@
+"""Container images without a Docker engine or a registry: Debian packages, our files and Kafka's jars, put together.
+
+Every function returns an OCI archive for `Node.load_image`. Images and what they are made of are cached outside the
+tree; the bases and Kafka's images are made once. In pods an image is named `localhost/rig/...`: no registry is meant.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.e2e.rig.cluster import free_port
+from tests.e2e.rig.kubernetes.binaries import CACHE, binary, build, install_packages, locked, run
+from tests.e2e.rig.releases import JVM, MissingTool, release
+
+PREFIX = "localhost/rig"
+PAUSE, PYTHON, JAVA = f"{PREFIX}/pause:1", f"{PREFIX}/python:3.11", f"{PREFIX}/java:17"
+SUITE = "bookworm"  # of Debian; the one with Python 3.11 and Java 17
+
+_BASES = {PYTHON: "python3,python3-venv,ca-certificates", JAVA: "openjdk-17-jre-headless"}
+_NOT_NEEDED = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "var/cache/apt",
+    "var/lib/apt/lists",
+    "dev",
+    "proc",
+)
+
+_PAUSE = """FROM scratch
+COPY pause /pause
+ENTRYPOINT ["/pause"]
+"""
+# The class archive is bound to this Java and this class path, so it is made in the image itself.
+_KAFKA = f"""FROM {JAVA}
+COPY kafka /opt/kafka
+ARG PORTS
+RUN bash /opt/kafka/archive.sh $PORTS
+"""
+_JAVA = f"""LC_ALL=C
+class_path=$(printf ':%s' /opt/kafka/libs/*.jar)
+archive=/opt/kafka/classes.jsa
+[ -e $archive ] && archived=-XX:SharedArchiveFile=$archive || archived=-XX:ArchiveClassesAtExit=$archive
+exec java {" ".join(JVM)} $archived -Dlog4j.configuration=file:/opt/kafka/node.properties -cp "${{class_path#:}}" "$@"
+"""
+_ARCHIVE = """set -eu
+cd /tmp
+cat >one.properties <<END
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$1
+controller.listener.names=CONTROLLER
+listeners=CONTROLLER://127.0.0.1:$1,PLAINTEXT://127.0.0.1:$2
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs=/tmp/data
+offsets.topic.replication.factor=1
+END
+java -cp '/opt/kafka/libs/*' kafka.tools.StorageTool format -t 5L6g3nShT-eMCtK--X86sw -c one.properties
+bash /opt/kafka/java.sh kafka.Kafka one.properties >log 2>&1 &
+for _ in $(seq 600); do grep -q 'Kafka Server started' log && break; sleep 0.1; done
+kill $!
+wait $! || true
+ls -l /opt/kafka/classes.jsa
+rm -r /tmp/*
+"""
+
+
+def kafka_name(version: str) -> str:
+    return f"{PREFIX}/kafka:{version}"
+
+
+def pause_image() -> Path:
+    return _once(PAUSE, _pause_context)
+
+
+def kafka_image(version: str) -> Path:
+    """Of the jars that tests on plain processes use. `bash /opt/kafka/java.sh MAIN ...` runs any of its programs."""
+    return _once(kafka_name(version), lambda folder: _kafka_context(folder, version))
+
+
+def base_image(name: str = PYTHON) -> Path:
+    """PYTHON or JAVA: minimal Debian with the interpreter. For the FROM line of an image that is built here."""
+    archive = _archive_of(name)
+    with locked("images"):
+        if archive.exists() and _known(name):
+            return archive
+        install_packages()
+        with tempfile.TemporaryDirectory(prefix="rig-image-", dir=CACHE) as folder:
+            tree = Path(folder, "tree")
+            run("debootstrap", "--variant=minbase", f"--include={_BASES[name]}", SUITE, tree)
+            for path in _NOT_NEEDED:
+                shutil.rmtree(tree / path, ignore_errors=True)
+            for path in ("dev", "proc", "var/cache/apt/archives/partial", "var/lib/apt/lists/partial"):
+                (tree / path).mkdir(parents=True, exist_ok=True)
+            Path(folder, "Dockerfile").write_text("FROM scratch\nCOPY tree /\nENV LANG=C.UTF-8\n")
+            return _build(name, Path(folder), {})
+
+
+def build_image(name: str, context: Path, arguments: Mapping[str, str] | None = None) -> Path:
+    """What the Dockerfile in the folder says, FROM images that were built here. `name`: `localhost/rig/NAME:TAG`."""
+    install_packages()
+    with locked("images"):
+        return _build(name, context, arguments or {})
+
+
+def _once(name: str, fill: Callable[[Path], dict[str, str]]) -> Path:
+    """Made at the first time. `fill` writes the context, and says what to build it with."""
+    archive = _archive_of(name)
+    if not archive.exists():
+        install_packages()
+        with tempfile.TemporaryDirectory(prefix="rig-image-") as folder:
+            arguments = fill(Path(folder))
+            with locked("images"):
+                return archive if archive.exists() else _build(name, Path(folder), arguments)
+    return archive
+
+
+def _pause_context(folder: Path) -> dict[str, str]:
+    build(["pause"])
+    shutil.copy(binary("pause"), folder)
+    (folder / "Dockerfile").write_text(_PAUSE)
+    return {}
+
+
+def _kafka_context(folder: Path, version: str) -> dict[str, str]:
+    base_image(JAVA)
+    made = release(version)
+    shutil.copytree(made.home / "libs", folder / "kafka" / "libs")
+    shutil.copy(made.home / "node.properties", folder / "kafka")
+    (folder / "kafka" / "java.sh").write_text(_JAVA)
+    (folder / "kafka" / "archive.sh").write_text(_ARCHIVE)
+    (folder / "Dockerfile").write_text(_KAFKA)
+    return {"PORTS": f"{free_port()} {free_port()}"}
+
+
+def _archive_of(name: str) -> Path:
+    return CACHE / "images" / (name.removeprefix(f"{PREFIX}/").replace("/", "_").replace(":", "_") + ".tar")
+
+
+def _build(name: str, context: Path, arguments: Mapping[str, str]) -> Path:
+    words = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+    _buildah(
+        "bud", "--isolation=chroot", "--network=host", "--pull-never", "--layers", *words, f"--tag={name}", context
+    )
+    archive = _archive_of(name)
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    part = archive.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    _buildah("push", name, f"oci-archive:{part}:{name}")
+    part.rename(archive)
+    return archive
+
+
+def _known(name: str) -> bool:
+    try:
+        return bool(_buildah("inspect", "--type=image", name))
+    except MissingTool:
+        return False
+
+
+def _buildah(*words: str | Path) -> str:
+    store = CACHE / "buildah"
+    return run("buildah", f"--root={store}/root", f"--runroot={store}/run", "--storage-driver=overlay", *words)

@@ -35,7 +35,6 @@ from kafkafeatures.core.steps import (
     Verdict,
 )
 from kafkafeatures.core.survey import Failure, FailureKind, NodeAnswer, QuorumAnswer, ReplicaProgress, Role
-from kafkasim.releases import KRAFT_VERSION
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.rules import Verdict as Judged
 from kafkasim.world import NoActiveControllerError, World
@@ -72,17 +71,14 @@ class SimulatedCluster:
         """As the port says."""
         self._pass_time()
         world, image = self.world, self.world.image
-        levels = dict(image.features)
-        if image.kraft_version:
-            levels[KRAFT_VERSION] = image.kraft_version
-        active = world.active
+        active, leader = world.active, world.active_node
         return Observation(
             at=self.now(),
             cluster_id=self._read(world.cluster_id),
             mode=self._read(MetadataMode.KRAFT),
             source=Source(SourceKind.METADATA_LOG, image.offset, image.epoch, self.now(), image.features_offset),
             nodes=tuple(self._node(process) for process in self._everybody()),
-            finalized=self._read(MappingProxyType(levels)) if active is not None else Unknown(_NO_LEADER),
+            finalized=self._read(MappingProxyType(world.finalized(leader)[0])) if leader else Unknown(_NO_LEADER),
             active_controller=self._read(active) if active is not None else Unknown(_NO_LEADER),
             quorum=self._read(self._quorum(active)) if active is not None else Unknown(_NO_LEADER),
             registered_controllers=self._read(frozenset(image.controllers)),

@@ -85,12 +85,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the active controller knows when it judges. `voters`: `controller.quorum.voters`, empty if not set."""
+    """What the active controller knows when it judges. `voters`: `controller.quorum.voters`, empty if not set.
+    `voters_told`: whether each of them has told this leader which kraft.version it supports.
+    """
 
     controller_id: int
     release: Release
     image: Image
     voters: tuple[int, ...]
+    voters_told: bool = True
 
 
 def judge(view: View, updates: Sequence[FeatureUpdate]) -> Verdict:
@@ -142,6 +145,9 @@ def _refusal(view: View, update: FeatureUpdate, proposed: Mapping[str, int]) -> 
         reason = _wrong_direction(current, update)
         if reason is None and update.feature == METADATA_VERSION:
             return _metadata_version(view.release, current, update)
+        if reason is None and _raises_the_quorum(view, current, update) and not view.voters_told:
+            name = f"KRAFT_VERSION_{update.level}"
+            return f"Invalid upgrade of {KRAFT_VERSION} to {name} because not all of the voters support it"
         if reason is None and view.release.number >= _ALL_OR_NOTHING:
             reason = _kraft_or_dependency(view, current, update, proposed)
     return None if reason is None else f"Invalid update version {update.level} for feature {update.feature}. {reason}"
@@ -208,6 +214,10 @@ def _metadata_version(release: Release, current: int, update: FeatureUpdate) -> 
     if update.type is UpgradeType.UNSAFE_DOWNGRADE:
         return f"{begin} Unsafe metadata downgrade is not supported in this version."
     return f"{begin} Refusing to perform the requested downgrade because it might delete metadata information."
+
+
+def _raises_the_quorum(view: View, current: int, update: FeatureUpdate) -> bool:
+    return update.feature == KRAFT_VERSION and view.release.number >= _KRAFT_UPGRADE and update.level > current
 
 
 def _kraft_or_dependency(view: View, current: int, update: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:

@@ -30,6 +30,7 @@ NOOP_MS = 500  # metadata.max.idle.interval.ms
 COMMIT_MS = 5  # a round of the followers
 SESSION_MS = 9_000  # broker.session.timeout.ms
 ELECTION_MS = 1_000  # controller.quorum.election.timeout.ms
+UPDATE_VOTER_MS = 2_000  # controller.quorum.fetch.timeout.ms: so long a follower fetches before it sends UpdateVoter
 RESTART_MS = 800  # a stopped node that is started again with other binaries
 RETRY_MS = 2_000  # a refused broker tries again
 TRANSACTIONS = 13  # metadata.version 3.6-IV1: bootstrap records are one metadata transaction, KIP-868
@@ -82,6 +83,7 @@ class World:
         self._last_append = now_ms
         self.nodes = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
         self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
+        self._told = set(self.voters)  # who has sent UpdateVoter to this leader, and itself
         self._begin(plan)
 
     # --- what nodes know ---
@@ -139,7 +141,8 @@ class World:
         leader, refused = self._route(at)
         if leader is None:
             return refused
-        verdict = judge(View(leader.id, leader.release, self.leader_image, self._static_voters()), updates)
+        told = self._told.issuperset(self.voters)
+        verdict = judge(View(leader.id, leader.release, self.leader_image, self._static_voters(), told), updates)
         if validate_only:
             return Outcome(verdict)
         if verdict.kraft_version is not None:
@@ -214,6 +217,7 @@ class World:
             return
         node.features_epoch = self._committed.offset - 1
         self._quorum_changed()
+        self._tell_soon(node.id)
         if self.active is not None and self._level(METADATA_VERSION) >= CONTROLLER_REGISTRATION:
             self._append([registrations.controller(node)])
 
@@ -275,14 +279,17 @@ class World:
     def _commit(self, offset: int) -> None:
         if self.active is None:
             return  # the next leader commits it with its first batch
-        before = (self.image.features, self.image.kraft_version)
+        before = self._level_records()
         self.log.commit(offset)
         known = self._committed.offset
         data = self.log.read(known, max_bytes=1 << 62, below=self.log.high_watermark)
         self._committed.append(data, below=self.log.high_watermark)
-        if before != (self.image.features, self.image.kraft_version):
+        if self._level_records() > before:  # an unchanged level moves it too, the quorum's own records do not
             for node in self.of_role(Role.CONTROLLER):
                 node.features_epoch = self._committed.offset - 1
+
+    def _level_records(self) -> int:
+        return self.image.counts.get(table.FEATURE_LEVEL.key, 0)
 
     def _quorum_changed(self) -> None:
         running = [v for v in self.voters if self.nodes[Role.CONTROLLER, v].running]
@@ -301,6 +308,18 @@ class World:
         self.active = self.random.choice(running)
         dynamic = self._leader.image().kraft_version > 0
         self._append([registrations.leader_change(self, running, dynamic=dynamic)])
+        self._told = {self.active}
+        for voter in running:
+            self._tell_soon(voter)
+
+    def _tell_soon(self, voter: int) -> None:
+        epoch, node = self.epoch, self.nodes[Role.CONTROLLER, voter]
+
+        def tell() -> None:
+            if self.epoch == epoch and node.running:
+                self._told.add(voter)
+
+        self._after(UPDATE_VOTER_MS, tell)
 
     def _register_controllers(self) -> None:
         for node in self.of_role(Role.CONTROLLER):

@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.core.survey import Role
 from kafkasim.rules import ALL_FAILED, FeatureUpdate, UpgradeType, Verdict, java_hash_order
-from kafkasim.world import Outcome, World
+from kafkasim.world import ELECTION_MS, UPDATE_VOTER_MS, Outcome, World
 from tests.kafkasim.clusters import plan, settle, world
 
 UP, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE
@@ -148,6 +148,41 @@ def test_kraft_version_is_raised_even_when_another_feature_of_the_request_fails(
     assert ask(made, *both, validate_only=False).error_code == 95
     assert settle(made).image.kraft_version == 1
     assert made.image.voters is not None
+
+
+NOT_ALL_VOTERS = (
+    f"{ALL_FAILED}Invalid upgrade of kraft.version to KRAFT_VERSION_1 because not all of the voters support it"
+)
+
+
+def led_anew(release: str) -> tuple[World, int]:
+    """Three controllers; the first leader, whose id is returned, has gone and another one leads."""
+    made = cluster(release, 25, controllers={3001: release, 3002: release, 3003: release})
+    assert made.active is not None
+    first = made.active
+    made.stop(Role.CONTROLLER, first)
+    return settle(made, ELECTION_MS), first
+
+
+@pytest.mark.parametrize("release", ["4.1", "4.3"])
+def test_kraft_version_waits_for_every_voter_to_tell_a_new_leader_what_it_supports(release: str) -> None:
+    made, first = led_anew(release)
+    settle(made, 60_000)
+    assert ask(made, ("kraft.version", 1)).error_message == NOT_ALL_VOTERS
+    assert ask(made, ("kraft.version", 0, SAFE)).error_code == 0  # it is there
+    made.start(Role.CONTROLLER, first)
+    assert ask(settle(made, UPDATE_VOTER_MS - 1), ("kraft.version", 1)).error_message == NOT_ALL_VOTERS
+    assert ask(settle(made, 1), ("kraft.version", 1)).error_code == 0
+
+
+def test_a_voter_that_told_the_leader_and_went_away_does_not_hold_kraft_version_back() -> None:
+    made = cluster("4.3", 25, controllers={3001: "4.3", 3002: "4.3", 3003: "4.3"}, leader=3001)
+    made.stop(Role.CONTROLLER, 3002)
+    assert ask(settle(made, 60_000), ("kraft.version", 1)).error_code == 0
+
+
+def test_before_4_1_no_voter_is_waited_for() -> None:
+    assert ask(led_anew("4.0")[0], ("kraft.version", 1)).error_code == 0
 
 
 @pytest.mark.parametrize(("release", "level", "reported"), [("3.9", 21, 1), ("4.0", 25, 0)])

@@ -7,38 +7,94 @@ import json
 import socket
 import struct
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from tests.conformance.cases import GOLDEN, WORLDS, World, cases, request_of
-from tests.e2e.rig.cluster import Cluster
+from kafkafeatures.kafka.wire.codec import decode_response, encode_request
+from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, UpdateFeaturesRequest
+from tests.conformance import changes
+from tests.conformance.cases import GOLDEN, UPGRADE, WORLDS, Updates, World, cases, request_of
+from tests.e2e.rig.cluster import Cluster, Node, wait_until
+
+_QUORUM = encode_request(DescribeQuorumRequest(), version=1, correlation_id=7, client_id=None)
+RAISE_KRAFT = encode_request(
+    UpdateFeaturesRequest(((changes.KRAFT, 1, UPGRADE),), validate_only=True),
+    version=1, correlation_id=7, client_id=None,
+)  # fmt: skip
 
 
-def answers(world: World, cluster: Cluster) -> list[tuple[list[list[object]], bytes]]:
-    """Every case, asked of the active controller on one connection."""
-    found = []
-    with socket.create_connection(("127.0.0.1", cluster.nodes[3001].port), timeout=30) as link:
-        stream = link.makefile("rb")
+def ask(node: Node, request: bytes) -> bytes:
+    """The reply without its length, over a connection of its own."""
+    with socket.create_connection(("127.0.0.1", node.port), timeout=30) as link, link.makefile("rb") as stream:
+        link.sendall(struct.pack(">i", len(request)) + request)
+        (length,) = struct.unpack(">i", stream.read(4))
+        return stream.read(length)
+
+
+def answers(world: World, folder: Path) -> Iterator[tuple[Updates, bytes]]:
+    """Every case, asked of the active controller."""
+    with Cluster(folder, world.version, controllers=1, brokers=1, release_version=world.format) as cluster:
         for updates in cases(world):
-            request = request_of(world, updates)
-            link.sendall(struct.pack(">i", len(request)) + request)
-            (length,) = struct.unpack(">i", stream.read(4))
-            found.append(([list(one) for one in updates], stream.read(length)))
-        stream.close()
-    return found
+            yield updates, ask(cluster.nodes[3001], request_of(world, updates))
+
+
+def changed(world: World, folder: Path) -> Iterator[changes.Row]:
+    """Every step, and what came of it."""
+    begin, _ = changes.FORMAT[world.version]
+    with Cluster(folder, world.version, controllers=3, brokers=1, release_version=begin) as cluster:
+        leader = cluster.leader()
+        wait_until("the voters have told the leader what they support", lambda: may_raise_kraft(cluster.nodes[leader]))
+        _, before = _settled(cluster, leader)
+        for step in changes.steps(world):
+            reply = ask(cluster.nodes[changes.node_of(step, leader)], step.request)
+            levels, epoch = _settled(cluster, leader)
+            yield changes.Row(step, leader, reply, levels, epoch > before)
+            before = epoch
+        assert cluster.leader() == leader, "another controller was elected meanwhile: record again"
+
+
+def may_raise_kraft(active: Node) -> bool:
+    """Each voter tells a new leader which kraft.version it supports, after controller.quorum.fetch.timeout.ms."""
+    return decode_response(57, 1, ask(active, RAISE_KRAFT))[1].error_code == 0
+
+
+def _settled(cluster: Cluster, leader: int) -> tuple[Mapping[str, int], int]:
+    """What the active controller says, once the broker holds all that was written and says the same levels.
+
+    A broker's FinalizedFeaturesEpoch is the offset of the newest record it holds.
+    """
+    end = decode_response(55, 1, ask(cluster.nodes[leader], _QUORUM))[1].high_watermark
+    found: list[tuple[Mapping[str, int], int]] = []
+
+    def alike() -> bool:
+        levels, newest = changes.levels_in(ask(cluster.nodes[1], changes.WHICH_LEVELS))
+        found[:] = [changes.levels_in(ask(cluster.nodes[leader], changes.WHICH_LEVELS))]
+        return newest >= end - 1 and levels == found[0][0]
+
+    wait_until(f"the broker holds all below offset {end} and says the levels of the active controller", alike)
+    return found[0]
+
+
+def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    lines = [json.dumps(row).encode() + b"\n" for row in rows]
+    with gzip.GzipFile(path, "wb", mtime=0) as file:
+        file.writelines(lines)
+    print(path.name, len(lines))
+
+
+def _shown(row: changes.Row) -> Mapping[str, Any]:
+    step = {"to": row.step.to, "version": row.step.version, "updates": row.step.updates}
+    return step | {"leader": row.leader, "reply": row.reply.hex(), "levels": row.levels, "moved": row.moved}
 
 
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
     for world in WORLDS.values():
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            Cluster(Path(folder), world.version, controllers=1, brokers=1, release_version=world.format) as cluster,
-        ):
-            rows = answers(world, cluster)
-        with gzip.GzipFile(world.golden, "wb", mtime=0) as file:
-            for updates, reply in rows:
-                file.write(json.dumps({"updates": updates, "reply": reply.hex()}).encode() + b"\n")
-        print(world.version, len(rows))
+        with tempfile.TemporaryDirectory() as folder:
+            found = answers(world, Path(folder) / "cases")
+            _write(world.golden, ({"updates": updates, "reply": reply.hex()} for updates, reply in found))
+            _write(changes.golden_of(world), map(_shown, changed(world, Path(folder) / "changes")))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,44 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.kafka.wire.codec import decode_response
+from tests.conformance import changes
 from tests.conformance.cases import WORLDS, World, recorded
-from tests.conformance.record import answers
-from tests.e2e.rig.cluster import Cluster
+from tests.conformance.record import RAISE_KRAFT, answers, ask, changed, may_raise_kraft
+from tests.e2e.rig.cluster import Cluster, Node, wait_until
+from tests.e2e.rig.releases import NEWEST
+
+EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
+
+NOT_ALL_VOTERS = (
+    "The update failed for all features since the following feature had an error: "
+    "Invalid upgrade of kraft.version to KRAFT_VERSION_1 because not all of the voters support it"
+)
 
 
-@pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
+@EVERY
 def test_a_real_node_still_answers_as_recorded(world: World, tmp_path: Path) -> None:
-    with Cluster(tmp_path / "kafka", world.version, controllers=1, brokers=1, release_version=world.format) as cluster:
-        found = {tuple(tuple(one) for one in updates): reply for updates, reply in answers(world, cluster)}
-    assert found == recorded(world)
+    assert dict(answers(world, tmp_path / "kafka")) == recorded(world)
+
+
+@EVERY
+def test_a_real_cluster_still_changes_as_recorded(world: World, tmp_path: Path) -> None:
+    found = list(changed(world, tmp_path / "kafka"))
+    assert found == [row.led_by(found[0].leader) for row in changes.recorded(world)]
+
+
+def told(active: Node) -> tuple[int, str]:
+    """What raising kraft.version would bring."""
+    answer = decode_response(57, 1, ask(active, RAISE_KRAFT))[1]
+    return answer.error_code, answer.error_message or ""
+
+
+def test_a_voter_that_is_down_since_the_election_holds_kraft_version_back(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "kafka", NEWEST, controllers=3, brokers=0, release_version="4.0") as cluster:
+        first = cluster.leader()
+        cluster.nodes[first].kill()
+        active = cluster.nodes[cluster.leader(other_than=first)]
+        wait_until("the new leader judges", lambda: told(active)[0] != 41)
+        assert told(active) == (95, NOT_ALL_VOTERS)
+        cluster.nodes[first].start(wait=False)
+        wait_until("the voter that is back has told what it supports", lambda: may_raise_kraft(active))

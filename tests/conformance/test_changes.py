@@ -1,0 +1,126 @@
+"""What changing requests did to real clusters of three releases, against both faces of the simulator."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.observation import Known
+from kafkafeatures.core.steps import Applied, Rejected, UpdateFeature
+from kafkafeatures.core.survey import Role
+from kafkafeatures.kafka.wire.codec import decode_response
+from kafkasim.plan import Plan
+from kafkasim.ports import SimulatedCluster
+from kafkasim.rules import FeatureUpdate, UpgradeType
+from kafkasim.wire.server import Face
+from tests.conformance.cases import SAFE, UPGRADE, WORLDS, World
+from tests.conformance.changes import ACTIVE, BROKER, FORMAT, STANDBY, WHICH_LEVELS, Row, levels_in, node_of, steps
+from tests.conformance.changes import recorded as recorded_of
+from tests.kafkasim.clusters import exchange, plan, served, settle
+from tests.kafkasim.clusters import world as simulated
+
+EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
+NOT_CONTROLLER = 41
+
+
+def planned(world: World, leader: int) -> Plan:
+    controllers = dict.fromkeys((3001, 3002, 3003), world.release)
+    return plan({1: world.release}, controllers, metadata_version=FORMAT[world.version][1], leader=leader)
+
+
+def at(row: Row) -> tuple[Role, int]:
+    """Who is asked."""
+    return (Role.BROKER if row.step.to == BROKER else Role.CONTROLLER), node_of(row.step, row.leader)
+
+
+def told(row: Row) -> tuple[tuple[int, str | None], Mapping[str, tuple[int, str | None]]]:
+    """Code and words for all, and per feature."""
+    message = decode_response(57, row.step.version, row.reply)[1]
+    return (message.error_code, message.error_message), message.results
+
+
+@EVERY
+def test_the_recording_is_of_all_steps_and_of_all_kinds(world: World) -> None:
+    rows = recorded_of(world)
+    assert [row.step for row in rows] == list(steps(world))
+    assert {row.step.to for row in rows} == {ACTIVE, STANDBY, BROKER}
+    assert sum(row.step.to == ACTIVE for row in rows) > 20
+    assert all(told(row)[0][0] == NOT_CONTROLLER for row in rows if row.step.to == STANDBY)
+
+
+@EVERY
+async def test_the_simulator_changes_on_the_wire_as_the_real_cluster_did(world: World) -> None:
+    rows = recorded_of(world)
+    async with served(planned(world, rows[0].leader)) as face:
+        before = (await said(face, Role.CONTROLLER, rows[0].leader))[1]
+        for row in rows:
+            reply = await asked(face, *at(row), row.step.request)
+            assert reply == row.reply, (row.step, decode_response(57, row.step.version, reply), told(row))
+            levels, epoch = await said(face, Role.CONTROLLER, row.leader)
+            assert (levels, epoch > before) == (row.levels, row.moved), row.step
+            assert (await said(face, Role.BROKER, 1))[0] == row.levels, row.step
+            before = epoch
+
+
+async def asked(face: Face, role: Role, node: int, request: bytes) -> bytes:
+    return (await exchange(face, role, node, struct.pack(">i", len(request)) + request))[4:]
+
+
+async def said(face: Face, role: Role, node: int) -> tuple[Mapping[str, int], int]:
+    return levels_in(await asked(face, role, node, WHICH_LEVELS))
+
+
+@EVERY
+def test_the_simulated_world_changes_as_the_real_cluster_did(world: World) -> None:
+    rows = recorded_of(world)
+    made = settle(simulated(planned(world, rows[0].leader)))
+    for row in rows:
+        updates = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in row.step.updates]
+        verdict = made.update_features(made.nodes[at(row)], updates, validate_only=False).verdict
+        settle(made)
+        results = {one.feature: (one.error_code, one.error_message) for one in verdict.results}
+        expected, each = told(row)
+        assert (verdict.error_code, verdict.error_message) == expected, row.step
+        assert row.step.version > 1 or results == each, row.step
+        assert all(made.finalized(node)[0] == row.levels for node in made.nodes.values()), row.step
+
+
+@EVERY
+async def test_the_ports_tell_of_a_change_and_show_its_levels_as_the_real_cluster_did(world: World) -> None:
+    """What a pass can send goes through the port, and what it never would send past it."""
+    rows = recorded_of(world)
+    made = simulated(planned(world, rows[0].leader))
+    cluster = SimulatedCluster(made)
+    through = 0
+    for row in rows:
+        levels = known((await cluster.look()).finalized)
+        change = as_we_would(row, levels)
+        if change is None:
+            updates = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in row.step.updates]
+            made.update_features(made.nodes[at(row)], updates, validate_only=False)
+        else:
+            expected, each = told(row)
+            refused = [Rejected(code, text or "") for code, text in (expected, *each.values()) if code]
+            assert await cluster.update(change) == (refused[0] if refused else Applied()), row.step
+            through += 1
+        seen = await cluster.look()
+        assert known(seen.finalized) == row.levels, row.step
+        assert all(known(node.answer).finalized == row.levels for node in seen.nodes), row.step
+    assert through > 10
+
+
+def as_we_would(row: Row, levels: Mapping[str, int]) -> UpdateFeature | None:
+    """The change that a pass would send as this request: one feature, to the active controller, in the right form."""
+    if row.step.to == STANDBY or len(row.step.updates) != 1:
+        return None
+    ((feature, level, kind),) = row.step.updates
+    before = levels.get(feature, 0)
+    return UpdateFeature(feature, before, level) if kind == (SAFE if level < before else UPGRADE) else None
+
+
+def known(fact: Any) -> Any:
+    assert isinstance(fact, Known)
+    return fact.value

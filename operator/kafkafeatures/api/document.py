@@ -7,19 +7,28 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ValidationError
 
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 
 
 class InvalidDocument(ValueError):
     """The document cannot be understood. `str()` is one line per problem."""
 
+    reason: ClassVar[Reason] = Reason.INVALID_SPEC
+
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+class UnknownRelease(InvalidDocument):
+    """It names a release, or a level by a name, that this version does not know."""
+
+    reason = Reason.UNKNOWN_RELEASE
 
 
 def read_document(document: object) -> KafkaFeatures:

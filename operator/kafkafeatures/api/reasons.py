@@ -41,7 +41,9 @@ class Reason(StrEnum):
     WAITING_FOR_NODES = "WaitingForNodes"  # T
     WAITING_FOR_QUORUM = "WaitingForQuorum"  # T
     MIGRATING = "Migrating"  # T
+    INTERNAL_ERROR = "InternalError"  # T
     INVALID_SPEC = "InvalidSpec"  # H
+    UNKNOWN_RELEASE = "UnknownRelease"  # H
     UNKNOWN_FEATURE = "UnknownFeature"  # H
     UNSUPPORTED_LEVEL = "UnsupportedLevel"  # H
     GHOST_REGISTRATION = "GhostRegistration"  # H
@@ -55,12 +57,15 @@ class Reason(StrEnum):
     INSUFFICIENT_RIGHTS = "InsufficientRights"  # H
     ZOOKEEPER_MODE = "ZooKeeperMode"  # H
     CLUSTER_ID_MISMATCH = "ClusterIdMismatch"  # H
+    DUPLICATE_OWNER = "DuplicateOwner"  # H
     CONNECTED = "Connected"
     CONNECTED_PARTLY = "ConnectedPartly"
     UNREACHABLE = "Unreachable"
     BOOTSTRAP_UNREACHABLE = "BootstrapUnreachable"
     TLS_FAILED = "TlsFailed"
     AUTHENTICATION_FAILED = "AuthenticationFailed"
+    CREDENTIALS_INVALID = "CredentialsInvalid"
+    ADDRESS_REFUSED = "AddressRefused"
     ALL_AT_TARGET = "AllAtTarget"
     NOTHING_DESIRED = "NothingDesired"
     BEHIND_TARGET = "BehindTarget"
@@ -115,7 +120,9 @@ EXPLAINED: Mapping[Reason, Told] = {
     Reason.WAITING_FOR_NODES: Told((_READY, _RECONCILING), "a node is old, or its range is not known", _TIME),
     Reason.WAITING_FOR_QUORUM: Told((_READY, _RECONCILING), "no active controller with a majority", _TIME),
     Reason.MIGRATING: Told((_READY, _RECONCILING), "a migration from ZooKeeper is open", _TIME),
+    Reason.INTERNAL_ERROR: Told((_READY, _RECONCILING), "a pass failed or hung: a bug; see the operator's log", _TIME),
     Reason.INVALID_SPEC: Told((_READY, _STALLED), "the document contradicts itself", _HUMAN),
+    Reason.UNKNOWN_RELEASE: Told((_READY, _STALLED), "a release or level name this version does not know", _HUMAN),
     Reason.UNKNOWN_FEATURE: Told((_READY, _STALLED), "no node knows a feature of that name", _HUMAN),
     Reason.UNSUPPORTED_LEVEL: Told((_READY, _STALLED), "no node supports the level", _HUMAN),
     Reason.GHOST_REGISTRATION: Told(
@@ -135,12 +142,15 @@ EXPLAINED: Mapping[Reason, Told] = {
     Reason.INSUFFICIENT_RIGHTS: Told((_READY, _STALLED), "an ACL is missing; the message has the line", _HUMAN),
     Reason.ZOOKEEPER_MODE: Told((_READY, _STALLED), "features cannot be finalized in ZooKeeper mode", _HUMAN),
     Reason.CLUSTER_ID_MISMATCH: Told((_READY, _STALLED), "the addresses lead to another cluster, or to two", _HUMAN),
+    Reason.DUPLICATE_OWNER: Told((_READY, _STALLED), "an older Apply resource owns the same cluster", _HUMAN),
     Reason.CONNECTED: Told((_REACHABLE,), "nodes and metadata log were read"),
     Reason.CONNECTED_PARTLY: Told((_REACHABLE,), "something could not be read; the message says what and why", _HUMAN),
     Reason.UNREACHABLE: Told((_READY,), "not a single node could be asked", _TIME),
     Reason.BOOTSTRAP_UNREACHABLE: Told((_REACHABLE,), "none of the bootstrap addresses answers", _TIME),
     Reason.TLS_FAILED: Told((_REACHABLE,), "no TLS session", _HUMAN),
     Reason.AUTHENTICATION_FAILED: Told((_REACHABLE,), "the login was refused", _HUMAN),
+    Reason.CREDENTIALS_INVALID: Told((_REACHABLE,), "a Secret or ConfigMap is missing, unlabelled or unusable", _HUMAN),
+    Reason.ADDRESS_REFUSED: Told((_REACHABLE,), "the operator's settings forbid the address", _HUMAN),
     Reason.ALL_AT_TARGET: Told((_FINALIZED,), "every desired level is finalized"),
     Reason.NOTHING_DESIRED: Told((_FINALIZED,), "the document names no level"),
     Reason.BEHIND_TARGET: Told((_FINALIZED,), "levels are still to be changed", _TIME),

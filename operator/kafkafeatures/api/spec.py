@@ -166,10 +166,15 @@ class DriftSpec(_Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> DriftSpec:
-        match = re.match(r"^([0-9]{1,9})(s|m|h)$", self.check_every)
-        if not match or int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] < LEAST_CHECK_EVERY:
+        if self.check_every_seconds < LEAST_CHECK_EVERY:
             raise ValueError("checkEvery must be at least 10s, such as 1m")
         return self
+
+    @property
+    def check_every_seconds(self) -> float:
+        """0 for a text that is no duration; the validator refuses that."""
+        match = re.match(r"^([0-9]{1,9})(s|m|h)$", self.check_every)
+        return int(match[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[match[2]] if match else 0.0
 
 
 LEAST_CHECK_EVERY = 10

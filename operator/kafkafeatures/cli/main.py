@@ -23,6 +23,7 @@ COMMANDS = {
     "apply": ("kafkafeatures.cli.apply", "bring a cluster to the levels of a document, and read them back"),
     "init": ("kafkafeatures.cli.init", "print a document that matches a cluster: how one adopts it"),
     "unregister": ("kafkafeatures.cli.unregister", "forget a broker that is gone and still registered"),
+    "run": ("kafkafeatures.cli.run", "run the operator on Kubernetes"),
     "demo": ("kafkafeatures.cli.demo", "see the story on a simulated cluster; no Kafka, no network"),
     "version": ("kafkafeatures.cli.version", "show the version and what it knows"),
 }

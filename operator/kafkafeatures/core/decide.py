@@ -86,6 +86,14 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """An older `Apply` resource: of the same cluster (`known`), or of one that was not read yet."""
+
+    name: str
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What the status of before says. `reached`: levels that were once in sync as they are wanted now.
 
@@ -156,10 +164,12 @@ def decide(
     proposal: Proposal | None = None,
     standing: Standing | None = None,
     verdict: Verdict | None = None,
+    rival: Rival | None = None,
 ) -> Decision:
     """Decide one pass. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
 
-    `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict.
+    `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict. `rival`: the
+    older resource that owns this cluster, or may turn out to.
     """
     if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
         return Stalled(
@@ -170,6 +180,11 @@ def decide(
     wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id)
     if wrong is not None:
         return wrong
+    if rival is not None and rival.known:
+        return Stalled(
+            Reason.DUPLICATE_OWNER,
+            f"{rival.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
+        )
     if proposal is None:
         proposal = propose(wanted, observation, memory)
     if standing is not None:
@@ -197,7 +212,18 @@ def decide(
         return held
     if found:
         return _blocked(found, proposal.changes, observation)
-    return _no_verdict(proposal, verdict) or _not_approved(wanted, proposal) or Act(proposal.changes[0])
+    return (
+        _no_verdict(proposal, verdict)
+        or _not_approved(wanted, proposal)
+        or _may_be_owned(rival)
+        or Act(proposal.changes[0])
+    )
+
+
+def _may_be_owned(rival: Rival | None) -> Decision | None:
+    if rival is None:
+        return None
+    return Wait(Reason.PREFLIGHT, f"{rival.name} is older; whether it owns this cluster is not known yet", after=1.0)
 
 
 def _would(proposal: Proposal, found: tuple[Blocker, ...]) -> str:

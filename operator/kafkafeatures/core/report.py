@@ -306,6 +306,23 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Mappin
     )
 
 
+def status_of_invalid(
+    reason: Reason, message: str, *, generation: int, previous: Mapping[str, Any], now: datetime
+) -> Json:
+    """The resource cannot be understood, so its cluster was not asked: what was read before stays."""
+    said = {Condition.READY: ("False", reason, message), Condition.STALLED: ("True", reason, message)}
+    return _facts_of_before(said, generation=generation, previous=previous, now=now)
+
+
+def status_of_failed_pass(message: str, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
+    """The pass itself failed: a bug of ours, said where people look. It is tried again."""
+    said = {
+        Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
+        Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
+    }
+    return _facts_of_before(said, generation=generation, previous=previous, now=now)
+
+
 def _facts_of_before(
     said: Mapping[Condition, _Said], *, generation: int, previous: Mapping[str, Any], now: datetime
 ) -> Json:
@@ -316,6 +333,8 @@ def _facts_of_before(
 _UNREACHABLE: Mapping[FailureKind, Reason] = {
     FailureKind.TLS: Reason.TLS_FAILED,
     FailureKind.AUTHENTICATION: Reason.AUTHENTICATION_FAILED,
+    FailureKind.CREDENTIALS: Reason.CREDENTIALS_INVALID,
+    FailureKind.FORBIDDEN: Reason.ADDRESS_REFUSED,
 }
 
 _Said = tuple[str, Reason, str] | None

@@ -36,6 +36,8 @@ class FailureKind(StrEnum):
     STALE = "Stale"  # an answer came, but its high watermark does not move: a leader without a quorum
     REJECTED = "Rejected"  # any other error code of the node
     WRONG_CLUSTER = "WrongCluster"  # it belongs to another cluster
+    CREDENTIALS = "Credentials"  # a Secret, or a key of it, is missing or unusable
+    FORBIDDEN = "Forbidden"  # the operator's settings forbid the address
     NOT_ASKED = "NotAsked"  # nobody knows an address to ask
 
 

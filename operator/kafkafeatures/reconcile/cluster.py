@@ -49,6 +49,10 @@ class Cluster:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give up all connections. They are opened again where somebody looks again."""
         await self._log.close()
         await self._pool.close()
 

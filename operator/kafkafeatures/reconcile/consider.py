@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kafkafeatures.core.decide import Decision, Memory, Proposal, Standing, decide, propose, to_validate
+from kafkafeatures.core.decide import Decision, Memory, Proposal, Rival, Standing, decide, propose, to_validate
 from kafkafeatures.core.observation import Known, MetadataMode, Observation
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Verdict
@@ -20,6 +20,14 @@ from kafkafeatures.reconcile.ports import KafkaPort, Resource
 from kafkafeatures.reconcile.settle import CORRECTED, Sleep, close_intent, fate_of, intent_of, is_ours
 
 CONFLICT_WINDOW = timedelta(hours=1)
+
+RivalOf = Callable[[str], Rival | None]
+"""Of a cluster id: the older resource that owns it, or may turn out to."""
+
+
+def nobody(cluster_id: str) -> Rival | None:
+    """Where there are no other resources: the command line."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,13 @@ class Considered:
 
 
 async def consider(
-    resource: Resource, observation: Observation, kafka: KafkaPort, *, now: Callable[[], datetime], sleep: Sleep
+    resource: Resource,
+    observation: Observation,
+    kafka: KafkaPort,
+    *,
+    now: Callable[[], datetime],
+    sleep: Sleep,
+    rival_of: RivalOf = nobody,
 ) -> Considered:
     """Decide on what was just seen. Looks a second time where an intent stands and its level reads as before."""
     wanted, intent, fate = resource.wanted, intent_of(resource), None
@@ -53,9 +67,13 @@ async def consider(
         close_intent(before, fate, stamp(now()))
     memory = memory_of(before, now())
     proposal = propose(wanted, observation, memory)
-    verdict = await _verdict_on(kafka, wanted, proposal, observation) if ours else None
+    rival = None
+    if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
+        rival = rival_of(observation.cluster_id.value)
+    mine = ours and not (rival and rival.known)
+    verdict = await _verdict_on(kafka, wanted, proposal, observation) if mine else None
     standing = Standing(intent) if intent is not None and fate is None else None
-    decision = decide(wanted, observation, memory, proposal=proposal, standing=standing, verdict=verdict)
+    decision = decide(wanted, observation, memory, proposal=proposal, standing=standing, verdict=verdict, rival=rival)
     return Considered(observation, wanted, before, proposal, decision, verdict, ours)
 
 

@@ -6,9 +6,11 @@ Called by whoever opens a cluster for a document. Where secrets come from is a f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal, NamedTuple
 
+from kafkafeatures.api.names import CREDENTIALS
 from kafkafeatures.api.spec import ClusterSpec, SaslSpec, TlsSpec
 from kafkafeatures.kafka.errors import TlsFailed
 from kafkafeatures.kafka.settings import (
@@ -21,18 +23,62 @@ from kafkafeatures.kafka.settings import (
     parse_addresses,
 )
 
-ReadSecret = Callable[[str, str], str | None]
-"""(secret name, key) -> text, None where there is no such key. Raises CredentialsInvalid where it cannot be read."""
+
+class Reference(NamedTuple):
+    """A Secret or a ConfigMap in the namespace of the resource."""
+
+    kind: Literal["Secret", "ConfigMap"]
+    name: str
+
+
+Read = Callable[[Reference, str], str | None]
+"""(reference, key) -> text, None where there is no such key. Raises CredentialsInvalid where it cannot be read."""
+
+Material = Mapping[Reference, Mapping[str, str] | None]
+"""What was read of each; None where it is not to be had."""
 
 
 class CredentialsInvalid(Exception):
     """A Secret, or a key of it, is missing or cannot be read."""
 
 
-def secrets_in(folder: Path | None) -> ReadSecret:
+def references(cluster: ClusterSpec) -> tuple[Reference, ...]:
+    """Everything that has to be read before `settings_of`, each once."""
+    found: list[Reference] = []
+
+    def note(reference: Reference, key: str) -> str:
+        found.append(reference)
+        return ""
+
+    for one in (cluster, cluster.controller_listener):
+        if one is not None:
+            _tls(one.tls, note)
+            _sasl(one.sasl, note)
+    return tuple(dict.fromkeys(found))
+
+
+def material_of(material: Material) -> Read:
+    """What was read from the API server."""
+
+    def read(reference: Reference, key: str) -> str | None:
+        texts = material[reference]
+        if texts is not None:
+            return texts.get(key)
+        if reference.kind == "ConfigMap":
+            raise CredentialsInvalid(f"there is no ConfigMap {reference.name}")
+        # One text for both: who may write a resource must not learn which Secrets exist.
+        raise CredentialsInvalid(
+            f'the Secret {reference.name} is not there, or does not carry the label {CREDENTIALS}: "true"'
+        )
+
+    return read
+
+
+def secrets_in(folder: Path | None) -> Read:
     """Secrets as a folder of folders, the way they are mounted into pods."""
 
-    def read(name: str, key: str) -> str | None:
+    def read(reference: Reference, key: str) -> str | None:
+        name = reference.name
         if folder is None:
             raise CredentialsInvalid(f"secret {name} is wanted; say where secrets are with --secrets-dir")
         if not (folder / name).is_dir():
@@ -48,7 +94,7 @@ def secrets_in(folder: Path | None) -> ReadSecret:
     return read
 
 
-def settings_of(cluster: ClusterSpec, read: ReadSecret) -> ClusterSettings:
+def settings_of(cluster: ClusterSpec, read: Read) -> ClusterSettings:
     """Resolve everything. Raises CredentialsInvalid, ValueError for an address that is none."""
     brokers = Security(_tls(cluster.tls, read), _sasl(cluster.sasl, read))
     controllers = brokers
@@ -76,48 +122,54 @@ def _check(security: Security, where: str) -> None:
         raise CredentialsInvalid(f"{where}.tls: {error}; {error.remedy}") from None
 
 
-def _need(read: ReadSecret, name: str, key: str) -> str:
-    text = read(name, key)
+def _need(read: Read, reference: Reference, key: str) -> str:
+    text = read(reference, key)
     if text is None:
-        raise CredentialsInvalid(f"secret {name} has no key {key}")
+        raise CredentialsInvalid(f"the {reference.kind} {reference.name} has no key {key}")
     return text
 
 
-def _tls(spec: TlsSpec | None, read: ReadSecret) -> Tls | None:
+def _tls(spec: TlsSpec | None, read: Read) -> Tls | None:
     if spec is None:
         return None
-    ca_ref = spec.ca_secret_ref or spec.ca_config_map_ref
-    client = spec.client_secret_ref
-    return Tls(
-        ca=_need(read, ca_ref.name, ca_ref.key) if ca_ref else None,
-        certificate=_need(read, client.name, client.cert_key) if client else None,
-        key=_need(read, client.name, client.key_key) if client else None,
-    )
+    secret, public, client = spec.ca_secret_ref, spec.ca_config_map_ref, spec.client_secret_ref
+    ca = None
+    if secret is not None:
+        ca = _need(read, Reference("Secret", secret.name), secret.key)
+    elif public is not None:
+        ca = _need(read, Reference("ConfigMap", public.name), public.key)
+    if client is None:
+        return Tls(ca=ca)
+    pair = Reference("Secret", client.name)
+    return Tls(ca=ca, certificate=_need(read, pair, client.cert_key), key=_need(read, pair, client.key_key))
 
 
-def _sasl(spec: SaslSpec | None, read: ReadSecret) -> Sasl | None:
+def _sasl(spec: SaslSpec | None, read: Read) -> Sasl | None:
     if spec is None:
         return None
     ref = spec.secret_ref
+    login = Reference("Secret", ref.name)
     if spec.mechanism == "OAUTHBEARER":
-        return Sasl(spec.mechanism, oauth=_oauth(ref.name, read))
-    username = spec.username or _need(read, ref.name, ref.username_key).strip("\r\n")
-    return Sasl(spec.mechanism, username, _need(read, ref.name, ref.password_key).strip("\r\n"))
+        return Sasl(spec.mechanism, oauth=_oauth(login, read))
+    username = spec.username or _need(read, login, ref.username_key).strip("\r\n")
+    return Sasl(spec.mechanism, username, _need(read, login, ref.password_key).strip("\r\n"))
 
 
-def _oauth(name: str, read: ReadSecret) -> OAuthToken | OAuthClient:
+def _oauth(login: Reference, read: Read) -> OAuthToken | OAuthClient:
     """A Secret with `token` holds the token itself; one with `token-url` says where to fetch it (RFC 6749, 4.4)."""
-    token = read(name, "token")
+    token = read(login, "token")
     if token is not None:
         return OAuthToken(token.strip())
-    url = read(name, "token-url")
+    url = read(login, "token-url")
     if url is None:
-        raise CredentialsInvalid(f"secret {name} has neither token nor token-url, client-id and client-secret")
-    ca, scope = read(name, "ca.crt"), read(name, "scope")
+        raise CredentialsInvalid(
+            f"the Secret {login.name} has neither token nor token-url, client-id and client-secret"
+        )
+    ca, scope = read(login, "ca.crt"), read(login, "scope")
     return OAuthClient(
         token_url=url.strip(),
-        client_id=_need(read, name, "client-id").strip(),
-        client_secret=_need(read, name, "client-secret").strip("\r\n"),
+        client_id=_need(read, login, "client-id").strip(),
+        client_secret=_need(read, login, "client-secret").strip("\r\n"),
         scope=scope.strip() if scope else None,
         tls=Tls(ca=ca),
     )

@@ -17,7 +17,7 @@ from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
 from kafkafeatures.core.survey import Failure
-from kafkafeatures.reconcile.consider import Considered, consider
+from kafkafeatures.reconcile.consider import Considered, RivalOf, consider, nobody
 from kafkafeatures.reconcile.ports import Home, KafkaPort, Resource, Unreachable
 from kafkafeatures.reconcile.settle import APPLIED, SETTLE_SECONDS, Sleep, close_intent
 
@@ -40,6 +40,7 @@ class Shell:
     kafka: KafkaPort
     now: Callable[[], datetime]
     sleep: Sleep
+    rival_of: RivalOf = nobody
 
 
 async def one_pass(shell: Shell) -> Pass:
@@ -53,7 +54,9 @@ async def one_pass(shell: Shell) -> Pass:
         )
         await _commit(shell, resource, status)
         return Pass(error.failure, 2.0, status)
-    found = await consider(resource, observation, shell.kafka, now=shell.now, sleep=shell.sleep)
+    found = await consider(
+        resource, observation, shell.kafka, now=shell.now, sleep=shell.sleep, rival_of=shell.rival_of
+    )
     status = _status(shell, resource, found)
     if isinstance(found.decision, Act):
         return await _act(shell, found.decision.step, found, status)

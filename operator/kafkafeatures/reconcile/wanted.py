@@ -5,7 +5,7 @@ Called by every home of a resource.
 
 from __future__ import annotations
 
-from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.document import UnknownRelease
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.core.releases import bundle, metadata_version_named
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
@@ -13,8 +13,10 @@ from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 NOT_KNOWN = "is not known; write the number, or use a newer version of this tool"
 
 
-def wanted_of(resource: KafkaFeatures, *, uid: str = "", approvals: frozenset[str] = frozenset()) -> Wanted:
-    """Resolve it. `approvals`: hashes given beside the document. Raises InvalidDocument for an unknown release."""
+def wanted_of(
+    resource: KafkaFeatures, *, uid: str = "", approvals: frozenset[str] = frozenset(), paused: bool = False
+) -> Wanted:
+    """Resolve it. `approvals`, `paused`: given beside the document. Raises UnknownRelease."""
     spec = resource.spec
     given = approvals | ({spec.approval.plan_hash} if spec.approval.plan_hash else frozenset())
     return Wanted(
@@ -22,7 +24,7 @@ def wanted_of(resource: KafkaFeatures, *, uid: str = "", approvals: frozenset[st
         bundle=_bundle(spec.features.release_version),
         consents=frozenset(spec.consents),
         mode=Mode(spec.mode),
-        suspend=spec.suspend,
+        suspend=spec.suspend or paused,
         policy=ApprovalPolicy(spec.approval.policy),
         approvals=given,
         on_drift=OnDrift(spec.drift.on_drift),
@@ -39,7 +41,7 @@ def _levels(resource: KafkaFeatures) -> dict[str, int]:
             continue
         version = metadata_version_named(one.level)
         if version is None:
-            raise InvalidDocument((f"spec.features.levels[{index}].level: metadata.version {one.level!r} {NOT_KNOWN}",))
+            raise UnknownRelease((f"spec.features.levels[{index}].level: metadata.version {one.level!r} {NOT_KNOWN}",))
         levels[one.name] = version.level
     return levels
 
@@ -49,5 +51,5 @@ def _bundle(release: str | None) -> dict[str, int]:
         return {}
     found = bundle(release)
     if found is None:
-        raise InvalidDocument((f"spec.features.releaseVersion: {release!r} {NOT_KNOWN}",))
+        raise UnknownRelease((f"spec.features.releaseVersion: {release!r} {NOT_KNOWN}",))
     return found

@@ -1,0 +1,69 @@
+"""`kafkafeatures run`: the operator. In a pod with its account, outside of one with KUBECONFIG."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `run`; each has an environment variable for the chart."""
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        default=[one for one in os.environ.get("KAFKAFEATURES_NAMESPACES", "").split(",") if one],
+        metavar="NS",
+        help="watch this namespace; may be given again (default: all namespaces)",
+    )
+    parser.add_argument(
+        "--listen",
+        type=_listen,
+        default=os.environ.get("KAFKAFEATURES_LISTEN", "0.0.0.0:8080"),
+        metavar="HOST:PORT",
+        help="probes and metrics (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=("json", "text"),
+        default=os.environ.get("KAFKAFEATURES_LOG_FORMAT"),
+        help="default: text on a terminal, json otherwise",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Until SIGTERM."""
+    try:
+        from kafkafeatures import app
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"the operator needs {error.name}; install it with pip install 'kafka-features-operator[operator]'",
+            Exit.FAILED,
+        ) from None
+    import asyncio
+
+    from kafkafeatures.logs import configure
+    from kafkafeatures.settings import OperatorSettings
+
+    configure(arguments.log_format)
+    host, port = arguments.listen
+    settings = OperatorSettings(
+        namespaces=tuple(dict.fromkeys(arguments.namespace)),
+        listen_host=host,
+        listen_port=port,
+        instance=os.environ.get("POD_NAME") or socket.gethostname(),
+    )
+    try:
+        asyncio.run(app.run(settings))
+    except OSError as error:
+        raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.FAILED) from None
+    return Exit.DONE
+
+
+def _listen(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
+    return host, int(port)

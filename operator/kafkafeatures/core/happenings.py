@@ -1,0 +1,91 @@
+"""What happened between two statuses, for Events: one per happening, not one per pass.
+
+Pure. Called by `reconcile/worker.py` with the status of before and the one that was written (contract, section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkafeatures.api.reasons import Condition, Reason
+
+Status = Mapping[str, Any]
+
+MAX_NOTE = 1000  # the API server takes 1024 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One event: `reason` in PascalCase, `action` what was done or tried, `note` for people."""
+
+    reason: str
+    action: str
+    note: str
+    warning: bool = False
+
+
+def happenings(before: Status, after: Status) -> tuple[Happening, ...]:
+    """In the order in which people read them."""
+    return (
+        *_plan(before, after),
+        *_updates(before, after),
+        *_suspended(before, after),
+        *_drift(before, after),
+        *_stalled(before, after),
+    )
+
+
+def _plan(before: Status, after: Status) -> Iterator[Happening]:
+    old, new = before.get("plan") or {}, after.get("plan") or {}
+    if not new:
+        return
+    if new["hash"] != old.get("hash"):
+        yield Happening("PlanComputed", "Plan", f"plan {new['hash'][:19]}: {new['summary']}")
+    if new.get("approvedBy") and (new["hash"] != old.get("hash") or not old.get("approvedBy")):
+        yield Happening("PlanApproved", "Plan", f"plan {new['hash'][:19]} is approved: {new['approvedBy']}")
+
+
+def _updates(before: Status, after: Status) -> Iterator[Happening]:
+    known = list(before.get("history") or ())
+    for entry in after.get("history") or ():
+        if entry in known:
+            known.remove(entry)
+            continue
+        reason, warning = _RESULTS.get(entry["result"], ("", False))
+        if reason:
+            yield Happening(reason, "UpdateFeatures", entry["action"], warning)
+        elif entry["result"].startswith("refused"):
+            note = f"{entry['action']}: {entry['result']}"
+            yield Happening("FeatureUpdateRejected", "UpdateFeatures", note[:MAX_NOTE], warning=True)
+
+
+_RESULTS: Mapping[str, tuple[str, bool]] = {
+    "read back": ("FeatureUpdated", False),
+    "corrected, after somebody else had moved it": ("DriftCorrected", False),
+}
+
+
+def _suspended(before: Status, after: Status) -> Iterator[Happening]:
+    was, now = (_condition(one, Condition.READY).get("reason") == Reason.SUSPENDED for one in (before, after))
+    if now and not was:
+        yield Happening("Suspended", "Suspend", _condition(after, Condition.READY)["message"][:MAX_NOTE])
+    if was and not now:
+        yield Happening("Resumed", "Resume", "it goes on")
+
+
+def _drift(before: Status, after: Status) -> Iterator[Happening]:
+    now = _condition(after, Condition.DRIFT_DETECTED)
+    if now and now.get("message") != _condition(before, Condition.DRIFT_DETECTED).get("message"):
+        yield Happening("DriftDetected", "Observe", now["message"][:MAX_NOTE], warning=True)
+
+
+def _stalled(before: Status, after: Status) -> Iterator[Happening]:
+    now = _condition(after, Condition.STALLED)
+    if now and now["reason"] != _condition(before, Condition.STALLED).get("reason"):
+        yield Happening(now["reason"], "Reconcile", now["message"][:MAX_NOTE], warning=True)
+
+
+def _condition(status: Status, kind: Condition) -> Mapping[str, Any]:
+    return next((one for one in status.get("conditions") or () if one["type"] == kind), {})

@@ -1,0 +1,56 @@
+"""/healthz, /readyz and /metrics on one port.
+
+Alive: no pass hangs. It waits for nothing outside: neither a Kafka nor an API server that is away turns it red. Ready:
+the resources were listed once since the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`hung`: the name of a resource whose pass hangs, empty while all is well. `ready`: whether they were listed."""
+
+    hung: Callable[[], str]
+    ready: Callable[[], bool]
+    metrics: CollectorRegistry
+
+
+@asynccontextmanager
+async def serving(health: Health, host: str, port: int) -> AsyncIterator[int]:
+    """Answer until the end of the block; the port it listens on. Raises OSError where that is taken."""
+
+    async def alive(request: web.Request) -> web.Response:
+        hung = health.hung()
+        if hung:
+            return web.Response(status=500, text=f"a pass of {hung} hangs\n")
+        return web.Response(text="alive\n")
+
+    async def ready(request: web.Request) -> web.Response:
+        if not health.ready():
+            return web.Response(status=503, text="the resources were not listed yet\n")
+        return web.Response(text="ready\n")
+
+    async def metrics(request: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(health.metrics), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    application = web.Application()
+    application.add_routes(
+        [web.get("/healthz", alive), web.get("/readyz", ready), web.get("/metrics", metrics)],
+    )
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()

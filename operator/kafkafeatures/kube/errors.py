@@ -1,0 +1,80 @@
+"""What can go wrong between us and the API server, as a small tree.
+
+    KubeError
+    ├── Gone             404: it is not there (any more)
+    ├── Conflict         409: somebody wrote it since it was read; read again, decide again
+    ├── Refused          400, 403, 413, 422: it will not be taken as it is; the server's words say why
+    └── Unavailable      401, 429, 5xx, no connection, no answer in time: try again, after `retry_after` seconds
+
+The mapping from the client's exceptions is `translated`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aiohttp import ClientError
+from kubernetes.aio.client import ApiException
+
+
+class KubeError(Exception):
+    """Any failure of a request to the API server."""
+
+
+class Gone(KubeError):
+    """There is no such object."""
+
+
+class Conflict(KubeError):
+    """The object changed since it was read."""
+
+
+class Refused(KubeError):
+    """The server understood and will not do it."""
+
+
+class Unavailable(KubeError):
+    """Not now. `retry_after`: seconds the server asks to wait, 0 where it does not say."""
+
+    def __init__(self, text: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn whatever the client raises into a KubeError. `what`: the request, for people."""
+    try:
+        yield
+    except ApiException as error:
+        raise _of(error, what) from None
+    except (ClientError, TimeoutError, OSError) as error:
+        raise Unavailable(f"{what}: {str(error) or type(error).__name__}") from None
+
+
+def _of(error: ApiException, what: str) -> KubeError:
+    text = f"{what}: {error.status} {_words(error)}"
+    match error.status:
+        case 404:
+            return Gone(text)
+        case 409:
+            return Conflict(text)
+        case 400 | 403 | 405 | 413 | 415 | 422:
+            return Refused(text)
+        case _:
+            return Unavailable(text, retry_after=_retry_after(error))
+
+
+def _words(error: ApiException) -> str:
+    try:
+        return str(json.loads(error.body or "")["message"])[:500]
+    except (TypeError, ValueError, KeyError):
+        return str(error.reason)
+
+
+def _retry_after(error: ApiException) -> float:
+    headers = error.headers or {}
+    value = str(headers.get("Retry-After", ""))
+    return float(value) if value.isdigit() else 0.0

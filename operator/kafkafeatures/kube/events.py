@@ -1,0 +1,38 @@
+"""Events of events.k8s.io/v1 about a resource. Best effort: an event that cannot be posted is not worth a pass."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from kafkafeatures.api.names import API_VERSION, GROUP, KIND
+from kafkafeatures.core.happenings import Happening
+
+CONTROLLER = f"{GROUP}/operator"
+
+
+def event_of(happening: Happening, resource: Mapping[str, Any], *, at: datetime, instance: str) -> dict[str, Any]:
+    """The body of one event. `instance`: which operator speaks, at most 128 characters."""
+    metadata = resource["metadata"]
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{metadata['name'][:200]}.{uuid.uuid4().hex[:16]}", "namespace": metadata["namespace"]},
+        "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingController": CONTROLLER,
+        "reportingInstance": instance[:128],
+        "type": "Warning" if happening.warning else "Normal",
+        "reason": happening.reason,
+        "action": happening.action,
+        "note": happening.note,
+        "regarding": {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        },
+    }

@@ -1,0 +1,31 @@
+"""Log lines: JSON in a pod, for people on a terminal. Each about a resource carries its namespace and name."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from pythonjsonlogger.json import JsonFormatter
+
+_FIELDS = {"asctime": "timestamp", "levelname": "severity", "name": "logger"}
+
+
+def configure(kind: str | None) -> None:
+    """`kind`: json or text; None: text where stderr is a terminal. Kopf's own chatter begins at warnings."""
+    kind = kind or ("text" if sys.stderr.isatty() else "json")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        JsonFormatter("%(asctime)s %(levelname)s %(name)s %(message)s", rename_fields=_FIELDS)
+        if kind == "json"
+        else _Text("%(asctime)s %(levelname)s %(message)s")
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    for noisy in ("kopf", "aiohttp", "kubernetes"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        resource = getattr(record, "resource", "")
+        about = f" [{getattr(record, 'namespace', '')}/{resource}]" if resource else ""
+        return super().format(record).replace(record.getMessage(), f"{record.getMessage()}{about}", 1)

@@ -1,0 +1,104 @@
+"""What /metrics says: passes of the operator, and what the status of each resource holds.
+
+Names and labels are for alerts, so they do not change: docs/reference/metrics.md. Series of a resource go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from kafkafeatures import __version__
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.kube.client import Key
+
+_OF_RESOURCE = ("namespace", "name")
+_LEVELS = {
+    "finalized": "finalized",
+    "desired": "desired",
+    "supportedMin": "supported_min",
+    "supportedMax": "supported_max",
+}
+
+
+class Metrics:
+    """The `Watcher` of the worker."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._passes = Counter(
+            "kafkafeatures_reconciliations", "Passes that are over.", ("result",), registry=self.registry
+        )
+        self._seconds = Histogram(
+            "kafkafeatures_reconciliation_duration_seconds",
+            "How long passes took.",
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+            registry=self.registry,
+        )
+        self._condition = Gauge(
+            "kafkafeatures_condition",
+            "1 for the status each condition of a resource has, 0 for the other two.",
+            (*_OF_RESOURCE, "type", "status"),
+            registry=self.registry,
+        )
+        self._level = Gauge(
+            "kafkafeatures_feature_level",
+            "Levels of a feature: finalized, desired, supported_min and supported_max of all nodes.",
+            (*_OF_RESOURCE, "feature", "level"),
+            registry=self.registry,
+        )
+        self._drift = Gauge(
+            "kafkafeatures_drift", "1 while a level that was reached is another.", _OF_RESOURCE, registry=self.registry
+        )
+        self._approval = Gauge(
+            "kafkafeatures_approval_pending", "1 while a plan waits for approval.", _OF_RESOURCE, registry=self.registry
+        )
+        self._approval_since = Gauge(
+            "kafkafeatures_approval_pending_since_timestamp_seconds",
+            "Since when it waits; 0 while nothing does.",
+            _OF_RESOURCE,
+            registry=self.registry,
+        )
+        self._success = Gauge(
+            "kafkafeatures_last_success_timestamp_seconds",
+            "When a pass of the resource last ended without an error.",
+            _OF_RESOURCE,
+            registry=self.registry,
+        )
+        build = Gauge("kafkafeatures_build_info", "Always 1.", ("version",), registry=self.registry)
+        build.labels(__version__).set(1)
+        for result in ("success", "requeued", "failed"):
+            self._passes.labels(result)
+
+    def passed(self, key: Key, result: str, seconds: float, status: Mapping[str, Any]) -> None:
+        """As the worker's `Watcher` says."""
+        self._passes.labels(result).inc()
+        if result == "failed":
+            return
+        self._seconds.observe(seconds)
+        self._success.labels(*key).set_to_current_time()
+        conditions = {one["type"]: one for one in status.get("conditions", ())}
+        for kind in Condition:
+            said = conditions.get(kind.value, {"status": "False"})["status"]
+            for value in ("True", "False", "Unknown"):
+                self._condition.labels(*key, kind.value, value).set(said == value)
+        self._drift.labels(*key).set(Condition.DRIFT_DETECTED.value in conditions)
+        waiting = conditions.get(Condition.APPROVAL_REQUIRED.value)
+        self._approval.labels(*key).set(waiting is not None)
+        since = datetime.fromisoformat(waiting["lastTransitionTime"]).timestamp() if waiting else 0.0
+        self._approval_since.labels(*key).set(since)
+        for feature in status.get("features", ()):
+            for field, label in _LEVELS.items():
+                if field in feature:
+                    self._level.labels(*key, feature["name"], label).set(feature[field])
+
+    def forgot(self, key: Key) -> None:
+        """As the worker's `Watcher` says."""
+        labels = {"namespace": key.namespace, "name": key.name}
+        for gauge in (
+            self._condition, self._level, self._drift, self._approval, self._approval_since, self._success,
+        ):  # fmt: skip
+            gauge.remove_by_labels(labels)

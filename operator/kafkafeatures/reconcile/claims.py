@@ -1,0 +1,77 @@
+"""Who owns which Kafka cluster: of several `Apply` resources the oldest, by creation time and uid.
+
+Kept in memory, filled from the API server's list at start, from its events, and by passes. A resource whose cluster was
+not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking. `Observe` resources
+own nothing. Called by `reconcile/worker.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkafeatures.core.decide import Rival
+from kafkafeatures.core.wanted import Mode
+from kafkafeatures.kube.client import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one resource has a say in.
+
+    `cluster_id` empty: none was ever read. `passed`: it had a pass since the operator started.
+    """
+
+    created: str
+    uid: str
+    applies: bool
+    cluster_id: str
+    passed: bool = False
+
+    @property
+    def age(self) -> tuple[str, str]:
+        """The older, the smaller. RFC 3339 in UTC sorts as text."""
+        return self.created, self.uid
+
+
+class Claims:
+    """Of all resources this operator knows."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Key, Claim] = {}
+
+    def note(self, resource: Mapping[str, Any]) -> None:
+        """A resource as the API server showed it."""
+        metadata, spec = resource["metadata"], resource.get("spec") or {}
+        key = Key(metadata["namespace"], metadata["name"])
+        before = self._claims.get(key)
+        same = before is not None and before.uid == metadata["uid"]
+        self._claims[key] = Claim(
+            created=metadata["creationTimestamp"],
+            uid=metadata["uid"],
+            applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
+            cluster_id=(resource.get("status") or {}).get("clusterId", ""),
+            passed=before is not None and same and before.passed,
+        )
+
+    def passed(self, key: Key) -> None:
+        """A pass of it is over, whatever came of it."""
+        if key in self._claims:
+            self._claims[key] = replace(self._claims[key], passed=True)
+
+    def forget(self, key: Key) -> None:
+        """It is gone."""
+        self._claims.pop(key, None)
+
+    def rival_of(self, key: Key, cluster_id: str) -> Rival | None:
+        """The older resource that owns the cluster; else one that may turn out to."""
+        ours = self._claims.get(key)
+        if ours is None:
+            return None
+        older = [(k, claim) for k, claim in self._claims.items() if claim.applies and claim.age < ours.age]
+        owners = [(claim.age, k) for k, claim in older if claim.cluster_id == cluster_id]
+        if owners:
+            return Rival(str(min(owners)[1]), known=True)
+        unread = [(claim.age, k) for k, claim in older if not claim.cluster_id and not claim.passed]
+        return Rival(str(min(unread)[1]), known=False) if unread else None

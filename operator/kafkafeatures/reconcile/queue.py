@@ -1,0 +1,124 @@
+"""The work queue: one task per key, so that a pass never runs twice at once for a key.
+
+Wake-ups coalesce; a key works again at a wake-up or when its pause is over, whichever is first. `work` returns the
+pause in seconds, or None when the key is gone, and that alone forgets a key: whatever `work` raises is kept from ending
+anything, counted, and tried again later and later. Every pass has a hard deadline. Knows nothing of Kafka or
+Kubernetes; called by `app.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+FIRST_RETRY, LAST_RETRY = 1.0, 60.0
+HUNG_AFTER = 600.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Entry:
+    task: asyncio.Task[None]
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    running_since: float | None = None
+    waiting_since: float | None = None
+
+
+class Queue(Generic[K]):
+    """`at_once` bounds the passes that run at the same time, `deadline` each of them, in seconds."""
+
+    def __init__(
+        self,
+        work: Callable[[K], Awaitable[float | None]],
+        *,
+        failed: Callable[[K, BaseException], Awaitable[None]],
+        at_once: int = 32,
+        deadline: float = 120.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._work = work
+        self._failed = failed
+        self._slots = asyncio.Semaphore(at_once)
+        self._deadline = deadline
+        self._clock = clock
+        self._entries: dict[K, _Entry] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._last_pass = clock()
+        self._stopping = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def wake(self, key: K) -> None:
+        """Have a pass for the key soon. Only while `run` runs."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.wake.set()
+        elif self._tasks is not None and not self._stopping.is_set():
+            self._entries[key] = _Entry(self._tasks.create_task(self._serve(key), name=f"passes of {key}"))
+
+    async def run(self) -> None:
+        """Until `stop`. Passes that are under way then are finished, as far as the deadline allows."""
+        async with asyncio.TaskGroup() as self._tasks:
+            await self._stopping.wait()
+            for entry in self._entries.values():
+                if entry.running_since is None:
+                    entry.task.cancel()
+
+    def stop(self) -> None:
+        """Begin no pass any more."""
+        self._stopping.set()
+
+    def hung(self) -> K | None:
+        """A key that should have had a pass long ago: the deadline itself did not work. None while all is well."""
+        now = self._clock()
+        for key, entry in self._entries.items():
+            if entry.running_since is not None and now - entry.running_since > HUNG_AFTER:
+                return key
+            starved = entry.waiting_since is not None and now - entry.waiting_since > HUNG_AFTER
+            if starved and now - self._last_pass > HUNG_AFTER:
+                return key
+        return None
+
+    async def _serve(self, key: K) -> None:
+        entry = self._entries[key]
+        failures = 0
+        while not self._stopping.is_set():
+            entry.wake.clear()
+            entry.waiting_since = self._clock()
+            async with self._slots:
+                if self._stopping.is_set():
+                    return
+                entry.waiting_since, entry.running_since = None, self._clock()
+                try:
+                    async with asyncio.timeout(self._deadline):
+                        pause = await self._work(key)
+                    failures = 0
+                except Exception as error:  # the end of this task would be the end of the key
+                    pause = min(FIRST_RETRY * 2**failures, LAST_RETRY)
+                    failures = min(failures + 1, 10)
+                    await self._tell(key, error)
+                finally:
+                    entry.running_since = None
+                self._last_pass = self._clock()
+            if pause is None and not entry.wake.is_set():
+                del self._entries[key]
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause or 0.0):
+                    await entry.wake.wait()
+
+    async def _tell(self, key: K, error: Exception) -> None:
+        try:
+            async with asyncio.timeout(self._deadline):
+                await self._failed(key, error)
+        except Exception:
+            logger.exception("could not tell of a failed pass of %s", key)

@@ -1,0 +1,264 @@
+"""One pass for one resource of the API server, and everything around it: credentials, the open cluster, events, pace.
+
+Called by the queue. It returns when to look again, in seconds, or None for a resource that is gone. What it keeps
+between passes is pace and open connections, never facts: killed anywhere, the next pass does the right thing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.core.decide import Act, Done, Held
+from kafkafeatures.core.happenings import happenings
+from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_unreachable
+from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kube.client import Key, KubeApi
+from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
+from kafkafeatures.kube.events import event_of
+from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, references, settings_of
+from kafkafeatures.reconcile.kube_home import KubeHome
+from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kafkafeatures.reconcile.ports import KafkaPort
+from kafkafeatures.reconcile.settle import Sleep
+
+CHECK_EVERY = 60.0
+"""Seconds; of a resource that does not say, also because it cannot be understood."""
+SLOWEST_WAIT = 30.0
+"""While something is waited for, it is looked at this often at least."""
+
+logger = logging.getLogger(__name__)
+
+
+class OpenCluster(KafkaPort, Protocol):
+    """A cluster with its connections."""
+
+    async def close(self) -> None:
+        """Give them up."""
+
+
+class Watcher(Protocol):
+    """Hears of every pass: metrics."""
+
+    def passed(self, key: Key, result: str, seconds: float, status: Mapping[str, Any]) -> None:
+        """A pass is over. `result`: success, requeued or failed."""
+
+    def forgot(self, key: Key) -> None:
+        """The resource is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is injected. `instance`: which operator speaks in Events. `monotonic` and pauses in seconds."""
+
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+    sleep: Sleep
+    instance: str
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How often the same thing stood in the way in a row, and what the log said last."""
+
+    said: tuple[object, ...] = ()
+    times: int = 0
+    logged: tuple[int, str] = (0, "")
+
+
+class Worker:
+    """`work` and `failed` of the queue."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        claims: Claims,
+        open_cluster: Callable[[ClusterSettings], OpenCluster],
+        around: Surroundings,
+        watcher: Watcher,
+    ) -> None:
+        self._api = api
+        self._claims = claims
+        self._open = open_cluster
+        self._around = around
+        self._watcher = watcher
+        self._clusters: dict[Key, tuple[ClusterSettings, OpenCluster]] = {}
+        self._paces: dict[Key, _Pace] = {}
+
+    async def work(self, key: Key) -> float | None:
+        """One pass. Raises what the queue tells `failed` of."""
+        began = self._around.monotonic()
+        home = KubeHome(self._api, key)
+        try:
+            await home.fetch()
+            self._claims.note(home.raw)
+            before = home.status
+            pause = await self._pass(key, home)
+        except Gone:
+            await self._forget(key)
+            return None
+        except Conflict:
+            return 0.0  # somebody wrote meanwhile: read again, decide again, write again
+        self._claims.note(home.raw)
+        self._claims.passed(key)
+        self._watcher.passed(key, _RESULTS[pause.result], self._around.monotonic() - began, home.status)
+        await self._post_events(before, home)
+        return pause.seconds
+
+    async def failed(self, key: Key, error: BaseException) -> None:
+        """Say it where people look. An API server that is away is no bug, and cannot be told either."""
+        self._claims.passed(key)
+        self._watcher.passed(key, "failed", 0.0, {})
+        if isinstance(error, Unavailable):
+            logger.warning("the API server: %s", error, extra=_labels(key))
+            return
+        if isinstance(error, TimeoutError):
+            message = "a pass took longer than its deadline and was ended; nothing is decided by that, it begins again"
+        elif isinstance(error, KubeError):
+            message = f"the API server: {error}"
+        else:
+            message = f"{type(error).__name__} in the operator: a bug; its log says where"
+        logger.error("a pass failed: %s", message, extra=_labels(key), exc_info=error)
+        if isinstance(error, Refused):
+            return  # it would refuse this as well
+        home = KubeHome(self._api, key)
+        try:
+            await home.fetch()
+            status = status_of_failed_pass(
+                message, generation=home.generation, previous=home.status, now=self._around.now()
+            )
+            if status != home.status:
+                await home.write_status(status)
+        except KubeError as again:
+            logger.warning("the API server: %s", again, extra=_labels(key))
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        for _, cluster in self._clusters.values():
+            await cluster.close()
+        self._clusters.clear()
+
+    async def _pass(self, key: Key, home: KubeHome) -> _Pause:
+        previous, now = home.status, self._around.now
+        try:
+            spec = home.document().spec
+            await home.read()
+        except InvalidDocument as error:
+            message = "; ".join(error.problems)
+            status = status_of_invalid(error.reason, message, generation=home.generation, previous=previous, now=now())
+            await _write(home, status)
+            return _Pause("held", CHECK_EVERY)
+        try:
+            cluster = await self._cluster(key, home)
+        except CredentialsInvalid as error:
+            failure = Failure(FailureKind.CREDENTIALS, "spec.cluster", str(error))
+            status = status_of_unreachable(failure, generation=home.generation, previous=previous, now=now())
+            await _write(home, status)
+            return _Pause("waiting", self._slower(key, (home.generation, "credentials"), 2.0, CHECK_EVERY))
+        shell = Shell(
+            home=home,
+            kafka=cluster,
+            now=now,
+            sleep=self._around.sleep,
+            rival_of=lambda cluster_id: self._claims.rival_of(key, cluster_id),
+        )
+        last = await one_pass(shell)
+        self._log(key, home.generation, _told(last))
+        return self._pause(key, home, last, spec.drift.check_every_seconds)
+
+    async def _cluster(self, key: Key, home: KubeHome) -> OpenCluster:
+        """The one that is open, unless the document, or a Secret it names, says something else now."""
+        spec = home.document().spec.cluster
+        material = {one: await self._material(key.namespace, one) for one in references(spec)}
+        try:
+            settings = settings_of(spec, material_of(material))
+        except ValueError as error:
+            raise CredentialsInvalid(str(error)) from None
+        held = self._clusters.get(key)
+        if held is not None:
+            if held[0] == settings:
+                return held[1]
+            del self._clusters[key]
+            await held[1].close()
+        cluster = self._open(settings)
+        self._clusters[key] = settings, cluster
+        return cluster
+
+    def _log(self, key: Key, generation: int, text: str) -> None:
+        """What was said already is not said again."""
+        pace = self._paces.setdefault(key, _Pace())
+        if pace.logged != (generation, text):
+            pace.logged = generation, text
+            logger.info(text, extra={**_labels(key), "generation": generation})
+
+    async def _material(self, namespace: str, reference: Reference) -> dict[str, str] | None:
+        read = self._api.secret if reference.kind == "Secret" else self._api.config_map
+        return await read(namespace, reference.name)
+
+    def _pause(self, key: Key, home: KubeHome, last: Pass, check_every: float) -> _Pause:
+        if isinstance(last.decision, Act | Done | Held):
+            self._paces[key].said = ()
+        if isinstance(last.decision, Act):
+            return _Pause("acting", last.requeue_after or 0.0)
+        if isinstance(last.decision, Done | Held):
+            return _Pause("done" if isinstance(last.decision, Done) else "held", check_every)
+        first = last.requeue_after or 2.0
+        reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
+        slowest = max(first, min(check_every, SLOWEST_WAIT))
+        return _Pause("waiting", self._slower(key, (home.generation, reason), first, slowest))
+
+    def _slower(self, key: Key, said: tuple[object, ...], first: float, slowest: float) -> float:
+        """Twice as long each time the same thing is said: what stands in the way is asked about a bounded number."""
+        pace = self._paces.setdefault(key, _Pace())
+        pace.times = pace.times + 1 if pace.said == said else 0
+        pace.said = said
+        return min(first * 2.0 ** min(pace.times, 20), slowest)
+
+    async def _forget(self, key: Key) -> None:
+        self._claims.forget(key)
+        self._paces.pop(key, None)
+        self._watcher.forgot(key)
+        held = self._clusters.pop(key, None)
+        if held is not None:
+            await held[1].close()
+        logger.info("gone; its cluster is left as it is", extra=_labels(key))
+
+    async def _post_events(self, before: Mapping[str, Any], home: KubeHome) -> None:
+        for happening in happenings(before, home.status):
+            event = event_of(happening, home.raw, at=self._around.now(), instance=self._around.instance)
+            try:
+                await self._api.create_event(event["metadata"]["namespace"], event)
+            except KubeError as error:
+                logger.warning("an Event was lost: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    result: str
+    seconds: float
+
+
+_RESULTS = {"done": "success", "held": "success", "acting": "requeued", "waiting": "requeued"}
+
+
+async def _write(home: KubeHome, status: Mapping[str, Any]) -> None:
+    if status != home.status:
+        await home.write_status(status)
+
+
+def _labels(key: Key) -> dict[str, object]:
+    return {"namespace": key.namespace, "resource": key.name}
+
+
+def _told(last: Pass) -> str:
+    if isinstance(last.decision, Failure):
+        return f"Unreachable: {last.decision}"
+    if isinstance(last.decision, Act):
+        return f"UpdateFeatures {last.decision.step}: {type(last.outcome).__name__}"
+    return f"{last.decision.reason}: {last.decision.message}"

@@ -1,0 +1,22 @@
+"""How one operator runs: what it watches, how much at once, where it listens. Never anything of a resource.
+
+Made by `cli/run.py` from flags and their environment variables; read by `app.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """`namespaces` empty: all of them. `deadline` in seconds for one pass; `grace` for all passes at the end."""
+
+    namespaces: tuple[str, ...] = ()
+    listen_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod
+    listen_port: int = 8080
+    at_once: int = 32
+    deadline: float = 120.0
+    grace: float = 25.0
+    resync: float = 600.0
+    instance: str = "kafka-features-operator"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.e2e.rig.cluster import wait_until
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES
 from tests.e2e.rig.kubernetes.cluster import ControlPlane, Refused
 
@@ -57,6 +58,9 @@ def test_the_api_server_is_away_and_comes_back_as_it_was(control_plane: ControlP
     assert control_plane.get("configmap", f"before-{end}")["data"] == MAP["data"]
     control_plane.apply(config_map(f"after-{end}"))
     control_plane.audit.wait_for(lambda rows: rows, name=f"after-{end}", verb="create", code=201)
+    control_plane.kubectl("create", "namespace", f"after-{end}")
+    account = f"/api/v1/namespaces/after-{end}/serviceaccounts/default"
+    wait_until("the controllers work again", lambda: control_plane.read(account))
 
 
 def test_a_frozen_api_server_takes_connections_and_answers_nothing(control_plane: ControlPlane) -> None:

@@ -61,6 +61,7 @@ def test_an_image_that_was_built_here_runs(node: Node, tmp_path: Path) -> None:
     plane.kubectl("run", "said", f"--image={IMAGE}", "--image-pull-policy=Never", "--restart=Never")
     plane.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/said", "--timeout=60s")
     assert plane.kubectl("logs", "said") == "spoken\n"
+    plane.kubectl("delete", "pod", "said")
 
 
 def test_this_machine_reaches_brokers_and_controllers(kafka: Kafka) -> None:

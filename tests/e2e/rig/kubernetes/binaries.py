@@ -63,6 +63,10 @@ func main() { coremain.Run() }
 """
 
 
+class Failed(Exception):
+    """A program did not succeed; the text is what it said."""
+
+
 def _published(go_mod: str) -> str:
     """The staging folders are not in the published module; their contents are modules of their own, at v0.minor."""
     return re.sub(r"=> \./staging/src/(k8s\.io/[a-z-]+)", rf"=> \1 v0.{KUBERNETES[2:]}", go_mod)
@@ -143,13 +147,11 @@ def install_packages() -> None:
 
 
 def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Run a program to its end; its standard output. Fails with what it said."""
+    """Run a program to its end; its standard output. Raises Failed."""
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=env)
     if done.returncode:
-        raise MissingTool(
-            f"{' '.join(words)[:300]} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
-        )
+        raise Failed(f"{' '.join(words)[:300]} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
     return done.stdout
 
 
@@ -201,5 +203,5 @@ if __name__ == "__main__":
         for one in CONTROL_PLANE if "control-plane" in sys.argv else ALL:
             build([one])
             print(binary(one), flush=True)
-    except MissingTool as error:
+    except (MissingTool, Failed) as error:
         sys.exit(str(error))

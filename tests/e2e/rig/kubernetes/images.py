@@ -9,11 +9,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from tests.e2e.rig.cluster import free_port
-from tests.e2e.rig.kubernetes.binaries import CACHE, binary, build, install_packages, locked, run
-from tests.e2e.rig.releases import JVM, MissingTool, release
+from tests.e2e.rig.kubernetes.binaries import CACHE, Failed, binary, build, install_packages, locked, run
+from tests.e2e.rig.releases import JVM, release
 
 PREFIX = "localhost/rig"
 PAUSE, PYTHON, JAVA = f"{PREFIX}/pause:1", f"{PREFIX}/python:3.11", f"{PREFIX}/java:17"
@@ -85,7 +86,7 @@ def base_image(name: str = PYTHON) -> Path:
     """PYTHON or JAVA: minimal Debian with the interpreter. For the FROM line of an image that is built here."""
     archive = _archive_of(name)
     with locked("images"):
-        if archive.exists() and _known(name):
+        if archive.exists() and _id(name):
             return archive
         install_packages()
         with tempfile.TemporaryDirectory(prefix="rig-image-", dir=CACHE) as folder:
@@ -141,24 +142,31 @@ def _archive_of(name: str) -> Path:
 
 
 def _build(name: str, context: Path, arguments: Mapping[str, str]) -> Path:
+    """Nothing to export if the image is the same as before; the one that lost its name is dropped."""
+    archive, before = _archive_of(name), _id(name)
     words = [f"--build-arg={key}={value}" for key, value in arguments.items()]
     _buildah(
         "bud", "--isolation=chroot", "--network=host", "--pull-never", "--layers", *words, f"--tag={name}", context
     )
-    archive = _archive_of(name)
+    if archive.exists() and _id(name) == before:
+        return archive
     archive.parent.mkdir(parents=True, exist_ok=True)
     part = archive.with_suffix(".part")
     part.unlink(missing_ok=True)
     _buildah("push", name, f"oci-archive:{part}:{name}")
     part.rename(archive)
+    if before and before != _id(name):
+        with suppress(Failed):  # others stand on it
+            _buildah("rmi", before)
     return archive
 
 
-def _known(name: str) -> bool:
+def _id(name: str) -> str:
+    """Empty if there is no such image."""
     try:
-        return bool(_buildah("inspect", "--type=image", name))
-    except MissingTool:
-        return False
+        return _buildah("inspect", "--type=image", "--format={{.FromImageID}}", name).strip()
+    except Failed:
+        return ""
 
 
 def _buildah(*words: str | Path) -> str:

@@ -33,7 +33,7 @@ def network() -> Iterator[None]:
     install_packages()
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "node.lock").open("w") as lock:
-        wait_until("the other node of this machine is gone", lambda: _taken(lock.fileno()), 1800)
+        wait_until("the other node of this machine is gone", lambda: _taken(lock.fileno()), 600)
         _remove()  # what a killed run left
         try:
             _make()

@@ -21,13 +21,12 @@ from typing import Self
 
 from tests.e2e.rig.cluster import free_port, wait_until
 from tests.e2e.rig.kubernetes.binaries import NODE as PROGRAMS
-from tests.e2e.rig.kubernetes.binaries import binary, build, run
+from tests.e2e.rig.kubernetes.binaries import Failed, binary, build, run
 from tests.e2e.rig.kubernetes.cluster import LOOPBACK, SECONDS, ControlPlane, is_true
 from tests.e2e.rig.kubernetes.images import pause_image
 from tests.e2e.rig.kubernetes.network import HOST, NAMESPACE, NODE, PODS
 from tests.e2e.rig.kubernetes.node_files import GROUP, HERE, NAME, SOCKET, write_files
 from tests.e2e.rig.kubernetes.process import Daemon
-from tests.e2e.rig.releases import MissingTool
 
 
 class Node:
@@ -116,7 +115,7 @@ class Node:
     def _containerd_answers(self) -> bool:
         try:
             return self._init() is not None and bool(self._ctr("version"))
-        except MissingTool:
+        except Failed:
             return False
 
     def _ready(self) -> bool:
@@ -161,18 +160,23 @@ class Node:
 
 # --- control groups ---
 
+_ONLY_V2 = Path("/sys/fs/cgroup/cgroup.controllers")  # is there where no hierarchy of version 1 is
+
 
 def _groups() -> list[Path]:
     """Ours in each hierarchy: there is one of version 2, and of version 1 one for each controller."""
-    root = Path("/sys/fs/cgroup")
-    if (root / "cgroup.controllers").exists():
-        return [root / GROUP]
-    return [one / GROUP for one in root.iterdir() if one.is_dir() and not one.is_symlink()]
+    if _ONLY_V2.exists():
+        return [_ONLY_V2.with_name(GROUP)]
+    return [one / GROUP for one in _ONLY_V2.parent.iterdir() if one.is_dir() and not one.is_symlink()]
 
 
 def _make_groups() -> None:
+    """Where there is only version 2, kubelet wants to find all controllers in its group."""
     for group in _groups():
         group.mkdir(exist_ok=True)
+    if _ONLY_V2.exists():
+        for controller in _ONLY_V2.read_text().split():
+            _ONLY_V2.with_name("cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def _remove_groups() -> None:

@@ -306,6 +306,12 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Mappin
     )
 
 
+def status_of_pending(*, generation: int, now: datetime) -> Json:
+    """The first word about a resource, before its cluster was asked."""
+    said = {Condition.READY: ("Unknown", Reason.PENDING, "nothing was read yet")}
+    return _facts_of_before(said, generation=generation, previous={}, now=now)
+
+
 def status_of_invalid(
     reason: Reason, message: str, *, generation: int, previous: Mapping[str, Any], now: datetime
 ) -> Json:

@@ -6,11 +6,12 @@ The intent is written before the act; what becomes of it is told by `reconcile/s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from kafkafeatures import __version__
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait, approved_by
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.plan import consent_for
@@ -59,7 +60,7 @@ async def one_pass(shell: Shell) -> Pass:
     )
     status = _status(shell, resource, found)
     if isinstance(found.decision, Act):
-        return await _act(shell, found.decision.step, found, status)
+        return await _act(shell, resource, found.decision.step, found, status)
     await _commit(shell, resource, status)
     return Pass(found.decision, _requeue(found.decision), status)
 
@@ -81,7 +82,9 @@ def _status(shell: Shell, resource: Resource, found: Considered) -> dict[str, An
     )
 
 
-async def _act(shell: Shell, step: UpdateFeature, found: Considered, status: dict[str, Any]) -> Pass:
+async def _act(
+    shell: Shell, resource: Resource, step: UpdateFeature, found: Considered, status: dict[str, Any]
+) -> Pass:
     status["intent"] = {
         "action": "CorrectDrift" if step in found.proposal.drifted else "UpdateFeature",
         "target": step.feature,
@@ -107,10 +110,16 @@ async def _act(shell: Shell, step: UpdateFeature, found: Considered, status: dic
             return Pass(Act(step), SETTLE_SECONDS, status, outcome)
         case NotSent(why):
             close_intent(status, f"not sent: {why}", stamp(shell.now()))
+            await shell.home.write_status(status)
+            return Pass(Act(step), 1.0, status, outcome)
         case Rejected(code, message):
+            # Only what was not validated before comes to this: kraft.version, or a cluster that changed in between.
             close_intent(status, f"refused ({code}): {message}", stamp(shell.now()))
-    await shell.home.write_status(status)
-    return Pass(Act(step), 1.0, status, outcome)
+            refused = Stalled(Reason.CONTROLLER_REJECTED, f"the active controller refuses {step}: {message}")
+            found = replace(found, before=status, decision=refused)
+            status = _status(shell, resource, found)
+            await shell.home.write_status(status)
+            return Pass(refused, 2.0, status, outcome)
 
 
 def _offset(observation: Observation) -> dict[str, int]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.core.decide import Act, Done, Held
 from kafkafeatures.core.happenings import happenings
-from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_unreachable
+from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_pending, status_of_unreachable
 from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kube.client import Key, KubeApi
@@ -145,7 +145,10 @@ class Worker:
         self._clusters.clear()
 
     async def _pass(self, key: Key, home: KubeHome) -> _Pause:
-        previous, now = home.status, self._around.now
+        now = self._around.now
+        if not home.status:
+            await home.write_status(status_of_pending(generation=home.generation, now=now()))
+        previous = home.status
         try:
             spec = home.document().spec
             await home.read()

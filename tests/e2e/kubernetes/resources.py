@@ -1,0 +1,153 @@
+"""KafkaFeatures on a real API server: made, changed, and what people read of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kafkafeatures.api.names import API_VERSION, KIND
+from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.kubernetes.binaries import binary
+from tests.e2e.rig.kubernetes.cluster import ControlPlane, Refused
+from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE
+
+ROOT = Path(__file__).parents[3]
+NS = "kafka"
+
+# The same as the chart's for all namespaces; tests/e2e/kubernetes/test_chart.py holds the two against each other.
+RIGHTS: list[dict[str, Any]] = [
+    {"apiGroups": ["kafkafeatures.dev"], "resources": ["kafkafeatures"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["kafkafeatures.dev"], "resources": ["kafkafeatures/status"], "verbs": ["update"]},
+    {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["get"]},
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
+]
+
+
+def install(plane: ControlPlane) -> None:
+    """What `helm install` makes, but for the Deployment: the CRD, the account, its rights. Also a namespace to use."""
+    plane.kubectl("apply", "-f", str(ROOT / "crds" / "kafkafeatures.yaml"))
+    plane.kubectl("wait", "--for=condition=Established", "crd/kafkafeatures.kafkafeatures.dev", "--timeout=30s")
+    rbac = "rbac.authorization.k8s.io"
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT}
+    plane.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}},
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": RIGHTS},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": ACCOUNT},
+            "roleRef": role,
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        },
+    )
+
+
+class Resources:
+    """Resources of one namespace that all speak of one Kafka cluster, unless a test says otherwise."""
+
+    def __init__(self, plane: ControlPlane, kafka: Cluster | None = None, namespace: str = NS) -> None:
+        self.plane, self.kafka, self.namespace = plane, kafka, namespace
+
+    def document(self, name: str, levels: Mapping[str, int | str], **spec: Any) -> dict[str, Any]:
+        body: dict[str, Any] = {"features": {"levels": [{"name": f, "level": v} for f, v in levels.items()]}}
+        if self.kafka is not None:
+            body["cluster"] = {"bootstrapServers": self.kafka.bootstrap_servers, "requestTimeout": "5s"}
+        body |= {"drift": {"checkEvery": "10s"}}
+        metadata = {"name": name, "namespace": self.namespace}
+        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": body | spec}
+
+    def apply(self, name: str, levels: Mapping[str, int | str] | None = None, **spec: Any) -> None:
+        """`kubectl apply`."""
+        self.plane.apply(self.document(name, levels or {}, **spec))
+
+    def annotate(self, name: str, *annotations: str) -> None:
+        self._kubectl("annotate", "kff", name, "--overwrite", *annotations)
+
+    def delete(self, name: str) -> None:
+        self._kubectl("delete", "kff", name, "--ignore-not-found", "--timeout=20s")
+
+    def get(self, name: str) -> dict[str, Any]:
+        return self.plane.get("kff", name, "-n", self.namespace)
+
+    def age(self, name: str) -> float:
+        """Seconds since it was created."""
+        created = datetime.fromisoformat(self.get(name)["metadata"]["creationTimestamp"])
+        return (datetime.now(UTC) - created).total_seconds()
+
+    def status(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.get(name).get("status") or {}
+        return found
+
+    def patch_status(self, name: str, status: Mapping[str, Any]) -> None:
+        """By hand, as an administrator can."""
+        self._kubectl(
+            "patch", "kff", name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status})
+        )
+
+    def wait(self, name: str, condition: str, seconds: int = 60) -> None:
+        """`kubectl wait`."""
+        self._kubectl("wait", f"--for=condition={condition}", f"kff/{name}", f"--timeout={seconds}s")
+
+    def condition(self, name: str, kind: str) -> dict[str, Any]:
+        """One condition of the current generation; empty while there is none."""
+        found = self.get(name)
+        for one in (found.get("status") or {}).get("conditions", ()):
+            if one["type"] == kind and one["observedGeneration"] == found["metadata"]["generation"]:
+                current: dict[str, Any] = one
+                return current
+        return {}
+
+    def until(self, name: str, kind: str, reason: str, seconds: float = 60) -> dict[str, Any]:
+        """The condition, as soon as it is of the current generation and has the reason."""
+        found: dict[str, Any] = {}
+
+        def there() -> bool:
+            found.clear()
+            found.update(self.condition(name, kind))
+            return found.get("reason") == reason
+
+        try:
+            wait_until(f"{name} has {kind}/{reason}", there, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it has {self.status(name).get('conditions')}") from None
+        return found
+
+    @contextmanager
+    def watching(self, name: str) -> Iterator[Callable[[], list[str]]]:
+        """What `kubectl get --watch` shows: the reasons of Ready, one after the other, each once in a row."""
+        path = "{.status.conditions[?(@.type=='Ready')].reason}{'\\n'}"
+        seen = self.plane.folder / f"watch-{name}"
+        with seen.open("w") as file:
+            kubectl = [binary("kubectl"), "--kubeconfig", self.plane.kubeconfig, "-n", self.namespace]
+            only = f"--field-selector=metadata.name={name}"
+            process = subprocess.Popen([*kubectl, "get", "kff", "--watch", only, "-o", f"jsonpath={path}"], stdout=file)
+            try:
+                yield lambda: [one for one, _ in itertools.groupby(filter(None, seen.read_text().splitlines()))]
+            finally:
+                process.kill()
+                process.wait()
+
+    def events(self, name: str) -> list[tuple[str, str, str]]:
+        """(type, reason, note), the oldest first."""
+        items = self.plane.get("events.events.k8s.io", "-n", self.namespace)["items"]
+        ours = [one for one in items if one["regarding"]["name"] == name]
+        return [(one["type"], one["reason"], one["note"]) for one in sorted(ours, key=lambda one: one["eventTime"])]
+
+    def refused(self, *arguments: str) -> str:
+        """What the API server says to something it does not take."""
+        try:
+            self._kubectl(*arguments)
+        except Refused as error:
+            return str(error)
+        raise AssertionError(f"it took {arguments}")
+
+    def _kubectl(self, *arguments: str) -> str:
+        return self.plane.kubectl(*arguments, "-n", self.namespace)

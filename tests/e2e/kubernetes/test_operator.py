@@ -1,0 +1,241 @@
+"""The operator on a real API server and real Kafka: what is applied is what the cluster gets, and the status is true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kafka.wire import feature_records, meddle
+from tests.e2e.kubernetes.resources import NS, Resources, install
+from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.releases import NEWEST
+
+SHARE, STREAMS = "share.version", "streams.version"
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("kafka"), NEWEST, release_version="4.2", controllers=1, brokers=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    install(control_plane)
+    with Operator(control_plane, tmp_path_factory.mktemp("operator")) as running:
+        yield running
+
+
+@pytest.fixture
+def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
+    """Every test begins with both levels at 0 and leaves no resource behind."""
+    for feature in (SHARE, STREAMS):
+        meddle(kafka, feature, 0)
+    yield Resources(operator.plane, kafka)
+    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    wait_until("no resource is left in memory", lambda: operator.metric("kafkafeatures_condition") == 0)
+
+
+def restarts(kafka: Cluster) -> list[int]:
+    return [node.pid for node in kafka.nodes.values()]
+
+
+def test_an_applied_upgrade_becomes_ready_and_nothing_restarts(resources: Resources, kafka: Cluster) -> None:
+    before, processes = feature_records(kafka), restarts(kafka)
+    resources.apply("up", {SHARE: 1, STREAMS: 1})
+    resources.wait("up", "Ready")
+    assert kafka.features()[SHARE][2] == kafka.features()[STREAMS][2] == "1"
+    assert feature_records(kafka) == before + 2
+    assert restarts(kafka) == processes
+    status = resources.status("up")
+    assert status["progress"] == "2/2 levels"
+    assert "intent" not in status
+    reasons = [reason for _, reason, _ in resources.events("up")]
+    assert reasons.count("FeatureUpdated") == 2
+    assert reasons.count("PlanComputed") == 1
+
+
+def test_waiting_for_ready_is_over_only_for_the_new_generation(resources: Resources, kafka: Cluster) -> None:
+    resources.apply("wait", {SHARE: 1})
+    resources.wait("wait", "Ready")
+    for level in (1, 0, 1):
+        meddle(kafka, STREAMS, 0)
+        resources.apply("wait", {SHARE: 1, STREAMS: level})
+        resources.wait("wait", "Ready")
+        assert kafka.features().get(STREAMS, ("", "", "0"))[2] == str(level)
+
+
+def test_a_status_begins_with_pending_and_goes_through_reconciling(resources: Resources) -> None:
+    with resources.watching("steps") as seen:
+        resources.apply("steps", {SHARE: 1})
+        resources.wait("steps", "Ready")
+        wait_until("the watch saw the end", lambda: "InSync" in seen())
+    assert seen() == ["Pending", "UpdatingFeatures", "InSync"]
+
+
+def test_the_api_server_saw_no_write_but_of_statuses_and_events(resources: Resources) -> None:
+    mark = resources.plane.audit.mark()
+    resources.apply("writes", {SHARE: 1})
+    resources.wait("writes", "Ready")
+    resources.delete("writes")
+    rows = resources.plane.audit.rows(mark, user=USER)
+    written = {(row.verb, row.resource, row.subresource) for row in rows if row.verb not in ("get", "list", "watch")}
+    assert written == {("update", "kafkafeatures", "status"), ("create", "events", "")}
+    assert {row.code for row in rows} <= {200, 201, 404}
+
+
+def test_a_settled_resource_has_no_finalizer_no_annotation_and_causes_no_write(
+    resources: Resources, operator: Operator
+) -> None:
+    resources.apply("quiet", {SHARE: 0})
+    resources.wait("quiet", "Ready")
+    metadata = resources.get("quiet")["metadata"]
+    assert "finalizers" not in metadata
+    assert set(metadata["annotations"]) == {"kubectl.kubernetes.io/last-applied-configuration"}
+    passes = operator.metric("kafkafeatures_reconciliations_total")
+    mark = resources.plane.audit.mark()
+    wait_until(
+        "two more passes", lambda: operator.metric("kafkafeatures_reconciliations_total") >= passes + 2, seconds=40
+    )
+    assert resources.get("quiet")["metadata"]["resourceVersion"] == metadata["resourceVersion"]
+    assert [row for row in resources.plane.audit.rows(mark, user=USER) if row.verb in ("update", "create")] == []
+
+
+@pytest.mark.parametrize("how", ["Observe", "suspend", "annotation"])
+def test_who_only_observes_or_is_paused_sends_nothing(resources: Resources, kafka: Cluster, how: str) -> None:
+    before = feature_records(kafka)
+    document = resources.document("held", {SHARE: 1})
+    if how == "Observe":
+        document["spec"]["mode"] = "Observe"
+    elif how == "suspend":
+        document["spec"]["suspend"] = True
+    else:
+        document["metadata"]["annotations"] = {"kafkafeatures.dev/pause": "true"}
+    resources.plane.apply(document)
+    resources.until("held", "Ready", "Observed" if how == "Observe" else "Suspended")
+    assert feature_records(kafka) == before
+    assert resources.status("held")["plan"]["steps"][0]["state"] == "Pending"
+    if how == "annotation":
+        resources.annotate("held", "kafkafeatures.dev/pause-")
+        resources.wait("held", "Ready")
+        assert [reason for _, reason, _ in resources.events("held")].count("Resumed") == 1
+
+
+def test_a_plan_waits_for_exactly_its_hash(resources: Resources) -> None:
+    resources.apply("approve", {SHARE: 1}, approval={"policy": "Always"})
+    resources.until("approve", "ApprovalRequired", "PlanPending")
+    assert resources.condition("approve", "Ready")["reason"] == "ApprovalRequired"
+    resources.annotate("approve", "kafkafeatures.dev/approve=sha256:" + "0" * 64)
+    resources.until("approve", "ApprovalRequired", "PlanChanged")
+    hash_ = resources.status("approve")["plan"]["hash"]
+    resources.annotate("approve", f"kafkafeatures.dev/approve={hash_}")
+    resources.wait("approve", "Ready")
+
+
+def test_a_lowering_needs_a_consent_and_the_consent_is_good_once(resources: Resources, kafka: Cluster) -> None:
+    meddle(kafka, SHARE, 1)
+    resources.apply("down", {SHARE: 0})
+    resources.until("down", "Stalled", "ConsentRequired")
+    consents = {"consents": [f"{SHARE}:1->0"]}
+    resources.apply("down", {SHARE: 0}, **consents)
+    resources.wait("down", "Ready")
+    meddle(kafka, SHARE, 1)
+    resources.apply("down", {SHARE: 0, STREAMS: 0}, **consents)
+    resources.until("down", "Ready", "Drifted")
+    assert kafka.features()[SHARE][2] == "1"
+    assert resources.status("down")["spentConsents"] == consents["consents"]
+
+
+def test_the_younger_of_two_sends_nothing_until_the_older_is_gone(resources: Resources, kafka: Cluster) -> None:
+    resources.apply("elder", {SHARE: 1})
+    resources.wait("elder", "Ready")
+    wait_until("another second begins", lambda: resources.age("elder") > 1)  # creation times are whole seconds
+    resources.apply("younger", {STREAMS: 1})
+    told = resources.until("younger", "Stalled", "DuplicateOwner")
+    assert f"{NS}/elder" in told["message"]
+    assert STREAMS not in kafka.features() or kafka.features()[STREAMS][2] == "0"
+    resources.apply("elder", {SHARE: 1}, mode="Observe")
+    resources.wait("younger", "Ready")
+    assert kafka.features()[STREAMS][2] == "1"
+
+
+def test_deleted_it_is_gone_at_once_and_kafka_is_left_as_it_is(resources: Resources, kafka: Cluster) -> None:
+    resources.apply("gone", {SHARE: 1})
+    resources.wait("gone", "Ready")
+    records = feature_records(kafka)
+    resources.plane.kubectl("delete", "kff", "gone", "-n", NS, "--timeout=2s")
+    assert feature_records(kafka) == records
+    assert kafka.features()[SHARE][2] == "1"
+
+
+def test_of_an_old_life_of_the_same_name_nothing_is_believed(resources: Resources, kafka: Cluster) -> None:
+    """A consent that was spent, a level that had been reached, a plan that was approved: all belong to the uid."""
+    resources.apply("again", {SHARE: 1}, approval={"policy": "Always"})
+    resources.until("again", "ApprovalRequired", "PlanPending")
+    old = resources.status("again")["plan"]["hash"]
+    resources.delete("again")
+    document = resources.document("again", {SHARE: 1}, approval={"policy": "Always"})
+    document["metadata"]["annotations"] = {"kafkafeatures.dev/approve": old}
+    resources.plane.apply(document)
+    resources.until("again", "ApprovalRequired", "PlanChanged")
+    assert resources.status("again")["plan"]["hash"] != old
+    assert "history" not in resources.status("again")
+
+
+def test_a_level_moved_behind_our_back_is_seen_and_reported(resources: Resources, kafka: Cluster) -> None:
+    resources.apply("drift", {SHARE: 1})
+    resources.wait("drift", "Ready")
+    meddle(kafka, SHARE, 0)
+    resources.until("drift", "DriftDetected", "LevelBehind", seconds=15)
+    assert ("Warning", "DriftDetected") in {event[:2] for event in resources.events("drift")}
+
+
+def test_a_fight_with_another_writer_is_ended(resources: Resources, kafka: Cluster) -> None:
+    drift = {"drift": {"onDrift": "Correct", "checkEvery": "10s"}, "approval": {"policy": "Never"}}
+    resources.apply("fight", {SHARE: 1}, **drift)
+    resources.wait("fight", "Ready")
+    for times in (1, 2):
+        meddle(kafka, SHARE, 0)
+        wait_until(
+            "corrected",
+            lambda times=times: (
+                sum("corrected" in one["result"] for one in resources.status("fight")["history"]) == times
+            ),
+        )
+        resources.wait("fight", "Ready")
+    meddle(kafka, SHARE, 0)
+    resources.until("fight", "Stalled", "ConflictDetected")
+    assert kafka.features().get(SHARE, ("", "", "0"))[2] == "0"
+
+
+def test_a_status_written_by_hand_is_put_right(resources: Resources) -> None:
+    resources.apply("hand", {SHARE: 1})
+    resources.wait("hand", "Ready")
+    true = resources.status("hand")
+    lie = {"conditions": [], "metadataVersion": "9.9", "features": [], "progress": "all is well"}
+    resources.patch_status("hand", lie)
+    wait_until("put right", lambda: resources.status("hand").get("metadataVersion") == true["metadataVersion"])
+    resources.wait("hand", "Ready")
+    assert {**resources.status("hand"), "conditions": 0} == {**true, "conditions": 0}
+
+
+def test_a_document_the_schema_cannot_refuse_is_told_what_is_wrong(resources: Resources) -> None:
+    resources.apply("release", None, features={"releaseVersion": "9.9"})
+    told = resources.until("release", "Stalled", "UnknownRelease")
+    assert "'9.9' is not known" in told["message"]
+    resources.apply("release", {SHARE: 1})
+    resources.wait("release", "Ready")
+
+
+def test_it_stops_within_its_grace_and_goes_on_where_it_was(
+    resources: Resources, operator: Operator, tmp_path: Path
+) -> None:
+    resources.apply("stop", {SHARE: 1})
+    assert operator.stop() == 0
+    assert "Traceback" not in operator.log
+    operator.start()
+    resources.wait("stop", "Ready")

@@ -1,0 +1,106 @@
+"""The operator as a process of its own, outside of pods, with the rights of one ServiceAccount and no others.
+
+with Operator(plane, folder) as operator:
+    operator.kill(); operator.start()
+    operator.metric("kafkafeatures_reconciliations_total", result="failed")
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.rig.cluster import free_port, wait_until
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+
+NAMESPACE, ACCOUNT = "operator", "kafka-features-operator"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Operator:
+    """See the prologue. The account and its rights are there already; `namespaces` none: all of them."""
+
+    def __init__(
+        self, plane: ControlPlane, folder: Path, *namespaces: str, flags: tuple[str, ...] = (), program: str = ""
+    ) -> None:
+        self.plane, self.folder = plane, folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.log_path = folder / "log"
+        self.kubeconfig = plane.kubeconfig_of(NAMESPACE, ACCOUNT)
+        watched = [word for one in namespaces for word in ("--namespace", one)]
+        entry = [program] if program else ["-m", "kafkafeatures", "run"]
+        self.command = [sys.executable, *entry, "--listen", f"127.0.0.1:{self.port}", *watched, *flags]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def start(self, *, wait: bool = True) -> None:
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=environment)
+        if wait:
+            wait_until("the operator is ready", self.ready, 60)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        code = self.process.wait(60)
+        self.process = None
+        return code
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the operator ended:\n{self.log[-3000:]}"
+        return self.asked("/readyz")[0] == 200
+
+    def asked(self, path: str) -> tuple[int, str]:
+        """Code and text of one of its pages; 0 where nobody answers."""
+        try:
+            with _DIRECT.open(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of all series with these labels."""
+        families = text_string_to_metric_families(self.asked("/metrics")[1])
+        samples = (sample for family in families for sample in family.samples if sample.name == name)
+        return sum(one.value for one in samples if labels.items() <= one.labels.items())
+
+    @property
+    def memory(self) -> int:
+        """Resident, in MiB."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) // 1024

@@ -1,4 +1,4 @@
-"""The operator on a real API server and real Kafka: what is applied is what the cluster gets, and the status is true."""
+"""The operator on a real API server and real Kafka: what is applied is what the cluster gets; the status is true."""
 
 from __future__ import annotations
 

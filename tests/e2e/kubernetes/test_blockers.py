@@ -1,0 +1,85 @@
+"""What stands in the way on real Kafka, as the operator tells it: condition, blocker, a bounded number of requests.
+
+And each leaves by itself when its cause goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.kafka.wire import feature_records
+from tests.e2e.kubernetes.resources import Resources, install
+from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.operator import Operator
+from tests.e2e.rig.releases import MIDDLE, OLD
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    install(control_plane)
+    with Operator(control_plane, tmp_path_factory.mktemp("operator")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One old broker among new ones: somebody's upgrade is half done."""
+    with Cluster(
+        tmp_path_factory.mktemp("kafka"), MIDDLE, release_version="3.9", controllers=1, brokers=2, versions={2: OLD}
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
+    yield Resources(operator.plane, kafka)
+    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+
+
+def blockers(resources: Resources, name: str) -> set[tuple[str, int]]:
+    return {(one["kind"], one.get("nodeId", -1)) for one in resources.status(name).get("blockers", ())}
+
+
+def test_a_dependency_that_is_not_met_is_stalled_until_it_is_named_too(resources: Resources) -> None:
+    resources.apply("needs", {"eligible.leader.replicas.version": 1})
+    told = resources.until("needs", "Stalled", "DependencyMissing")
+    assert "depends on metadata.version" in told["message"]
+
+
+def test_an_old_living_node_is_waited_for_and_not_stalled(
+    resources: Resources, kafka: Cluster, operator: Operator
+) -> None:
+    """Then it is stopped and stays registered: a ghost. Then it comes back with the new Kafka, and all goes on."""
+    before = feature_records(kafka)
+    resources.apply("old", {"metadata.version": 27})
+    told = resources.until("old", "Reconciling", "WaitingForNodes")
+    assert "broker 2" in told["message"]
+    assert resources.condition("old", "Stalled") == {}
+    assert blockers(resources, "old") == {("NodeRange", 2)}
+
+    kafka.nodes[2].stop()
+    told = resources.until("old", "Stalled", "GhostRegistration")
+    assert "kafka-cluster.sh unregister --id 2" in resources.status("old")["blockers"][0]["remedy"]
+    assert ("Warning", "GhostRegistration") in {event[:2] for event in resources.events("old")}
+
+    passes = operator.metric("kafkafeatures_reconciliations_total")
+    began = resources.age("old")
+    wait_until("a while passes", lambda: resources.age("old") > began + 12, seconds=30)
+    assert operator.metric("kafkafeatures_reconciliations_total") - passes <= 3  # it is looked at, but not incessantly
+    assert feature_records(kafka) == before
+
+    kafka.nodes[2].start(MIDDLE)
+    resources.wait("old", "Ready")
+    assert kafka.features()["metadata.version"][2] == "4.1-IV1"
+    assert blockers(resources, "old") == set()
+
+
+def test_a_level_nobody_supports_and_a_feature_nobody_knows_are_stalled(resources: Resources) -> None:
+    resources.apply("high", {"metadata.version": 99})
+    resources.until("high", "Stalled", "UnsupportedLevel")
+    resources.apply("high", {"grup.version": 1})
+    told = resources.until("high", "Stalled", "UnknownFeature")
+    assert "grup.version" in told["message"]

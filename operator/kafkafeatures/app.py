@@ -20,7 +20,8 @@ from kafkafeatures import __version__
 from kafkafeatures.handlers import registry_of
 from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.settings import ClusterSettings
-from kafkafeatures.kube.client import Key, KubeApi, connected
+from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
+from kafkafeatures.kube.client import Key, KubeApi, connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
@@ -42,7 +43,8 @@ async def run(settings: OperatorSettings, *, open_cluster: Callable[[ClusterSett
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     claims, metrics = Claims(), Metrics()
     async with connected() as api:
-        around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.instance)
+        policy = _policy(settings, api)
+        around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.instance, policy)
         worker = Worker(api, claims, open_cluster, around, metrics)
         queue = Queue(worker.work, failed=worker.failed, at_once=settings.at_once, deadline=settings.deadline)
         listed = asyncio.Event()
@@ -66,6 +68,12 @@ async def run(settings: OperatorSettings, *, open_cluster: Callable[[ClusterSett
                 lists.cancel()
                 watch.cancel()
         await worker.close()
+
+
+def _policy(settings: OperatorSettings, api: KubeApi) -> AddressPolicy:
+    """In a pod its own loopback is refused too: nothing of a tenant's is there."""
+    denied = (*NEVER, *settings.denied, *(LOOPBACK if in_pod() else ()))
+    return AddressPolicy(denied, settings.allowed, frozenset(api.endpoints()))
 
 
 async def _watch(settings: OperatorSettings, seen: Callable[[Mapping[str, Any]], None]) -> None:

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafkafeatures.kafka.wire.addresses import Network
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """`namespaces` empty: all of them. `deadline` in seconds for one pass; `grace` for all passes at the end."""
+    """`namespaces` empty: all of them. `deadline` in seconds for one pass; `grace` for all passes at the end.
+
+    `allowed`: where given, no other addresses are connected to. `denied`: besides those that never are.
+    """
 
     namespaces: tuple[str, ...] = ()
     listen_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod
@@ -20,3 +25,5 @@ class OperatorSettings:
     grace: float = 25.0
     resync: float = 600.0
     instance: str = "kafka-features-operator"
+    allowed: tuple[Network, ...] = ()
+    denied: tuple[Network, ...] = ()

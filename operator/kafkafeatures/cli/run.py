@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import os
 import socket
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.kafka.wire.addresses import Network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +27,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="probes and metrics (default: %(default)s)",
     )
+    for flag, what in (
+        ("--allow-address", "no other addresses are connected to"),
+        ("--deny-address", "never to these"),
+    ):
+        variable = f"KAFKAFEATURES_{flag[2:].upper().replace('-', '_')}"
+        parser.add_argument(
+            flag,
+            type=_network,
+            action="append",
+            default=[_network(one) for one in os.environ.get(variable, "").split(",") if one],
+            metavar="CIDR",
+            help=f"where Kafka may be: {what}; may be given again",
+        )
     parser.add_argument(
         "--log-format",
         choices=("json", "text"),
@@ -53,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         namespaces=tuple(dict.fromkeys(arguments.namespace)),
         listen_host=host,
         listen_port=port,
+        allowed=tuple(arguments.allow_address),
+        denied=tuple(arguments.deny_address),
         instance=os.environ.get("POD_NAME") or socket.gethostname(),
     )
     try:
@@ -60,6 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.FAILED) from None
     return Exit.DONE
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no network; write 10.0.0.0/8") from None
 
 
 def _listen(text: str) -> tuple[str, int]:

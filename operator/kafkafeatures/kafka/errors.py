@@ -1,6 +1,7 @@
 """What can go wrong between us and a node, as a small tree, and what each is to people.
 
     KafkaError                       `sent`: whether the request may have reached the node
+    ├── AddressRefused               our own settings forbid the address; nothing was sent
     ├── Unreachable                  no connection: refused, no route, name unknown, silent            retriable
     ├── TimedOut                     connected, no answer within the deadline                          retriable
     ├── Disconnected                 the connection ended before the answer                            retriable
@@ -81,6 +82,18 @@ class Unreachable(KafkaError):
     """There is no connection."""
 
     kind = FailureKind.UNREACHABLE
+
+
+class AddressRefused(KafkaError):
+    """The settings of the operator forbid this address. One text for all, so that nobody maps a network by it."""
+
+    kind = FailureKind.FORBIDDEN
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the operator's settings do not allow this address",
+            remedy="use another, or have whoever runs the operator allow it",
+        )
 
 
 class TimedOut(KafkaError):

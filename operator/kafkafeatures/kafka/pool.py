@@ -12,7 +12,7 @@ same listener gets a connection of its own, and a node that is asked one thing a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -41,15 +41,10 @@ class Lease:
     reused: bool
 
 
-def permit_all(address: Address) -> None:
-    """Let every learned address be connected to."""
-
-
 class Pool:
     """All connections to one cluster.
 
-    `concurrency` bounds the conversations that run at once, `keep` the idle connections that stay open. `permit` is
-    called before each connect to an address that a node named and no user did, and raises `KafkaError` to forbid it.
+    `concurrency` bounds the conversations that run at once, `keep` the idle connections that stay open.
     """
 
     def __init__(
@@ -57,23 +52,16 @@ class Pool:
         settings: ClusterSettings,
         *,
         recorder: Recorder | None = None,
-        permit: Callable[[Address], None] = permit_all,
         concurrency: int = 100,
         keep: int = 32,
         connect: Connect = connect,
     ) -> None:
         self.settings = settings
         self._recorder = recorder
-        self._permit = permit
         self._connect = connect
         self._slots = asyncio.Semaphore(concurrency)
         self._keep = keep
         self._idle: list[tuple[Role, Connection]] = []  # the longest idle first
-        self._told = frozenset(settings.bootstrap_servers + settings.bootstrap_controllers)
-
-    def was_told(self, address: Address) -> bool:
-        """Whether a user named this address; otherwise it was learned from a node."""
-        return address in self._told
 
     @asynccontextmanager
     async def lease(
@@ -142,8 +130,6 @@ class Pool:
         await self.close()
 
     async def _open(self, address: Address, role: Role, timeout: float | None) -> Connection:
-        if not self.was_told(address):
-            self._permit(address)
         limit = self.settings.request_timeout
         return await self._connect(
             address,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
@@ -73,6 +75,7 @@ class OAuthClient:
     client_secret: str = field(repr=False)
     scope: str | None = None
     tls: Tls = Tls()
+    policy: AddressPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,11 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Of one listener. Both None: PLAINTEXT without authentication."""
+    """Of one listener. Both None: PLAINTEXT without authentication. `policy` None: any address may be connected to."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None
+    policy: AddressPolicy | None = None
 
     @property
     def protocol(self) -> str:

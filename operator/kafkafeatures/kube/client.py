@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from kubernetes.aio import client, config
 
@@ -53,9 +55,18 @@ class KubeApi:
     """Requests to the API server. Raises KubeError."""
 
     def __init__(self, api: client.ApiClient) -> None:
+        self._url = api.configuration.host
         self._custom = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
         self._events = client.EventsV1Api(api)
+
+    def endpoints(self) -> Iterator[tuple[str, int]]:
+        """(IP address, port) of the API server, by every name we have for it."""
+        url = urlsplit(self._url)
+        for host in {url.hostname, os.environ.get("KUBERNETES_SERVICE_HOST"), "kubernetes.default.svc"}:
+            with suppress(OSError):
+                for found in socket.getaddrinfo(host, url.port or 443, type=socket.SOCK_STREAM) if host else ():
+                    yield str(found[4][0]), url.port or 443
 
     async def resource(self, key: Key) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""

@@ -7,6 +7,7 @@ Called by whoever opens a cluster for a document. Where secrets come from is a f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +23,7 @@ from kafkafeatures.kafka.settings import (
     Tls,
     parse_addresses,
 )
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
 
 
 class Reference(NamedTuple):
@@ -94,8 +96,11 @@ def secrets_in(folder: Path | None) -> Read:
     return read
 
 
-def settings_of(cluster: ClusterSpec, read: Read) -> ClusterSettings:
-    """Resolve everything. Raises CredentialsInvalid, ValueError for an address that is none."""
+def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:
+    """Resolve everything. `policy`: which addresses may be connected to, learned ones too.
+
+    Raises CredentialsInvalid, ValueError for an address that is none.
+    """
     brokers = Security(_tls(cluster.tls, read), _sasl(cluster.sasl, read))
     controllers = brokers
     if cluster.controller_listener is not None:
@@ -107,10 +112,17 @@ def settings_of(cluster: ClusterSpec, read: Read) -> ClusterSettings:
     return ClusterSettings(
         bootstrap_servers=parse_addresses(cluster.bootstrap_servers or "", "spec.cluster.bootstrapServers"),
         bootstrap_controllers=parse_addresses(cluster.bootstrap_controllers or "", "spec.cluster.bootstrapControllers"),
-        brokers=brokers,
-        controllers=controllers,
+        brokers=_within(brokers, policy),
+        controllers=_within(controllers, policy),
         request_timeout=cluster.request_timeout_seconds,
     )
+
+
+def _within(security: Security, policy: AddressPolicy | None) -> Security:
+    sasl = security.sasl
+    if sasl is not None and isinstance(sasl.oauth, OAuthClient):
+        sasl = replace(sasl, oauth=replace(sasl.oauth, policy=policy))
+    return replace(security, sasl=sasl, policy=policy)
 
 
 def _check(security: Security, where: str) -> None:

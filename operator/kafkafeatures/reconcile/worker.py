@@ -18,6 +18,7 @@ from kafkafeatures.core.happenings import happenings
 from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_pending, status_of_unreachable
 from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.client import Key, KubeApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
 from kafkafeatures.kube.events import event_of
@@ -55,12 +56,13 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is injected. `instance`: which operator speaks in Events. `monotonic` and pauses in seconds."""
+    """What is injected. `monotonic` in seconds. `instance`: which operator speaks in Events. `policy`: for all."""
 
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     sleep: Sleep
     instance: str
+    policy: AddressPolicy
 
 
 @dataclass(slots=True)
@@ -180,7 +182,7 @@ class Worker:
         spec = home.document().spec.cluster
         material = {one: await self._material(key.namespace, one) for one in references(spec)}
         try:
-            settings = settings_of(spec, material_of(material))
+            settings = settings_of(spec, material_of(material), policy=self._around.policy)
         except ValueError as error:
             raise CredentialsInvalid(str(error)) from None
         held = self._clusters.get(key)

@@ -10,7 +10,7 @@ from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.survey import BrokerList, ControllerList, Failure, FailureKind, Host, QuorumAnswer, Role
 from kafkafeatures.kafka.directory import Directory, Discovery, discover, hosts_from_registrations
 from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected
-from kafkafeatures.kafka.settings import Address, ClusterSettings, Sasl, Security
+from kafkafeatures.kafka.settings import ClusterSettings, Sasl, Security
 from kafkafeatures.kafka.wire.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -317,16 +317,6 @@ async def test_a_node_that_dies_while_it_is_asked_is_a_failure() -> None:
     directory = await found(cluster, settings(servers=(1,)))
     assert isinstance(directory.quorum, Failure)
     assert directory.quorum.kind is FailureKind.UNREACHABLE  # of the other brokers, which were tried after it
-
-
-async def test_learned_addresses_are_put_before_the_guard_and_told_ones_are_not() -> None:
-    seen: list[Address] = []
-    cluster = whole()
-    async with cluster.pool(settings(servers=(1,)), permit=seen.append) as pool:
-        await discover(pool)
-    assert at(1) not in seen
-    assert seen
-    assert set(seen) <= {at(h.id) for h in CONTROLLERS}
 
 
 async def test_nothing_that_changes_a_cluster_is_sent() -> None:

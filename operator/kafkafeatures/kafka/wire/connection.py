@@ -23,6 +23,7 @@ from typing import Any, Protocol, Self
 
 from kafkafeatures import __version__
 from kafkafeatures.kafka.errors import (
+    AddressRefused,
     AuthenticationFailed,
     Disconnected,
     ErrorCode,
@@ -37,6 +38,7 @@ from kafkafeatures.kafka.errors import (
 )
 from kafkafeatures.kafka.settings import Address, Sasl, Security
 from kafkafeatures.kafka.wire import codec, sasl, tls
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsRequest,
@@ -124,14 +126,21 @@ async def _open(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     context = tls.context(security.tls) if security.tls is not None else None
     try:
-        reader, writer = await asyncio.open_connection(
-            address.host,
-            address.port,
-            ssl=context,
-            server_hostname=address.host if context else None,
-            ssl_handshake_timeout=HANDSHAKE_SHARE * stage.timeout if context else None,
-            happy_eyeballs_delay=None if _is_literal(address.host) else HAPPY_EYEBALLS,
-        )
+        hosts = [address.host] if security.policy is None else await _permitted(address, security.policy)
+        for host in hosts:
+            try:
+                reader, writer = await asyncio.open_connection(
+                    host,
+                    address.port,
+                    ssl=context,
+                    server_hostname=address.host if context else None,
+                    ssl_handshake_timeout=HANDSHAKE_SHARE * stage.timeout if context else None,
+                    happy_eyeballs_delay=None if _is_literal(host) else HAPPY_EYEBALLS,
+                )
+                break
+            except OSError as error:
+                if isinstance(error, ssl.SSLError) or host == hosts[-1]:
+                    raise
     except ssl.SSLError as error:
         raise tls.failed(error, security.tls) from None
     except (UnicodeError, ValueError, OverflowError):
@@ -147,6 +156,19 @@ async def _open(
         raise Unreachable(_why(error), remedy="check host, port and that the node runs") from None
     stage.name = "negotiate"
     return reader, writer
+
+
+async def _permitted(address: Address, policy: AddressPolicy) -> list[str]:
+    """The IP addresses to connect to: resolved once, so that nothing can change between the check and the connect.
+
+    One that is not allowed among several is reason enough to refuse the name.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    resolved = [str(one[4][0]) for one in found]
+    if not all(policy.permits(one, address.port) for one in resolved):
+        raise AddressRefused
+    return list(dict.fromkeys(resolved))
 
 
 def _is_literal(host: str) -> bool:

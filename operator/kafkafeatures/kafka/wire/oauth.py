@@ -11,18 +11,21 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import HTTPException
-from ssl import SSLError
+from http.client import HTTPException, HTTPSConnection
+from ssl import SSLContext, SSLError
+from typing import Any
 
-from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError
+from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError
 from kafkafeatures.kafka.settings import OAuthClient, OAuthToken
 from kafkafeatures.kafka.wire import tls
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
 
 MAX_ANSWER = 256 * 1024
 KEEP = 0.5  # of a token's life; must stay below connection.RENEW_AFTER
@@ -67,6 +70,29 @@ TOKENS = Tokens()
 """Of this process: connections to many nodes share a client's token."""
 
 
+class _Https(urllib.request.HTTPSHandler):
+    """Connects to the very address that was checked."""
+
+    def __init__(self, policy: AddressPolicy | None, *, context: SSLContext) -> None:
+        super().__init__(context=context)
+        self._policy, self._tls = policy, context
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(self._connection, request)
+
+    def _connection(self, host: str, **options: Any) -> HTTPSConnection:
+        connection = HTTPSConnection(host, context=self._tls, **options)
+        if self._policy is not None:
+            connection._create_connection = self._to_permitted  # type: ignore[attr-defined]  # as http.client has it
+        return connection
+
+    def _to_permitted(self, address: tuple[str, int], *rest: Any) -> socket.socket:
+        resolved = [str(one[4][0]) for one in socket.getaddrinfo(*address, type=socket.SOCK_STREAM)]
+        if self._policy is not None and not all(self._policy.permits(one, address[1]) for one in resolved):
+            raise AddressRefused
+        return socket.create_connection((resolved[0], address[1]), *rest)
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *args: object) -> None:
         return None
@@ -91,7 +117,7 @@ def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
             "Accept": "application/json",
         },
     )
-    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls.context(client.tls)), _NoRedirect())
+    opener = urllib.request.build_opener(_Https(client.policy, context=tls.context(client.tls)), _NoRedirect())
     try:
         with opener.open(request, timeout=timeout) as reply:
             answer = json.loads(reply.read(MAX_ANSWER))

@@ -1,0 +1,65 @@
+"""Which addresses may be connected to at all: decided on IP addresses, after DNS, at every single connect.
+
+Who may write a resource could otherwise make the operator speak to whatever it reaches: the cloud's metadata service,
+the API server, its own pod. What brokers advertise comes from the same hands, so it is checked by the same rule. The
+lists are settings of the operator, never of a resource. The command line connects to wherever its user says.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(*texts: str) -> tuple[Network, ...]:
+    """Of CIDRs. Raises ValueError for what is none."""
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+NEVER = networks(
+    "0.0.0.0/8", "::/128",  # this host, by another name
+    "169.254.0.0/16", "fe80::/10",  # link-local: the metadata services of clouds, node-local agents
+    "100.100.100.200/32", "fd00:ec2::254/128",  # metadata services that are not link-local
+    "224.0.0.0/4", "ff00::/8", "240.0.0.0/4",  # multicast, reserved, broadcast
+)  # fmt: skip
+LOOPBACK = networks("127.0.0.0/8", "::1/128")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPolicy:
+    """`denied` always, besides `endpoints` of (address, port); where `allowed` is not empty, only what is in it."""
+
+    denied: tuple[Network, ...] = NEVER
+    allowed: tuple[Network, ...] = ()
+    endpoints: frozenset[tuple[str, int]] = field(default_factory=frozenset)
+
+    def permits(self, address: str, port: int) -> bool:
+        """Whether this IP address may be connected to. False for what is no IP address."""
+        try:
+            shapes = _shapes(ipaddress.ip_address(address.partition("%")[0]))
+        except ValueError:
+            return False
+        if any(_within(ip, self.denied) or (str(ip), port) in self.endpoints for ip in shapes):
+            return False
+        return not self.allowed or any(_within(ip, self.allowed) for ip in shapes)
+
+
+def _within(ip: Ip, among: Iterable[Network]) -> bool:
+    return any(ip in network for network in among if network.version == ip.version)
+
+
+def _shapes(ip: Ip) -> list[Ip]:
+    """The address, and the IPv4 address inside of it that a gateway may make of it."""
+    found: list[Ip] = [ip]
+    if isinstance(ip, ipaddress.IPv6Address):
+        found += [inner for inner in (ip.ipv4_mapped, ip.sixtofour) if inner is not None]
+        if ip.teredo is not None:
+            found += ip.teredo
+        if ip in _NAT64 or int(ip) < 2**32:  # the last: IPv4-compatible, long deprecated
+            found.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return found

@@ -1,0 +1,98 @@
+"""Which addresses are connected to: however they are written, and whatever a name turns into."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.kafka.errors import AddressRefused, KafkaError
+from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy, networks
+from kafkafeatures.kafka.wire.connection import connect
+
+IN_POD = AddressPolicy((*NEVER, *LOOPBACK), endpoints=frozenset({("198.19.0.1", 443)}))
+
+SPELLINGS = [
+    "127.0.0.1", "127.1", "127.0.1", "127.255.255.254", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1",
+    "017700000001", "0x7f.1", "localhost", "LOCALHOST", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "::ffff:7f00:1",
+    "::127.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "0.0.0.0", "0", "::", "0.1.2.3",
+    "169.254.169.254", "169.254.1.1", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518",
+    "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::", "fe80::1", "fe80::1%lo",
+    "fd00:ec2::254", "100.100.100.200", "224.0.0.1", "255.255.255.255", "ff02::1", "240.0.0.1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", SPELLINGS)
+async def test_an_address_that_is_forbidden_is_refused_in_every_spelling(host: str) -> None:
+    """Through the real resolver and the real connect; a port that nobody would answer on is not even tried."""
+    with pytest.raises(KafkaError) as caught:
+        await connect(Address(host, 9092), Security(policy=IN_POD), timeout=5.0, client_id="t")
+    refused = isinstance(caught.value, AddressRefused)
+    assert refused or "not known" in str(caught.value), caught.value  # or the resolver knows no such spelling
+
+
+def test_there_are_forty_spellings_and_the_resolver_here_knows_most() -> None:
+    known = 0
+    for host in SPELLINGS:
+        try:
+            known += bool(socket.getaddrinfo(host, 9092))
+        except OSError:
+            continue
+    assert len(SPELLINGS) >= 40
+    assert known >= 35
+
+
+async def test_one_forbidden_address_among_several_refuses_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolved(*_: Any, **__: Any) -> list[Any]:
+        return [(0, 0, 0, "", ("198.18.0.9", 9092)), (0, 0, 0, "", ("169.254.169.254", 9092))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+    with pytest.raises(AddressRefused):
+        await connect(Address("both.example", 9092), Security(policy=IN_POD), timeout=5.0, client_id="t")
+
+
+async def test_a_name_is_resolved_once_so_that_nothing_changes_between_check_and_connect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    loop = asyncio.get_running_loop()
+    real = loop.getaddrinfo
+
+    async def rebinding(host: str, port: int, **rest: Any) -> Any:
+        asked.append(host)
+        if host != "rebinding.example":
+            return await real(host, port, **rest)
+        return [(0, 0, 0, "", ("127.0.0.1" if len(asked) == 1 else "169.254.169.254", port))]
+
+    monkeypatch.setattr(loop, "getaddrinfo", rebinding)
+    with pytest.raises(KafkaError, match="connection refused"):
+        await connect(Address("rebinding.example", 1), Security(policy=AddressPolicy()), timeout=5.0, client_id="t")
+    assert asked.count("rebinding.example") == 1
+
+
+def test_the_api_server_is_refused_on_its_port_only() -> None:
+    assert not IN_POD.permits("198.19.0.1", 443)
+    assert not IN_POD.permits("::ffff:198.19.0.1", 443)
+    assert IN_POD.permits("198.19.0.1", 9092)
+
+
+def test_where_networks_are_allowed_no_others_are_and_what_is_never_permitted_stays_so() -> None:
+    policy = AddressPolicy(NEVER, networks("10.0.0.0/8", "169.254.0.0/16"))
+    assert policy.permits("10.1.2.3", 9092)
+    assert not policy.permits("192.0.2.1", 9092)
+    assert not policy.permits("169.254.169.254", 9092)
+
+
+@given(st.ip_addresses())
+def test_every_address_is_decided(address: Any) -> None:
+    assert AddressPolicy(networks("0.0.0.0/0", "::/0")).permits(str(address), 1) is False
+    assert AddressPolicy(()).permits(str(address), 1) is True
+
+
+def test_what_is_no_address_is_not_permitted() -> None:
+    assert not AddressPolicy(()).permits("localhost", 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from kafkafeatures.cli.connect import failed
 from kafkafeatures.cli.documents import add_document_flags, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, print_document
+from kafkafeatures.cli.values import duration
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.survey import Failure
 from kafkafeatures.kafka.settings import ClusterSettings
@@ -28,9 +28,6 @@ from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 
 TIMED_OUT = "timed out; run it again to go on from here"
 
-_DURATION = re.compile(r"^([0-9]{1,6})(ms|s|m|h)?$")
-_UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
-
 SETTLED_PASSES = 2
 """What blocks must be seen in so many passes in a row: a node that is just restarting blocks one of them."""
 
@@ -39,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `apply`."""
     add_document_flags(parser)
     parser.add_argument(
-        "--timeout", type=_duration, default=600.0, metavar="10m", help="give up after this long (default: 10m)"
+        "--timeout", type=duration, default=600.0, metavar="10m", help="give up after this long (default: 10m)"
     )
     parser.add_argument(
         "-o", "--output", choices=FORMATS[1:], default="yaml", help="form of the status document (default: yaml)"
@@ -147,10 +144,3 @@ def _last_words(last: Pass, code: Exit) -> None:
             print(f"kafkafeatures: {decision.message}; to approve it add --approve {hash_}", file=sys.stderr)
         elif not decision.blockers and code is not Exit.UNREACHABLE:
             print(f"kafkafeatures: {decision.message}", file=sys.stderr)
-
-
-def _duration(text: str) -> float:
-    match = _DURATION.match(text)
-    if not match or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no duration above 0; write 90s, 10m or 1h")
-    return int(match[1]) * _UNITS[match[2]]

@@ -6,7 +6,6 @@ Shared by `plan` and `apply`.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.values import plan_hash
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
 from kafkafeatures.reconcile.file_home import StateHeld, StateUnreadable, read_file
@@ -27,7 +27,9 @@ def add_document_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", type=Path, metavar="FILE", help="where the status is kept (default: FILE with .status.yaml)"
     )
-    parser.add_argument("--approve", type=_hash, metavar="HASH", help="carry out the plan with this hash, and no other")
+    parser.add_argument(
+        "--approve", type=plan_hash, metavar="HASH", help="carry out the plan with this hash, and no other"
+    )
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="secrets as DIR/<secret-name>/<key>")
 
 
@@ -62,9 +64,3 @@ def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]
         return resource, settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))
     except ValueError as error:
         raise InvalidDocument((str(error),)) from None
-
-
-def _hash(text: str) -> str:
-    if not re.fullmatch(r"sha256:[0-9a-f]{8,64}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no hash of a plan; it looks like sha256:9f3c1b7a")
-    return text

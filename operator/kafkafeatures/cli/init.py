@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import Any
 
-from kafkafeatures.api.names import API_VERSION, KIND, KRAFT_VERSION, MAX_NAME, NAME
+from kafkafeatures.api.names import API_VERSION, KIND, KRAFT_VERSION
 from kafkafeatures.cli.connect import add_connection_flags, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import print_document
+from kafkafeatures.cli.values import resource_name
 from kafkafeatures.core.observation import Observation, Unknown
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
 
@@ -17,7 +17,9 @@ from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `init`."""
     add_connection_flags(parser)
-    parser.add_argument("--name", type=_name, default="kafka", help="name of the resource (default: %(default)s)")
+    parser.add_argument(
+        "--name", type=resource_name, default="kafka", help="name of the resource (default: %(default)s)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,9 +78,3 @@ def _listener(security: Security) -> dict[str, Any]:
     if security.sasl is not None:
         found["sasl"] = {"mechanism": security.sasl.mechanism, "secretRef": {"name": "kafka-login"}}
     return found
-
-
-def _name(text: str) -> str:
-    if not re.fullmatch(NAME, text) or len(text) > MAX_NAME:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no name of a resource; it has a-z, 0-9, '-' and '.' in it")
-    return text

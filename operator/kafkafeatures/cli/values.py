@@ -1,0 +1,33 @@
+"""What flags take, as argparse types: names of resources, durations, hashes of plans. Shared by the commands."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from kafkafeatures.api.names import MAX_NAME, NAME
+
+_DURATION = re.compile(r"^([0-9]{1,6})(ms|s|m|h)?$")
+_UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """Seconds of 90s, 10m, 1h."""
+    match = _DURATION.match(text)
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no duration above 0; write 90s, 10m or 1h")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def plan_hash(text: str) -> str:
+    """The hash of a plan, whole or from its eighth digit on."""
+    if not re.fullmatch(r"sha256:[0-9a-f]{8,64}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no hash of a plan; it looks like sha256:9f3c1b7a")
+    return text
+
+
+def resource_name(text: str) -> str:
+    """A name as Kubernetes takes it."""
+    if not re.fullmatch(NAME, text) or len(text) > MAX_NAME:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no name of a resource; it has a-z, 0-9, '-' and '.' in it")
+    return text

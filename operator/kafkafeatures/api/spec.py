@@ -71,6 +71,18 @@ class ListenerSpec(_Frozen):
     tls: TlsSpec | None = None
     sasl: SaslSpec | None = None
 
+    @model_validator(mode="after")
+    def _hidden(self) -> ListenerSpec:
+        _shown_to_nobody(self.tls, self.sasl)
+        return self
+
+
+def _shown_to_nobody(tls: TlsSpec | None, sasl: SaslSpec | None) -> None:
+    if tls is None and sasl is not None and not sasl.mechanism.startswith("SCRAM"):
+        raise ValueError(
+            f"{sasl.mechanism} without TLS would show the secret to everybody on the way; add 'tls: {{}}', or use SCRAM"
+        )
+
 
 class ClusterSpec(_Frozen):
     """Where the cluster is and how to speak to it."""
@@ -89,6 +101,7 @@ class ClusterSpec(_Frozen):
             raise ValueError("name bootstrapServers, bootstrapControllers, or both")
         if not 1.0 <= self.request_timeout_seconds <= 300.0:
             raise ValueError("requestTimeout must be between 1s and 5m, such as 30s")
+        _shown_to_nobody(self.tls, self.sasl)
         return self
 
     @property

@@ -1,0 +1,186 @@
+"""What one who may write resources cannot do: read a Secret through us, steer us to an address, see a secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.names import CREDENTIALS
+from tests.e2e.kafka.cli import run
+from tests.e2e.kafka.test_security import listener, secrets
+from tests.e2e.kubernetes.resources import NS, Resources, install
+from tests.e2e.rig.cluster import USERS, Cluster, listed_brokers, wait_until
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.releases import MIDDLE, NEWEST
+
+TRAP = "127.0.0.2"
+UNLABELLED, ELSEWHERE = "canary-unlabelled-6e1f", "canary-elsewhere-a0b2"
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    install(control_plane)
+    denied = ("--deny-address", TRAP + "/32")
+    with Operator(control_plane, tmp_path_factory.mktemp("operator"), flags=denied) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(
+        tmp_path_factory.mktemp("secured"),
+        MIDDLE,
+        kind="SCRAM-SHA-512",
+        release_version="3.9",
+        controllers=1,
+        brokers=1,
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def resources(operator: Operator) -> Iterator[Resources]:
+    yield Resources(operator.plane)
+    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+
+
+def store(plane: ControlPlane, folder: Path, *, labelled: bool = True) -> None:
+    """Each folder of keys as a Secret."""
+    for one in folder.iterdir():
+        data = {key.name: base64.b64encode(key.read_bytes()).decode() for key in one.iterdir()}
+        metadata: dict[str, Any] = {"name": one.name, "namespace": NS}
+        metadata["labels"] = {CREDENTIALS: "true"} if labelled else {}
+        plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+
+
+def spoken_to(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "bootstrapServers": cluster.bootstrap_servers,
+        "bootstrapControllers": cluster.bootstrap_controllers,
+        "requestTimeout": "5s",
+        "controllerListener": listener(cluster.controller_kind),
+        **listener(cluster.kind),
+    }
+
+
+def test_a_secured_cluster_is_raised_with_labelled_secrets_and_a_rotated_one_is_picked_up(
+    resources: Resources, secured: Cluster, operator: Operator, tmp_path: Path
+) -> None:
+    plane = resources.plane
+    store(plane, secrets(tmp_path / "wrong", secured, password="canary-wrong-password-31cd"))
+    resources.apply("secured", {"metadata.version": 22}, cluster=spoken_to(secured))
+    resources.until("secured", "Reachable", "AuthenticationFailed")
+    store(plane, secrets(tmp_path / "right", secured))
+    resources.wait("secured", "Ready", seconds=90)
+    assert secured.features()["metadata.version"][2] == "4.0-IV0"
+    nowhere(operator, *USERS.values(), "canary-wrong-password-31cd")
+
+
+def test_a_secret_without_the_label_reads_as_if_there_were_none(
+    resources: Resources, secured: Cluster, operator: Operator, tmp_path: Path
+) -> None:
+    plane = resources.plane
+    there = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "exists", "namespace": NS}}
+    plane.apply({**there, "stringData": {"username": "x", "password": UNLABELLED}})
+    told = set()
+    for name in ("exists", "missing"):
+        sasl = {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": name}}
+        cluster = {**spoken_to(secured), "sasl": sasl, "tls": {}, "controllerListener": {}}
+        resources.apply(name, {}, cluster=cluster)
+        message = resources.until(name, "Reachable", "CredentialsInvalid")["message"]
+        told.add(message.replace(name, "NAME"))
+    assert len(told) == 1
+    nowhere(operator, UNLABELLED)
+
+
+def test_no_reference_leads_into_another_namespace(resources: Resources, operator: Operator) -> None:
+    plane = resources.plane
+    plane.kubectl("create", "namespace", "elsewhere")
+    metadata = {"name": "login", "namespace": "elsewhere", "labels": {CREDENTIALS: "true"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": ELSEWHERE}}
+    plane.apply(secret)
+    for name in ("elsewhere/login", "../elsewhere/login", "login?namespace=elsewhere"):
+        sasl = {"mechanism": "PLAIN", "secretRef": {"name": name}}
+        resources.apply("thief", {}, cluster={"bootstrapServers": "a:1", "tls": {}, "sasl": sasl})
+        assert "secretRef.name" in resources.until("thief", "Stalled", "InvalidSpec")["message"]
+    sasl = {"mechanism": "PLAIN", "secretRef": {"name": "login", "namespace": "elsewhere"}}
+    document = resources.document("thief", {}, cluster={"bootstrapServers": "a:1", "tls": {}, "sasl": sasl})
+    assert "unknown field" in refused(plane, document)
+    assert plane.audit.rows(resource="secrets", user=USER, namespace="elsewhere") == []
+    nowhere(operator, ELSEWHERE)
+
+
+def refused(plane: ControlPlane, document: dict[str, Any]) -> str:
+    try:
+        plane.kubectl("create", "--validate=strict", "-f", "-", input=json.dumps(document))
+    except AssertionError as error:
+        return str(error)
+    raise AssertionError(f"it took {document}")
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_what_would_show_the_secret_never_goes_out_without_tls(resources: Resources, mechanism: str) -> None:
+    sasl = {"mechanism": mechanism, "secretRef": {"name": "login"}}
+    for cluster in ({"sasl": sasl}, {"controllerListener": {"sasl": sasl}}):
+        resources.apply("open", {}, cluster={"bootstrapServers": "a:1", **cluster})
+        told = resources.until("open", "Stalled", "InvalidSpec")
+        assert f"{mechanism} without TLS" in told["message"]
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254:80", "[fe80::1]:80", "2852039166:80", "[::ffff:a9fe:a9fe]:80"])
+def test_a_forbidden_address_is_refused(resources: Resources, address: str) -> None:
+    resources.apply("ssrf", {}, cluster={"bootstrapServers": address})
+    told = resources.until("ssrf", "Reachable", "AddressRefused")
+    assert "the operator's settings do not allow this address" in told["message"]
+
+
+def test_the_api_server_is_no_kafka_to_be_probed(resources: Resources) -> None:
+    resources.apply("probe", {}, cluster={"bootstrapServers": f"127.0.0.1:{resources.plane.port}"})
+    resources.until("probe", "Reachable", "AddressRefused")
+
+
+def test_a_broker_that_redirects_leads_nowhere(resources: Resources, tmp_path: Path) -> None:
+    """Whoever runs the broker says where its listeners are: here, where a trap listens on a denied address."""
+    with (
+        Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=2) as cluster,
+        socket.create_server((TRAP, 0)) as trap,
+    ):
+        trap.setblocking(False)
+        address = f"127.0.0.1:{cluster.nodes[1].port}"
+        cluster.nodes[2].extra["advertised.listeners"] = f"CLIENT://{TRAP}:{trap.getsockname()[1]}"
+        cluster.nodes[2].stop()
+        cluster.nodes[2].start(wait=False)
+        wait_until("the redirection is in force", lambda: 2 in listed_brokers(cluster.nodes[1].port))
+        run("describe", "--bootstrap-server", address, "--request-timeout", "1")
+        trap.accept()[0].close()  # so it would be gone to
+        with pytest.raises(BlockingIOError):
+            trap.accept()
+
+        resources.apply("redirect", {"group.version": 1}, cluster={"bootstrapServers": address})
+        wait_until("it was looked at", lambda: resources.status("redirect").get("features"))
+        with pytest.raises(BlockingIOError):
+            trap.accept()
+
+
+def nowhere(operator: Operator, *secrets_: str) -> None:
+    """Not in the log, a metric, a status or an Event: as it is, or in a form people would turn it back from."""
+    everything = operator.log + operator.asked("/metrics")[1]
+    everything += operator.plane.kubectl("get", "kff,events.events.k8s.io", "-A", "-o", "json")
+    for secret in secrets_:
+        raw = secret.encode()
+        forms = [
+            secret,
+            base64.b64encode(raw).decode(),
+            urllib.parse.quote(secret),
+            raw.hex(),
+            json.dumps(secret)[1:-1],
+        ]
+        assert not [form for form in forms if form in everything]

@@ -1,0 +1,184 @@
+"""The scripts that Argo CD runs, in a real Lua 5.1 without its libraries, on statuses as the operator writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lupa.lua51 import LuaRuntime, lua_type  # type: ignore[import-untyped]  # ships no types
+
+from kafkafeatures.api.names import APPROVE, PAUSE
+from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
+from kafkafeatures.core.decide import Memory, decide, propose
+from kafkafeatures.core.observation import NodeState, Observation
+from kafkafeatures.core.report import (
+    status_of,
+    status_of_failed_pass,
+    status_of_invalid,
+    status_of_pending,
+    status_of_unreachable,
+)
+from kafkafeatures.core.steps import Accepted, Refused, Verdict
+from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.wanted import Mode, OnDrift, Wanted
+from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
+
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
+HEALTH = (HOW_TO / "argo-cd-health.lua").read_text()
+ACTIONS = yaml.safe_load((HOW_TO / "argo-cd-actions.yaml").read_text())
+SCRIPTS = {one["name"]: one["action.lua"] for one in ACTIONS["definitions"]}
+
+# What Argo CD opens for a script: the basic functions and `table`.
+KEPT = ("_G", "_VERSION", "assert", "error", "ipairs", "next", "pairs", "pcall", "select", "table", "tonumber",
+        "tostring", "type", "unpack")  # fmt: skip
+
+
+def run(script: str, resource: Mapping[str, Any]) -> Any:
+    lua = LuaRuntime(register_eval=False, register_builtins=False)
+    names = lua.globals()
+    for name in list(names):
+        if name not in KEPT:
+            names[name] = None
+    names["obj"] = lua.table_from(json.loads(json.dumps(resource)), recursive=True)
+    return plain(lua.execute(script))
+
+
+def plain(value: Any) -> Any:
+    if lua_type(value) != "table":
+        return value
+    return {key: plain(one) for key, one in value.items()}
+
+
+def resource(status: Mapping[str, Any] | None, *, generation: int = 3, **more: Any) -> dict[str, Any]:
+    metadata = {"name": "orders", "generation": generation, "annotations": more.pop("annotations", None)}
+    found: dict[str, Any] = {"metadata": metadata, "spec": more}
+    return found if status is None else {**found, "status": status}
+
+
+NOTHING, YES = Memory(), Accepted()
+
+
+def after(
+    wanted: Wanted, seen: Observation | None = None, memory: Memory = NOTHING, verdict: Verdict = YES
+) -> dict[str, Any]:
+    seen = seen or observation()
+    decision = decide(wanted, seen, memory, verdict=verdict)
+    proposal = propose(wanted, seen, memory)
+    return status_of(decision, seen, proposal, generation=3, previous={}, version="0.1.0", now=NOW)
+
+
+def unreachable(kind: FailureKind) -> dict[str, Any]:
+    return status_of_unreachable(Failure(kind, "h:1", "no"), generation=3, previous={}, now=NOW)
+
+
+UP = {"metadata.version": 27}
+GHOST = observation(node(3001), node(1), node(3, state=NodeState.GHOST, said=SILENT, written=OLD))
+BEHIND = observation(node(3001), node(1), node(2, said=answer(OLD), written=OLD))
+MOVED = observation(levels={"metadata.version": 21, "group.version": 1})
+REACHED = Memory(reached={"metadata.version": 21, "group.version": 0})
+WANTED = {"metadata.version": 21, "group.version": 0}
+
+CASES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "new": (resource(None), "Progressing", "waiting for the operator"),
+    "pending": (resource(status_of_pending(generation=3, now=NOW)), "Progressing", "Pending"),
+    "in sync": (resource(after(Wanted({"metadata.version": 21}))), "Healthy", "InSync"),
+    "of an older generation": (
+        resource(after(Wanted({"metadata.version": 21})), generation=4), "Progressing", "waiting",
+    ),
+    "observed": (resource(after(Wanted(UP, mode=Mode.OBSERVE))), "Healthy", "would change"),
+    "observed, with drift": (
+        resource(after(Wanted(WANTED, mode=Mode.OBSERVE), MOVED, REACHED)), "Healthy", "LevelAhead",
+    ),
+    "acting": (resource(after(Wanted(UP))), "Progressing", "UpdatingFeatures"),
+    "waiting for a node": (resource(after(Wanted(UP), BEHIND)), "Progressing", "WaitingForNodes"),
+    "a pass that failed": (
+        resource(status_of_failed_pass("a bug", generation=3, previous={}, now=NOW)), "Progressing", "InternalError",
+    ),
+    "stalled by a ghost": (resource(after(Wanted(UP), GHOST)), "Degraded", "GhostRegistration"),
+    "refused by the controller": (
+        resource(after(Wanted(UP), verdict=Refused(95, "no"))), "Degraded", "ControllerRejected",
+    ),
+    "reverted in Git": (resource(after(Wanted({"metadata.version": 20}))), "Degraded", "ConsentRequired"),
+    "invalid": (
+        resource(status_of_invalid(Reason.INVALID_SPEC, "no", generation=3, previous={}, now=NOW)),
+        "Degraded", "InvalidSpec",
+    ),
+    "waiting for approval": (resource(after(Wanted({}, UP))), "Suspended", "PlanPending"),
+    "suspended": (resource(after(Wanted(UP, suspend=True)), suspend=True), "Suspended", "paused"),
+    "paused a moment ago": (resource(after(Wanted(UP)), annotations={PAUSE: "true"}), "Suspended", "paused"),
+    "paused, and stalled": (resource(after(Wanted(UP), GHOST), suspend=True), "Suspended", "paused"),
+    "resumed a moment ago": (
+        resource(after(Wanted(UP, suspend=True)), annotations={PAUSE: "false"}), "Progressing", "resumed",
+    ),
+    "drifted": (resource(after(Wanted(WANTED), MOVED, REACHED)), "Degraded", "Drifted"),
+    "drift that is being corrected": (
+        resource(after(Wanted(UP, on_drift=OnDrift.CORRECT), observation(), Memory(reached=UP))),
+        "Suspended", "PlanPending",
+    ),
+    "away": (resource(unreachable(FailureKind.UNREACHABLE)), "Progressing", "Unreachable"),
+    "silent": (resource(unreachable(FailureKind.TIMED_OUT)), "Progressing", "Unreachable"),
+    "a wrong password": (resource(unreachable(FailureKind.AUTHENTICATION)), "Degraded", "AuthenticationFailed"),
+    "a Secret that is not there": (resource(unreachable(FailureKind.CREDENTIALS)), "Degraded", "CredentialsInvalid"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_health_of_a_resource(name: str) -> None:
+    seen, status, message = CASES[name]
+    health = run(HEALTH, seen)
+    assert health["status"] == status, health
+    assert message in health["message"]
+
+
+def test_every_way_of_being_unreachable_that_a_human_has_to_cure_is_degraded() -> None:
+    for kind in FailureKind:
+        status = unreachable(kind)
+        reason = next(one["reason"] for one in status["conditions"] if one["type"] == Condition.REACHABLE)
+        human = EXPLAINED[Reason(reason)].acts == "a human"
+        assert run(HEALTH, resource(status))["status"] == ("Degraded" if human else "Progressing"), kind
+
+
+# --- actions ---
+
+WAITS = resource(after(Wanted({}, UP)))
+
+
+def test_every_action_that_is_offered_is_defined() -> None:
+    assert set(run(ACTIONS["discovery.lua"], WAITS)) == set(SCRIPTS)
+
+
+@pytest.mark.parametrize(
+    ("seen", "enabled"),
+    [
+        (resource(None), {"pause"}),
+        (WAITS, {"approve", "pause"}),
+        (resource(after(Wanted(UP)), annotations={PAUSE: "true"}), {"resume"}),
+    ],
+)
+def test_only_actions_that_mean_something_are_offered(seen: dict[str, Any], enabled: set[str]) -> None:
+    offered = run(ACTIONS["discovery.lua"], seen)
+    assert {name for name, one in offered.items() if not one["disabled"]} == enabled
+
+
+def test_approve_names_exactly_the_plan_that_is_shown() -> None:
+    written = run(SCRIPTS["approve"], WAITS)
+    assert written["metadata"]["annotations"] == {APPROVE: WAITS["status"]["plan"]["hash"]}
+
+
+def test_pause_and_resume_are_each_others_opposite_and_leave_the_rest_alone() -> None:
+    paused = run(SCRIPTS["pause"], resource(None, annotations={"team": "orders"}))
+    assert paused["metadata"]["annotations"] == {"team": "orders", PAUSE: "true"}
+    assert run(HEALTH, paused)["status"] == "Suspended"
+    resumed = run(SCRIPTS["resume"], paused)
+    assert resumed["metadata"]["annotations"] == {"team": "orders", PAUSE: "false"}
+    assert run(HEALTH, resumed)["status"] == "Progressing"
+
+
+def test_the_page_sets_both_files_under_the_keys_of_our_kind() -> None:
+    page = (HOW_TO / "argo-cd.md").read_text()
+    for what, name in (("health", "argo-cd-health.lua"), ("actions", "argo-cd-actions.yaml")):
+        assert f"--from-file=resource.customizations.{what}.kafkafeatures.dev_KafkaFeatures={name}" in page

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kafkafeatures.cli.output import natural_width
 from kafkafeatures.core.observation import (
     NOT_SUPPORTED,
     Known,
@@ -226,14 +227,9 @@ def _table(
         console.print(Text("No node is live.", "red"))
         return
     table = _upright(corner, rows, groups)
-    if turn and _natural_width(console, table) > console.width:
+    if turn and natural_width(console, table) > console.width:
         table = _turned(corner, rows, groups)
     console.print(table)
-
-
-def _natural_width(console: Console, table: Table) -> int:
-    """Of the table with nothing cut off: asked about a terminal of its own width, rich answers what it would cut to."""
-    return console.measure(table, options=console.options.update(max_width=100_000)).maximum
 
 
 def _upright(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> Table:

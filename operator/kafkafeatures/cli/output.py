@@ -6,10 +6,11 @@ import argparse
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 FORMATS = ("table", "json", "yaml")
 
@@ -57,16 +58,17 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_document(document: dict[str, Any], form: str) -> None:
-    """JSON or YAML on stdout, keys in the order of the document."""
+def print_document(document: dict[str, Any], form: str, stream: TextIO | None = None) -> None:
+    """JSON or YAML on stdout, or where it is said, keys in the order of the document."""
+    stream = stream or sys.stdout
     if form == "json":
-        json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
-        sys.stdout.write("\n")
+        json.dump(document, stream, indent=2, ensure_ascii=False)
+        stream.write("\n")
     else:
         import yaml
 
         plain = json.loads(json.dumps(document))  # names of enums as texts: the same document in both forms
-        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True)
+        yaml.safe_dump(plain, stream, sort_keys=False, allow_unicode=True)
 
 
 def console() -> Console:
@@ -75,3 +77,8 @@ def console() -> Console:
 
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
     return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def natural_width(console: Console, table: Table) -> int:
+    """Of the table with nothing cut off: asked about a terminal of its own width, rich answers what it would cut to."""
+    return console.measure(table, options=console.options.update(max_width=100_000)).maximum

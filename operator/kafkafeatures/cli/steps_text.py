@@ -1,0 +1,71 @@
+"""Steps and blockers as people read them: the same for a plan made just now and for one that stands in a status.
+
+Both are drawn from the shapes of `core/report.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from kafkafeatures.core.plan import is_lowering
+from kafkafeatures.core.releases import told
+from kafkafeatures.core.steps import UpdateFeature
+
+Shape = Mapping[str, Any]
+
+COLOURS = {"InSync": "green", "Changes": "green", "ApprovalRequired": "yellow", "Blocked": "red", "Unknown": "red"}
+"""Of verdicts."""
+APPROVED = {
+    "PlanHash": "approved by its hash",
+    "Annotation": "approved by its hash",
+    "NamedInSpec": "approved: each level is named in the document",
+    "Policy": "approved by policy Never",
+}
+"""What `approvedBy` means."""
+SHOWN = len("sha256:") + 12
+"""Digits of a hash that people are shown: enough to approve by."""
+
+
+def draw_steps(console: Console, steps: Iterable[Shape]) -> None:
+    """One line each: what it changes, whether it is done, what of it cannot be taken back."""
+    for step in steps:
+        text = Text(f"{step.get('id', '-')}. {told_step(step)}{' (done)' if step.get('state') == 'Done' else ''}")
+        text.append_text(_fate(step))
+        console.print(Padding(text, (0, 0, 0, 2), expand=False))
+
+
+def draw_blockers(console: Console, blockers: Iterable[Shape]) -> None:
+    """Two paragraphs each: what stands in the way, and what to do about it."""
+    for blocker in blockers:
+        what = Text(f"{blocker['kind']}: {blocker['message']}", "red")
+        console.print(Padding(what, (0, 0, 0, 2), expand=False))
+        if blocker.get("remedy"):
+            console.print(Padding(Text(blocker["remedy"]), (0, 0, 0, 4), expand=False))
+
+
+def told_step(step: Shape) -> str:
+    """Levels with their names."""
+    change = _change(step)
+    if change is None:
+        return str(step.get("detail", "?"))
+    return f"{change.feature} {told(change.feature, change.before)} -> {told(change.feature, change.after)}"
+
+
+def _fate(step: Shape) -> Text:
+    change = _change(step)
+    if change is not None and is_lowering(change):
+        return Text("  lowers it", "yellow")
+    return Text("") if step.get("reversible") else Text("  irreversible", "yellow")
+
+
+def _change(step: Shape) -> UpdateFeature | None:
+    """None for a step of a kind that this version does not know."""
+    try:
+        return UpdateFeature.parse(step.get("detail", ""))
+    except ValueError:
+        return None

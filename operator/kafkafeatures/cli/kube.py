@@ -1,0 +1,260 @@
+"""The API server as the commands for people use it: one request at a time, a deadline for each, and words for failures.
+
+    with connected(arguments) as kube:
+        kube.resource("orders")
+
+Nothing is repeated here; `cli/wait.py` goes on asking after `Away`. Keys that a kubeconfig carries inside lie in a
+folder of our own while the command runs, readable by its user alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from kafkafeatures import __version__
+from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.kube_config import Access, access
+from kafkafeatures.cli.kube_login import Login
+from kafkafeatures.cli.kube_resource import KubeResource
+from kafkafeatures.cli.values import resource_name
+
+PATIENCE = 10.0
+"""Seconds for one request."""
+PAGE = 500
+_EVENTS = ("events", "events.k8s.io")
+_OURS = (PLURAL, GROUP)
+
+
+class Away(CommandFailed):
+    """No connection, no answer in time, or an answer that says "not now"."""
+
+
+class Denied(CommandFailed):
+    """401 or 403."""
+
+
+class Changed(CommandFailed):
+    """409: somebody wrote it since it was read."""
+
+
+def add_kube_flags(parser: argparse.ArgumentParser) -> None:
+    """`-n` and `--context`."""
+    parser.add_argument(
+        "-n", "--namespace", type=resource_name, metavar="NS", help="default: that of the context, else default"
+    )
+    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig (default: its current one)")
+
+
+def add_resource_flags(parser: argparse.ArgumentParser) -> None:
+    """NAME, `-n` and `--context`."""
+    parser.add_argument("name", type=resource_name, metavar="NAME", help="of the KafkaFeatures resource")
+    add_kube_flags(parser)
+
+
+@contextmanager
+def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
+    """A client, closed at the end. Raises CommandFailed where it cannot be told whom to ask and how."""
+    with tempfile.TemporaryDirectory(prefix="kafkafeatures-") as folder:
+        yield Kube(access(arguments.context), Path(folder), arguments.namespace)
+
+
+class Kube:
+    """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, or no such thing."""
+
+    def __init__(self, who: Access, folder: Path, namespace: str | None = None) -> None:
+        import pykube
+        import urllib3
+
+        self.namespace = namespace or who.namespace
+        self.server = who.server
+        self.patience = PATIENCE
+        self._context = who.context
+        self._folder = folder
+        self._login = Login(who, self._present)
+        urllib3.disable_warnings()  # insecure-skip-tls-verify is the user's word, not news for stderr
+        try:
+            self._api = pykube.HTTPClient(pykube.KubeConfig(self._config(who)))
+        except (ValueError, pykube.exceptions.PyKubeError) as error:
+            raise CommandFailed(
+                f"context {who.context!r}: {error}; mend it with kubectl config", Exit.BLOCKED
+            ) from None
+        self._session = self._api.session
+        self._session.auth = self._login
+        self._session.headers["User-Agent"] = f"kafkafeatures/{__version__}"
+        proxy = who.cluster.get("proxy-url")
+        if proxy:
+            self._session.proxies = {"http": proxy, "https": proxy}
+        if proxy or _is_here(who.server):  # the environment's proxy is for neither, as kubectl has it
+            self._session.trust_env = False
+
+    def resource(self, name: str) -> KubeResource:
+        """One KafkaFeatures as it is now."""
+        found = self._ours("get", name)
+        return KubeResource(found)
+
+    def annotate(self, name: str, annotations: Mapping[str, str | None], version: str = "") -> KubeResource:
+        """Set annotations, or remove them with None. `version` given: only if it is still this resourceVersion."""
+        metadata: dict[str, Any] = {"annotations": dict(annotations)}
+        if version:
+            metadata["resourceVersion"] = version
+        found = self._ours(
+            "patch", name, json={"metadata": metadata}, headers={"Content-Type": "application/merge-patch+json"}
+        )
+        return KubeResource(found)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Events about the resource of this name, and about earlier ones that had it."""
+        found: list[dict[str, Any]] = []
+        only = f"regarding.kind={KIND},regarding.name={name}"
+        more: dict[str, Any] = {"fieldSelector": only, "limit": PAGE}
+        while True:
+            page = self._send(
+                "get", "list", _EVENTS, version="events.k8s.io/v1", namespace=self.namespace, url="events", params=more
+            )
+            found += page.get("items") or ()
+            more["continue"] = page.get("metadata", {}).get("continue", "")
+            if not more["continue"]:
+                return found
+
+    def version(self) -> str:
+        """Of the API server."""
+        return str(self._send("get", "get", ("/version", ""), version="", base="/version").get("gitVersion", "unknown"))
+
+    def _ours(self, method: str, name: str, **more: Any) -> dict[str, Any]:
+        return self._send(
+            method, method, _OURS, name, version=API_VERSION, namespace=self.namespace, url=f"{PLURAL}/{name}", **more
+        )
+
+    def _send(self, method: str, verb: str, what: tuple[str, str], name: str = "", **request: Any) -> dict[str, Any]:
+        from requests.exceptions import RequestException  # what pykube raises
+
+        try:
+            answer = getattr(self._api, method)(timeout=self.patience, **request)
+            code, body = answer.status_code, _body(answer)
+        except (RequestException, OSError) as error:
+            raise self._not_reached(error) from None
+        if code == 401:
+            self._login.forget()
+        if code < 300:
+            if body is None:
+                raise self._away("what answers is no Kubernetes API server")
+            return body
+        said = str((body or {}).get("message") or answer.reason)[:500]
+        raise self._failure(code, said, verb, what, name, details=(body or {}).get("details") or {})
+
+    def _failure(
+        self, code: int, said: str, verb: str, what: tuple[str, str], name: str, *, details: Mapping[str, Any]
+    ) -> CommandFailed:
+        plural = ".".join(filter(None, what))
+        full = f"{self.namespace}/{name}" if name else plural
+        match code:
+            case 401:
+                text = f"{self.server} does not accept the login of context {self._context!r}; log in again"
+                return Denied(text, Exit.BLOCKED)
+            case 403:
+                why = said.partition(" is forbidden: ")[2] or said  # else an admission webhook speaks
+                text = f"not allowed: {why}; a role has to give the verb {verb} on {plural}"
+                return Denied(text, Exit.BLOCKED)
+            case 404 if name and details.get("name") == name:
+                text = f"there is no KafkaFeatures {full} at {self.server}; kubectl get {PLURAL} -A lists them"
+                return CommandFailed(text, Exit.BLOCKED)
+            case 404:
+                text = f"{self.server} knows no {plural}; install the CRD, or choose another cluster with --context"
+                return CommandFailed(text, Exit.BLOCKED)
+            case 409:
+                return Changed(f"{full} was changed by somebody else meanwhile; try again", Exit.BLOCKED)
+            case _ if code == 429 or code >= 500:
+                return self._away(f"it answers {code}: {said}")
+            case _:
+                return CommandFailed(f"{self.server} refuses to {verb} {full}: {code} {said}", Exit.BLOCKED)
+
+    def _not_reached(self, error: Exception) -> CommandFailed:
+        from requests.exceptions import ProxyError, Timeout
+
+        root = _root(error)
+        if isinstance(root, ssl.SSLCertVerificationError):  # time does not mend it
+            why = root.verify_message or root.reason
+            text = f"the certificate of {self.server} is not to be trusted: {why}; check the cluster in the kubeconfig"
+            return CommandFailed(text, Exit.UNREACHABLE)
+        if isinstance(error, Timeout):
+            return self._away(f"no answer in {self.patience:.3g} s")
+        return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
+
+    def _away(self, why: str) -> Away:
+        return Away(
+            f"the API server {self.server} cannot be reached: {why}; check the context and the network",
+            Exit.UNREACHABLE,
+        )
+
+    def _config(self, who: Access) -> dict[str, Any]:
+        """What pykube is given: one of each, keys in files, and nothing of how to log in with a token."""
+        cluster, user = self._in_files(who.cluster), self._in_files(who.user)
+        for key in ("token", "tokenFile", "exec"):
+            user.pop(key, None)
+        return {
+            "clusters": [{"name": "it", "cluster": cluster}],
+            "users": [{"name": "me", "user": user}],
+            "contexts": [{"name": "now", "context": {"cluster": "it", "user": "me"}}],
+            "current-context": "now",
+        }
+
+    def _in_files(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        found = dict(content)
+        for key in [one for one in content if one.endswith("-data")]:
+            name = key.removesuffix("-data")
+            try:
+                found[name] = self._kept(name, base64.b64decode(found.pop(key), validate=True))
+            except (TypeError, ValueError):
+                text = f"context {self._context!r}: {key} is not base64; mend it with kubectl config"
+                raise CommandFailed(text, Exit.BLOCKED) from None
+        return found
+
+    def _kept(self, name: str, content: bytes) -> str:
+        path = self._folder / name
+        path.write_bytes(content)
+        return str(path)
+
+    def _present(self, certificate: str, key: str) -> None:
+        self._session.cert = (
+            self._kept("plugin-certificate", certificate.encode()),
+            self._kept("plugin-key", key.encode()),
+        )
+
+
+def _body(answer: Any) -> dict[str, Any] | None:
+    try:
+        found = answer.json()
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _root(error: BaseException) -> BaseException:
+    """What happened at the bottom: the client wraps it four times."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return error
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return (str(error) or type(error).__name__)[:300]
+
+
+def _is_here(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

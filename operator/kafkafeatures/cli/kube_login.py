@@ -1,0 +1,106 @@
+"""How requests say who they are: a token, a token in a file that is renewed, or what an exec plugin gives.
+
+`requests` calls a Login for every request. A plugin is run when its last answer runs out, not for each request. No
+credential is ever part of an error or of a `repr`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.kube_config import Access
+
+PLUGIN_SECONDS = 120
+"""For a plugin: some open a browser and wait for a person."""
+_EARLY = timedelta(seconds=10)
+_OF_THE_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+
+
+class Login:
+    """`certificates` is told the PEM texts (certificate, key) where a plugin gives them instead of a token."""
+
+    def __init__(self, access: Access, certificates: Callable[[str, str], None]) -> None:
+        self._access = access
+        self._certificates = certificates
+        self._given: Mapping[str, Any] = {}
+
+    def __call__(self, request: Any) -> Any:
+        """Add the token to a request. That there is a Login at all keeps requests from reading ~/.netrc."""
+        token = self._token()
+        if token and not request.url.startswith("https:"):
+            raise _refused(f"{self._access.server} is not https; a token is not sent there")
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    def forget(self) -> None:
+        """What a plugin gave was not accepted: ask it again."""
+        self._given = {}
+
+    def _token(self) -> str:
+        user = self._access.user
+        if user.get("tokenFile"):
+            try:
+                return Path(user["tokenFile"]).read_text().strip()
+            except OSError as error:
+                raise _refused(f"the token file {user['tokenFile']}: {error.strerror}") from None
+        if user.get("token") or "exec" not in user:
+            return str(user.get("token") or "")
+        if not self._given or _runs_out(self._given):
+            self._given = _asked(user["exec"], self._access.cluster)
+            if self._given.get("clientCertificateData"):
+                self._certificates(self._given["clientCertificateData"], self._given.get("clientKeyData", ""))
+        return str(self._given.get("token") or "")
+
+
+def _runs_out(given: Mapping[str, Any]) -> bool:
+    until = given.get("expirationTimestamp")
+    return bool(until) and datetime.fromisoformat(str(until)) - _EARLY <= datetime.now(UTC)
+
+
+def _asked(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The `status` of an ExecCredential. https://kubernetes.io/docs/reference/config-api/client-authentication.v1/"""
+    interactive = sys.stdin.isatty() and plugin.get("interactiveMode") != "Never"
+    spec: dict[str, Any] = {"interactive": interactive}
+    if plugin.get("provideClusterInfo"):
+        spec["cluster"] = {key: cluster[key] for key in _OF_THE_CLUSTER if key in cluster}
+        if "certificate-authority" in cluster and "certificate-authority-data" not in cluster:
+            authority = Path(cluster["certificate-authority"]).read_bytes()
+            spec["cluster"]["certificate-authority-data"] = base64.b64encode(authority).decode()
+    info = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": spec}
+    environment = {one["name"]: one["value"] for one in plugin.get("env") or ()}
+    command = plugin["command"]
+    try:
+        done = subprocess.run(  # noqa: S603 - the kubeconfig's own command, without a shell, as kubectl runs it
+            [command, *(plugin.get("args") or ())],
+            env={**os.environ, **environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=PLUGIN_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        hint = f"; {plugin['installHint'].strip().splitlines()[0]}" if plugin.get("installHint") else ""
+        raise _refused(f"the login plugin {command} cannot be run: {error.strerror}{hint}") from None
+    except subprocess.TimeoutExpired:
+        raise _refused(f"the login plugin {command} gave no answer in {PLUGIN_SECONDS} s") from None
+    if done.returncode:
+        raise _refused(f"the login plugin {command} failed with exit code {done.returncode}; log in again") from None
+    try:
+        status = dict(json.loads(done.stdout)["status"])
+    except (KeyError, TypeError, ValueError):
+        raise _refused(f"the login plugin {command} did not answer with an ExecCredential; log in again") from None
+    return status
+
+
+def _refused(text: str) -> CommandFailed:
+    return CommandFailed(text, Exit.BLOCKED)

@@ -1,0 +1,121 @@
+"""Which API server and who: kubeconfig files as kubectl reads them, and nothing of their content in any error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.cli import kube_config
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.kube_config import access
+
+SECRET = "sekret-9f3c"
+
+
+def config(name: str = "a", **more: Any) -> dict[str, Any]:
+    return {
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": f"https://{name}:6443", **more.get("cluster", {})}}],
+        "users": [{"name": name, "user": {"token": SECRET, **more.get("user", {})}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, **more.get("context", {})}}],
+    }
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(kube_config, "POD_ACCOUNT", tmp_path / "account")
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    def write(*contents: Any) -> None:
+        files = [tmp_path / f"file-{number}" for number, _ in enumerate(contents)]
+        for file, content in zip(files, contents, strict=True):
+            file.write_text(content if isinstance(content, str) else json.dumps(content))
+        monkeypatch.setenv("KUBECONFIG", ":".join(map(str, files)))
+
+    return write
+
+
+def refused(context: str = "") -> str:
+    with pytest.raises(CommandFailed) as failed:
+        access(context)
+    assert failed.value.code is Exit.BLOCKED
+    assert SECRET not in str(failed.value)
+    return str(failed.value)
+
+
+def test_the_current_context_or_the_one_that_is_named(use: Any) -> None:
+    use(config("a"), config("b", context={"namespace": "kafka"}))
+    assert (access().server, access().namespace) == ("https://a:6443", "default")
+    assert (access("b").server, access("b").namespace) == ("https://b:6443", "kafka")
+    assert "no context 'c'; there is: a, b" in refused("c")
+
+
+def test_what_comes_first_wins(use: Any) -> None:
+    other = config("a", cluster={"server": "https://other:6443"})
+    use({"current-context": ""}, config("a"), other)
+    assert access().server == "https://a:6443"
+
+
+def test_paths_are_meant_from_where_the_file_lies(use: Any, tmp_path: Path) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
+    user = {"client-key": "/abs/key", "tokenFile": "token", "exec": plugin}
+    use(config(cluster={"certificate-authority": "pki/ca.crt"}, user=user))
+    found = access()
+    assert found.cluster["certificate-authority"] == str(tmp_path / "pki/ca.crt")
+    assert found.user["tokenFile"] == str(tmp_path / "token")
+    assert found.user["client-key"] == "/abs/key"
+    assert found.user["exec"]["command"] == str(tmp_path / "login")
+
+
+def test_a_command_without_a_slash_is_looked_for_on_the_path(use: Any) -> None:
+    use(config(user={"exec": {"command": "aws"}}))
+    assert access().user["exec"]["command"] == "aws"
+
+
+def test_the_file_at_home_then_the_account_of_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no kubeconfig" in refused()
+    account = tmp_path / "account"
+    account.mkdir()
+    for name, text in (("token", SECRET), ("namespace", "kafka\n"), ("ca.crt", "")):
+        (account / name).write_text(text)
+    assert "KUBERNETES_SERVICE_HOST" in refused()
+    for host, server in (("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")):
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+        assert (access().server, access().namespace) == (server, "kafka")
+    assert access().user == {"tokenFile": str(account / "token")}
+    home = tmp_path / "home" / ".kube"
+    home.mkdir(parents=True)
+    (home / "config").write_text(json.dumps(config("home")))
+    assert access().server == "https://home:6443"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (f"a: b: {SECRET}", "is not YAML"),
+        ([SECRET], "is no kubeconfig"),
+        ({"users": [SECRET]}, "is no kubeconfig"),
+        ({"users": [{"user": {"token": SECRET}}]}, "is no kubeconfig"),
+        ("", "has no current context"),
+        ({**config(), "clusters": []}, "leads to no cluster with a server"),
+        ({**config(), "clusters": [{"name": "a", "cluster": {}}]}, "leads to no cluster with a server"),
+        (config(user={"as": "somebody"}), "has 'as', which is not supported"),
+        (config(user={"auth-provider": {"name": "oidc"}}), "has 'auth-provider', which is not supported"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_without_quoting_it(use: Any, content: Any, said: str) -> None:
+    use(content)
+    assert said in refused()
+
+
+def test_a_kubeconfig_that_is_named_and_not_there_is_not_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    assert "/nowhere/config, which is not there" in refused()

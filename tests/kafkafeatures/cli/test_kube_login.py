@@ -1,0 +1,107 @@
+"""Tokens, files of tokens and login plugins: what a request is given, and that no error has any of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.kube_config import Access
+from kafkafeatures.cli.kube_login import Login
+
+SECRET = "sekret-9f3c"
+
+
+def login(**user: Any) -> Login:
+    access = Access("here", "default", {"server": "https://a:6443", "certificate-authority-data": "Q0E="}, user)
+    return Login(access, certificates=lambda *_: None)
+
+
+def token_of(one: Login, url: str = "https://a:6443/apis") -> str:
+    request = SimpleNamespace(url=url, headers={})
+    one(request)
+    return str(request.headers.get("Authorization", "")).removeprefix("Bearer ")
+
+
+def plugin(tmp_path: Path, script: str, **more: Any) -> dict[str, Any]:
+    path = tmp_path / "login-plugin"
+    path.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\n{script}\n")
+    path.chmod(0o700)
+    return {"apiVersion": "client.authentication.k8s.io/v1", "command": str(path), "interactiveMode": "Never", **more}
+
+
+def answer(**status: str) -> str:
+    return f"echo '{json.dumps({'status': status})}'"
+
+
+def runs(tmp_path: Path) -> int:
+    return (tmp_path / "runs").read_text().count("run")
+
+
+def test_a_token_is_sent_over_tls_and_nowhere_else() -> None:
+    assert token_of(login(token=SECRET)) == SECRET
+    assert token_of(login()) == ""
+    with pytest.raises(CommandFailed, match="is not https") as failed:
+        token_of(login(token=SECRET), "http://a:6443/apis")
+    assert SECRET not in str(failed.value)
+
+
+def test_a_token_in_a_file_is_read_again_for_every_request(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    one = login(tokenFile=str(file), token="old")
+    for text in ("first", "second"):
+        file.write_text(f"{text}\n")
+        assert token_of(one) == text
+    file.unlink()
+    with pytest.raises(CommandFailed, match="No such file"):
+        token_of(one)
+
+
+def test_a_plugin_is_run_when_its_answer_runs_out_or_was_not_accepted(tmp_path: Path) -> None:
+    one = login(exec=plugin(tmp_path, answer(token=SECRET)))
+    assert [token_of(one) for _ in range(3)] == [SECRET] * 3
+    assert runs(tmp_path) == 1
+    one.forget()
+    token_of(one)
+    assert runs(tmp_path) == 2
+    soon = (datetime.now(UTC) + timedelta(seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    one = login(exec=plugin(tmp_path, answer(token=SECRET, expirationTimestamp=soon)))
+    token_of(one), token_of(one)
+    assert runs(tmp_path) == 4
+
+
+def test_a_plugin_is_told_what_kubectl_tells_it(tmp_path: Path) -> None:
+    script = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $STAGE" > {tmp_path}/words; {answer(token="t")}'
+    words = {"args": ["get-token"], "env": [{"name": "STAGE", "value": "test"}], "provideClusterInfo": True}
+    token_of(login(exec=plugin(tmp_path, script, **words)))
+    info = json.loads((tmp_path / "info").read_text())
+    assert info["spec"] == {
+        "interactive": False,
+        "cluster": {"server": "https://a:6443", "certificate-authority-data": "Q0E="},
+    }
+    assert (tmp_path / "words").read_text() == "get-token test\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"echo {SECRET}; exit 3", "failed with exit code 3"),
+        (f"echo {SECRET}", "did not answer with an ExecCredential"),
+        (f'echo \'{{"status": "{SECRET}"}}\'', "did not answer with an ExecCredential"),
+    ],
+)
+def test_a_plugin_that_fails_is_named_and_not_quoted(tmp_path: Path, script: str, said: str) -> None:
+    with pytest.raises(CommandFailed, match=said) as failed:
+        token_of(login(exec=plugin(tmp_path, script, args=[SECRET])))
+    assert failed.value.code is Exit.BLOCKED
+    assert SECRET not in str(failed.value)
+
+
+def test_a_plugin_that_is_not_installed_comes_with_its_hint() -> None:
+    with pytest.raises(CommandFailed, match="cannot be run: No such file or directory; get it from the wiki"):
+        token_of(login(exec={"command": "no-such-login-plugin", "installHint": "get it from the wiki\nor elsewhere"}))

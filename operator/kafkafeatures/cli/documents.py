@@ -19,10 +19,10 @@ from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, 
 from kafkafeatures.reconcile.file_home import StateHeld, StateUnreadable, read_file
 
 
-def add_document_flags(parser: argparse.ArgumentParser) -> None:
-    """`-f`, `--state`, `--approve`, `--secrets-dir`."""
+def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """`-f`, `--state`, `--approve`, `--secrets-dir`. `required`: there is nothing else than a file to name."""
     parser.add_argument(
-        "-f", "--file", type=Path, required=True, metavar="FILE", help="a KafkaFeatures document (YAML)"
+        "-f", "--file", type=Path, required=required, metavar="FILE", help="a KafkaFeatures document (YAML)"
     )
     parser.add_argument(
         "--state", type=Path, metavar="FILE", help="where the status is kept (default: FILE with .status.yaml)"

@@ -23,8 +23,15 @@ COMMANDS = {
     "apply": ("kafkafeatures.cli.apply", "bring a cluster to the levels of a document, and read them back"),
     "init": ("kafkafeatures.cli.init", "print a document that matches a cluster: how one adopts it"),
     "unregister": ("kafkafeatures.cli.unregister", "forget a broker that is gone and still registered"),
+    "status": ("kafkafeatures.cli.status", "show a resource on Kubernetes: how it is, its plan, what stops it"),
+    "wait": ("kafkafeatures.cli.wait", "wait until a resource on Kubernetes is ready, or a feature has a level"),
+    "approve": ("kafkafeatures.cli.approve", "let the operator carry out the plan that waits, and no other"),
+    "suspend": ("kafkafeatures.cli.suspend", "let the operator finish what it sent, and begin nothing else"),
+    "resume": ("kafkafeatures.cli.resume", "let the operator go on after suspend"),
+    "report": ("kafkafeatures.cli.report", "put together what an issue needs about a resource; no secrets"),
     "run": ("kafkafeatures.cli.run", "run the operator on Kubernetes"),
     "demo": ("kafkafeatures.cli.demo", "see the story on a simulated cluster; no Kafka, no network"),
+    "completion": ("kafkafeatures.cli.completion", "print completions for bash, zsh or fish"),
     "version": ("kafkafeatures.cli.version", "show the version and what it knows"),
 }
 

@@ -1,6 +1,7 @@
 """`kafkafeatures plan -f FILE`: what `apply` would do to a live cluster, and what stops it. Changes nothing.
 
-Works without ALTER: the server's own verdict is then unavailable, and it is said so.
+Works without ALTER: the server's own verdict is then unavailable, and it is said so. `plan NAME` shows the plan of the
+operator instead (`cli/kube_plan.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.cli.connect import on_cluster
 from kafkafeatures.cli.documents import add_document_flags, read, state_of, told
-from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.kube import add_kube_flags, connected
 from kafkafeatures.cli.output import add_output_flag, console, print_document
+from kafkafeatures.cli.values import resource_name
 from kafkafeatures.core.report import plan_document, plan_verdict, supported_by_all
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.cluster import Cluster
@@ -31,7 +34,11 @@ _CODES = {"ApprovalRequired": Exit.APPROVAL, "Blocked": Exit.BLOCKED, "Unknown":
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `plan`."""
-    add_document_flags(parser)
+    parser.add_argument(
+        "name", nargs="?", type=resource_name, metavar="NAME", help="of a resource on Kubernetes, instead of -f FILE"
+    )
+    add_document_flags(parser, required=False)
+    add_kube_flags(parser)
     add_output_flag(parser)
     parser.add_argument(
         "--latest", action="store_true", help="instead of the document's levels: the highest that all nodes support"
@@ -41,6 +48,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once, decide on paper, and print."""
+    if (arguments.name is None) == (arguments.file is None):
+        raise CommandFailed("say either -f FILE, or the NAME of a resource on Kubernetes", Exit.USAGE)
+    verdict = _of_file(arguments) if arguments.name is None else _of_resource(arguments)
+    if verdict == "Changes":
+        return Exit.CHANGES if arguments.detailed_exitcode else Exit.DONE
+    return _CODES.get(verdict, Exit.DONE)
+
+
+def _of_resource(arguments: argparse.Namespace) -> str:
+    for flag in ("state", "approve", "secrets_dir", "latest"):
+        if getattr(arguments, flag):
+            raise CommandFailed(f"--{flag.replace('_', '-')} goes with -f FILE, not with a NAME", Exit.USAGE)
+    from kafkafeatures.cli.kube_plan import show
+
+    with connected(arguments) as kube:
+        resource = kube.resource(arguments.name)
+    return show(resource, arguments.output)
+
+
+def _of_file(arguments: argparse.Namespace) -> str:
     with told(arguments.file):
         document, settings = read(arguments)
         resource = FileHome(document, state_of(arguments), approve=arguments.approve or "").peek()
@@ -55,10 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             name=resource.name, generation=resource.generation,
         )  # fmt: skip
         print_document(shape, arguments.output)
-    verdict = plan_verdict(seen.decision, seen.observation, seen.proposal)
-    if verdict == "Changes":
-        return Exit.CHANGES if arguments.detailed_exitcode else Exit.DONE
-    return _CODES.get(verdict, Exit.DONE)
+    return plan_verdict(seen.decision, seen.observation, seen.proposal)
 
 
 async def _preview(settings: ClusterSettings, resource: Resource, *, latest: bool) -> Considered:

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.cli.main import COMMANDS
+
 
 def run(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "kafkafeatures"]
-    return subprocess.run([*command, *words], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [*command, *words], capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False, timeout=60
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,6 +33,13 @@ def run(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
         (("apply",), 64, "required: -f"),
         (("apply", "-f", "/nowhere.yaml"), 4, "/nowhere.yaml: No such file"),
         (("apply", "-f", "/dev/null", "--timeout", "soon"), 64, "no duration"),
+        (("plan",), 64, "either -f FILE, or the NAME"),
+        (("plan", "orders", "-f", "/dev/null"), 64, "either -f FILE, or the NAME"),
+        (("plan", "orders", "--latest"), 64, "--latest goes with -f FILE"),
+        (("status",), 64, "required: NAME"),
+        (("status", "kafka/orders"), 64, "is no name of a resource"),
+        (("wait", "orders", "--for", "feature=group.version"), 64, "in quotes"),
+        (("approve", "orders"), 64, "there is no terminal"),
     ],
 )
 def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
@@ -41,7 +52,7 @@ def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
     assert len(done.stderr.strip().splitlines()) <= 1
 
 
-@pytest.mark.parametrize("words", [("--help",), ("describe", "--help"), ("apply", "--help"), ("demo", "--help")])
+@pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)])
 def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
     done = run(*words)
     assert done.returncode == 0
@@ -72,6 +83,7 @@ def test_describe_imports_only_what_it_uses() -> None:
     code = (
         "import sys\nfrom kafkafeatures.cli.main import main\n"
         "main(['describe', '--bootstrap-server', '127.0.0.1:1', '-o', 'json'])\n"
-        "print([name for name in ('pydantic', 'yaml', 'rich', 'scramp', 'urllib.request') if name in sys.modules])"
+        "names = ('pydantic', 'yaml', 'rich', 'scramp', 'urllib.request', 'pykube', 'requests')\n"
+        "print([name for name in names if name in sys.modules])"
     )
     assert run(code=code).stdout.strip() == "[]"

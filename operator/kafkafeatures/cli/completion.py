@@ -1,0 +1,108 @@
+"""`kafkafeatures completion bash|zsh|fish`: words that a shell offers: commands, their flags, and what flags can be.
+
+Made of the commands themselves, printed once, static: no Python runs while somebody presses Tab.
+
+    source <(kafkafeatures completion bash)       # zsh the same, after compinit
+    kafkafeatures completion fish | source
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Iterator
+
+from kafkafeatures.cli.exit_codes import Exit
+
+PROGRAMS = ("kafkafeatures", "kubectl-kafkafeatures")
+
+_BASH = """\
+_kafkafeatures() {{
+    local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} offered=""
+    if [[ $COMP_CWORD -eq 1 ]]; then
+        offered="{commands}"
+    else
+        case "${{COMP_WORDS[1]}} $previous" in
+{values}
+        *) case "${{COMP_WORDS[1]}}" in
+{flags}
+            esac ;;
+        esac
+    fi
+    COMPREPLY=($(compgen -W "$offered" -- "$current"))
+}}
+complete -o default -F _kafkafeatures {programs}
+"""
+_ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The shell."""
+    parser.add_argument("shell", choices=tuple(SHELLS), help="which shell")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the script."""
+    print(SHELLS[arguments.shell](), end="")
+    return Exit.DONE
+
+
+def _bash() -> str:
+    """Where a flag wants a value that is not one of a few there are no words, and the shell offers files."""
+    values, flags = [], []
+    for command, _, actions in _commands():
+        names = [flag for action in actions for flag in action.option_strings]
+        places = [str(one) for action in actions if not action.option_strings for one in action.choices or ()]
+        flags.append(f'            {command}) offered="{" ".join((*places, *names))}" ;;')
+        by_words: dict[str, list[str]] = {}
+        for action in actions:
+            if action.option_strings and action.nargs != 0:
+                words = " ".join(map(str, action.choices or ()))
+                by_words.setdefault(words, []).extend(f'"{command} {flag}"' for flag in action.option_strings)
+        values += [f'        {"|".join(cases)}) offered="{words}" ;;' for words, cases in by_words.items()]
+    return _BASH.format(
+        commands=" ".join(name for name, _, _ in _commands()),
+        values="\n".join(values),
+        flags="\n".join(flags),
+        programs=" ".join(PROGRAMS),
+    )
+
+
+def _zsh() -> str:
+    return _ZSH + _bash()
+
+
+def _fish() -> str:
+    lines = []
+    for program in PROGRAMS:
+        for command, told, actions in _commands():
+            lines.append(f"complete -c {program} -n __fish_use_subcommand -a {command} -d {_quoted(told)}")
+            here = f"complete -c {program} -n {_quoted(f'__fish_seen_subcommand_from {command}')}"
+            for action in actions:
+                names = "".join(
+                    f" -{'l' if one.startswith('--') else 's'} {one.lstrip('-')}" for one in action.option_strings
+                )
+                words = f" -x -a {_quoted(' '.join(map(str, action.choices)))}" if action.choices else ""
+                value = words or (" -r" if action.option_strings and action.nargs != 0 else "")
+                if names or words:
+                    lines.append(f"{here}{names}{value} -d {_quoted((action.help or '') % vars(action))}")
+    return "\n".join(lines) + "\n"
+
+
+def _commands() -> Iterator[tuple[str, str, list[argparse.Action]]]:
+    """(command, its line of help, its flags and arguments)."""
+    from kafkafeatures.cli.main import COMMANDS
+
+    for name, (module, told) in COMMANDS.items():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--debug", action="store_true", help="show a traceback when something goes wrong inside")
+        importlib.import_module(module).add_arguments(parser)
+        yield name, told, parser._actions  # argparse has no public name for them
+
+
+def _quoted(text: str) -> str:
+    """For fish."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}

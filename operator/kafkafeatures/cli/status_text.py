@@ -1,0 +1,235 @@
+"""The status of a resource as people read it at night: how it is, since when, what is planned, what stops it.
+
+Draws what the status holds and adds nothing: facts of an older generation, or of a cluster that cannot be read any
+more, are marked as such. Where the features do not fit the terminal each has lines of its own. Used by `status`; parts
+of it by `plan NAME` and `approve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kafkafeatures.api.names import PAUSE
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.cli.kube_resource import KubeResource
+from kafkafeatures.cli.output import natural_width
+from kafkafeatures.cli.steps_text import APPROVED, COLOURS, SHOWN, draw_blockers, draw_steps
+from kafkafeatures.core.releases import told
+
+NOBODY_LOOKED = "the operator has not said anything about it yet; is it running, and does it watch this namespace?"
+HISTORY_SHOWN = 5
+
+_READY = {"True": ("ready", "bold green"), "False": ("not ready", "bold red"), "Unknown": ("unknown", "bold yellow")}
+_STATES = {"InSync": "green", "Pending": "yellow", "Blocked": "red", "Drifted": "red", "Unmanaged": "dim"}
+_AGES = ((90, 1, "s"), (90 * 60, 60, "m"), (36 * 3600, 3600, "h"), (float("inf"), 86400, "d"))
+
+
+def draw_status(console: Console, resource: KubeResource, now: datetime) -> None:
+    """Print all of it."""
+    draw_headline(console, resource, now)
+    draw_features(console, resource)
+    if resource.plan:
+        _title(console, "Plan")
+        console.print(_plan_line(resource, now), overflow="fold")
+        draw_steps(console, resource.plan.get("steps") or ())
+        draw_how_to_approve(console, resource)
+    draw_in_the_way(console, resource)
+    _intent(console, resource, now)
+    _conditions(console, resource, now)
+    _history(console, resource)
+
+
+def draw_plan_of(console: Console, resource: KubeResource, verdict: str, now: datetime) -> None:
+    """What `plan NAME` shows of it."""
+    for caution in cautions(resource, now):
+        console.print(Text(caution, "yellow"), overflow="fold")
+    draw_features(console, resource)
+    if resource.plan:
+        _title(console, "Steps")
+        draw_steps(console, resource.plan.get("steps") or ())
+    draw_in_the_way(console, resource)
+    console.print()
+    line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
+    if resource.plan:
+        line.append("  ").append_text(_plan_line(resource, now))
+    console.print(line, overflow="fold")
+    ready = resource.condition(Condition.READY)
+    console.print(Text(f"{ready['reason']}: {ready['message']}" if ready else NOBODY_LOOKED), overflow="fold")
+    draw_how_to_approve(console, resource)
+
+
+def draw_headline(console: Console, resource: KubeResource, now: datetime) -> None:
+    """How it is and since when; which cluster; and whatever makes the rest less true than it looks."""
+    ready = resource.condition(Condition.READY)
+    word, style = _READY.get(ready.get("status", ""), ("nothing known", "bold yellow"))
+    line = Text.assemble((str(resource), "bold"), "  ", (word, style))
+    if ready:
+        line.append(f": {ready['reason']}", style).append(f", for {age(ready['lastTransitionTime'], now)}")
+    console.print(line, overflow="fold")
+    console.print(Text(ready["message"] if ready else NOBODY_LOOKED), overflow="fold")
+    facts = (
+        f"Cluster {resource.status['clusterId']}" if resource.status.get("clusterId") else "Cluster not known yet",
+        resource.status.get("metadataMode", ""),
+        f"mode {resource.spec.get('mode', 'Apply')}",
+        f"generation {resource.generation}",
+        f"operator {resource.status['operatorVersion']}" if resource.status.get("operatorVersion") else "",
+    )
+    console.print(Text("  ".join(filter(None, facts))), overflow="fold")
+    for caution in cautions(resource, now):
+        console.print(Text(caution, "yellow"), overflow="fold")
+
+
+def cautions(resource: KubeResource, now: datetime) -> Iterator[str]:
+    """What has to be known before the rest is believed."""
+    ready, levels = resource.condition(Condition.READY), resource.condition(Condition.FEATURES_FINALIZED)
+    if resource.metadata.get("deletionTimestamp"):
+        yield f"It is being deleted, for {age(resource.metadata['deletionTimestamp'], now)}."
+    if ready and not resource.is_current(ready):
+        yield (
+            f"The operator has not looked at generation {resource.generation} yet; what it says is of "
+            f"generation {ready.get('observedGeneration', '?')}."
+        )
+    if levels.get("status") == "Unknown":
+        since = age(levels["lastTransitionTime"], now)
+        yield f"The cluster could not be read for {since}; levels and plan are what was read before."
+    if resource.paused:
+        yield f"Suspended by the annotation {PAUSE}; to go on: kafkafeatures resume {resource.flags}"
+    if resource.suspended_in_document:
+        yield "Suspended by spec.suspend in the document; Git decides when it goes on."
+
+
+def draw_features(console: Console, resource: KubeResource) -> None:
+    """Every feature: where it is, where it shall be, what all nodes support, how far that is."""
+    features = resource.status.get("features") or ()
+    if not features:
+        return
+    console.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("FEATURE", "FINALIZED", "DESIRED", "SUPPORTED", "STATE"):
+        table.add_column(column, no_wrap=True)
+    for one in features:
+        table.add_row(one["name"], _level(one, "finalized", "?"), _level(one, "desired", "-"), _range(one), _state(one))
+    if natural_width(console, table) <= console.width:
+        console.print(table)
+        return
+    for one in features:
+        console.print(Text.assemble((one["name"], "bold"), "  ", _state(one)), overflow="fold")
+        wanted = (
+            f" -> {_level(one, 'desired', '-')}"
+            if one.get("desired", one.get("finalized")) != one.get("finalized")
+            else ""
+        )
+        line = Text(f"{_level(one, 'finalized', '?')}{wanted}; all nodes support {_range(one)}")
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
+
+
+def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
+    """The command line, where the plan waits for it."""
+    if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
+        line = f"To approve it: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:SHOWN]}"
+        console.print(Text(line), soft_wrap=True)  # to be copied: never broken in two
+
+
+def draw_in_the_way(console: Console, resource: KubeResource) -> None:
+    """Blockers with their remedies."""
+    blockers: Sequence[Mapping[str, Any]] = resource.status.get("blockers") or ()
+    if not blockers:
+        return
+    _title(console, "Stands in the way")
+    draw_blockers(console, blockers)
+    more = resource.status.get("blockersTotal", 0) - len(blockers)
+    if more > 0:
+        console.print(Text(f"  and {more} more"))
+
+
+def age(moment: str, now: datetime) -> str:
+    """How long ago, in one unit. A clock that is behind the API server's makes it 0."""
+    seconds = max((now - datetime.fromisoformat(moment)).total_seconds(), 0.0)
+    unit, letter = next((unit, letter) for below, unit, letter in _AGES if seconds < below)
+    return f"{int(seconds // unit)}{letter}"
+
+
+# --- parts ---
+
+
+def _plan_line(resource: KubeResource, now: datetime) -> Text:
+    plan = resource.plan
+    line = Text(f"{resource.plan_hash[:SHOWN]}")
+    if plan.get("irreversible"):
+        line.append("  irreversible", "yellow")
+    if plan.get("approvedBy"):
+        line.append(f"  {APPROVED.get(plan['approvedBy'], 'approved')}")
+    elif resource.is_approved:
+        line.append("  approved; the operator has not read that yet")
+    elif resource.condition(Condition.APPROVAL_REQUIRED):
+        line.append("  waits for approval", "yellow")
+    if plan.get("createdAt"):
+        line.append(f"  made {age(plan['createdAt'], now)} ago")
+    return line
+
+
+def _intent(console: Console, resource: KubeResource, now: datetime) -> None:
+    intent = resource.status.get("intent")
+    if not intent:
+        return
+    what = f"{intent.get('target', '?')} {intent.get('before', '?')} -> {intent.get('after', '?')}"
+    outcome = "the controller said yes; it is read back" if intent.get("outcome") else "its outcome is not known yet"
+    sent = f", sent {age(intent['at'], now)} ago" if intent.get("at") else ""
+    _title(console, "Under way")
+    console.print(Text(f"  {what}{sent}; {outcome}"), overflow="fold")
+
+
+def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:
+    """All but Ready; a message only where it says something that was not said above."""
+    others = [one for one in resource.conditions if one["type"] != Condition.READY]
+    if not others:
+        return
+    said = {resource.condition(Condition.READY).get("message")}
+    _title(console, "Conditions")
+    for one in others:
+        of_old = "" if resource.is_current(one) else f" (of generation {one.get('observedGeneration', '?')})"
+        line = f"  {one['type']}={one['status']}  {one['reason']}, for {age(one['lastTransitionTime'], now)}{of_old}"
+        console.print(Text(line), overflow="fold")
+        if one["message"] not in said:
+            console.print(Padding(Text(one["message"]), (0, 0, 0, 4), expand=False))
+        said.add(one["message"])
+
+
+def _history(console: Console, resource: KubeResource) -> None:
+    history: Sequence[Mapping[str, Any]] = resource.status.get("history") or ()
+    if history:
+        _title(console, "History, the newest first")
+    for one in reversed(history[-HISTORY_SHOWN:]):
+        line = f"  {one.get('at', '?')}  {one.get('action', '?')}: {one.get('result', '?')}"
+        console.print(Text(line), overflow="fold")
+    if resource.status.get("spentConsents"):
+        _title(console, "Consents that are spent")
+        for consent in resource.status["spentConsents"]:
+            console.print(Text(f"  {consent}"), overflow="fold")
+
+
+def _title(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, "bold"))
+
+
+def _level(feature: Mapping[str, Any], key: str, absent: str) -> str:
+    return told(feature["name"], feature[key]) if key in feature else absent
+
+
+def _range(feature: Mapping[str, Any]) -> str:
+    if "supportedMin" not in feature or "supportedMax" not in feature:
+        return "?"
+    return f"{feature['supportedMin']}-{feature['supportedMax']}"
+
+
+def _state(feature: Mapping[str, Any]) -> Text:
+    state = feature.get("state", "?")
+    return Text(state, _STATES.get(state, ""))

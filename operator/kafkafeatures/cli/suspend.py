@@ -1,0 +1,30 @@
+"""`kafkafeatures suspend NAME`: what was sent is finished, nothing else is begun.
+
+Written as the annotation kafkafeatures.dev/pause, so that Git does not revert it. It needs no plan and no version of
+the resource: whoever suspends wants it now. `cli/resume.py` takes it back.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from kafkafeatures.api.names import PAUSE
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.kube import add_resource_flags, connected
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `suspend`."""
+    add_resource_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the annotation."""
+    with connected(arguments) as kube:
+        resource = kube.annotate(arguments.name, {PAUSE: "true"})
+    print(f"{resource} is suspended: what was sent is finished, nothing else is begun")
+    if intent := resource.status.get("intent"):
+        print(f"under way is {intent.get('target')} {intent.get('before')} -> {intent.get('after')}")
+    if resource.suspended_in_document:
+        print("spec.suspend is true in the document as well")
+    return Exit.DONE

@@ -1,0 +1,175 @@
+"""`kafkafeatures wait NAME --for ready`, or `--for 'feature=group.version>=1'`: until it is so, or somebody has to act.
+
+What is concluded, from one reading of the resource:
+
+| | `ready` | `feature=NAME>=LEVEL` |
+|---|---|---|
+| 0 | Ready=True, of the current generation | the level was read on the cluster, of whatever generation: it is a fact |
+| 6, 3 | Stalled, ApprovalRequired: True, of the current generation | the same: no level moves before somebody acts |
+
+A feature that is there already counts before anything else does. Levels of a cluster that cannot be read now are not
+news, and are waited for. A plan that was approved a moment ago is not reported as waiting for approval.
+
+An API server that is away is asked again each second until the time is over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.kube import PATIENCE, Away, Denied, Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube_resource import KubeResource
+from kafkafeatures.cli.steps_text import SHOWN
+from kafkafeatures.cli.values import duration
+from kafkafeatures.core.releases import metadata_version_named, told
+
+EVERY = 1.0
+"""Seconds between two readings."""
+GRACE = 15.0
+"""Seconds for which a refusal is not believed once the resource was read: an API server that starts knows no roles."""
+
+_FEATURE = re.compile(r"^feature=([a-z][a-z0-9._]{0,63})>=([0-9A-Za-z.-]{1,32})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The wait is over."""
+
+    code: Exit
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """`feature` empty: ready."""
+
+    feature: str = ""
+    level: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.feature} at {told(self.feature, self.level)} or above" if self.feature else "ready"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `wait`."""
+    add_resource_flags(parser)
+    parser.add_argument(
+        "--for",
+        dest="goal",
+        type=_goal,
+        default=Goal(),
+        metavar="WHAT",
+        help="ready (default), or 'feature=NAME>=LEVEL' in quotes",
+    )
+    parser.add_argument(
+        "--timeout", type=duration, default=600.0, metavar="10m", help="give up after this long (default: 10m)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read it each second; a line on stderr when something changes."""
+    with connected(arguments) as kube:
+        ending = _until(kube, arguments.name, arguments.goal, time.monotonic() + arguments.timeout)
+    if ending.code is not Exit.DONE:
+        raise CommandFailed(ending.text, ending.code)
+    print(ending.text)
+    return Exit.DONE
+
+
+def judge(resource: KubeResource, goal: Goal) -> Ending | None:
+    """Whether the wait is over by what was read. See the prologue."""
+    if goal.feature:
+        if _reached(resource, goal):
+            return Ending(Exit.DONE, f"{resource}: {goal.feature} is finalized at {_finalized(resource, goal.feature)}")
+    elif ready := resource.says(Condition.READY):
+        return Ending(Exit.DONE, f"{resource} is ready: {ready['reason']}: {ready['message']}")
+    if stalled := resource.says(Condition.STALLED):
+        remedy = next((f"; {one['remedy']}" for one in resource.status.get("blockers") or () if one.get("remedy")), "")
+        return Ending(Exit.STALLED, f"{resource} is stalled: {stalled['reason']}: {stalled['message']}{remedy}")
+    if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
+        command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:SHOWN]}"
+        return Ending(
+            Exit.APPROVAL, f"{resource}: a plan waits for approval; status shows it; to approve it: {command}"
+        )
+    return None
+
+
+def progress(resource: KubeResource, goal: Goal) -> str:
+    """Where it is, in one line."""
+    ready = resource.condition(Condition.READY)
+    if not ready:
+        line = "the operator has not said anything about it yet"
+    elif not resource.is_current(ready):
+        line = f"generation {resource.generation} was not looked at yet"
+    else:
+        line = f"{ready['reason']}: {ready['message']}"
+    if not goal.feature:
+        return line
+    desired = resource.feature(goal.feature).get("desired")
+    asked_for = "" if desired is not None and desired >= goal.level else ", and the document does not ask for more"
+    return f"{goal.feature} is at {_finalized(resource, goal.feature)}{asked_for}; {line}"
+
+
+def _until(kube: Kube, name: str, goal: Goal, deadline: float) -> Ending:
+    said, lenient_until = "", 0.0
+    while True:
+        kube.patience = min(PATIENCE, max(deadline - time.monotonic(), 0.1))
+        try:
+            resource = kube.resource(name)
+            lenient_until = time.monotonic() + GRACE
+            ending = judge(resource, goal)
+            if ending is not None:
+                return ending
+            line = progress(resource, goal)
+        except Away as away:
+            line = str(away)
+        except Denied as denied:
+            if time.monotonic() > lenient_until:
+                raise
+            line = str(denied)
+        if line != said:
+            print(line, file=sys.stderr, flush=True)
+            said = line
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return Ending(Exit.UNREACHABLE, f"timed out; {kube.namespace}/{name} is not {goal}: {line}")
+        time.sleep(min(EVERY, left))
+
+
+def _reached(resource: KubeResource, goal: Goal) -> bool:
+    """A level is a fact as long as the cluster can be read: FeaturesFinalized is True or False then, not Unknown."""
+    known = resource.condition(Condition.FEATURES_FINALIZED).get("status") in ("True", "False")
+    return known and int(resource.feature(goal.feature).get("finalized", 0)) >= goal.level
+
+
+def _finalized(resource: KubeResource, feature: str) -> str:
+    found: Mapping[str, Any] = resource.feature(feature)
+    return told(feature, found["finalized"]) if "finalized" in found else "an unknown level"
+
+
+def _goal(text: str) -> Goal:
+    if text.lower() == "ready":
+        return Goal()
+    match = _FEATURE.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is neither ready nor 'feature=NAME>=LEVEL' (in quotes)")
+    feature, level = match[1], _level(match[1], match[2])
+    if level is None or level < 1:
+        raise argparse.ArgumentTypeError(f"{match[2]!r} is no level of {feature} above 0")
+    return Goal(feature, level)
+
+
+def _level(feature: str, text: str) -> int | None:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    named = metadata_version_named(text) if feature == METADATA_VERSION else None
+    return named.level if named else None

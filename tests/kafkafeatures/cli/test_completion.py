@@ -1,0 +1,42 @@
+"""What a real bash offers."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from kafkafeatures.cli.completion import SHELLS
+from kafkafeatures.cli.main import COMMANDS
+
+
+def offered(*words: str) -> set[str]:
+    line = " ".join(f"'{word}'" for word in words)
+    ask = f'COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _kafkafeatures; echo "${{COMPREPLY[@]}}"'
+    script = f"{SHELLS['bash']()}\n{ask}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("kafkafeatures", ""), set(COMMANDS)),
+        (("kafkafeatures", "wa"), {"wait"}),
+        (("kafkafeatures", "status", "-o", ""), {"table", "json", "yaml"}),
+        (("kafkafeatures", "status", "--n"), {"--namespace"}),
+        (("kafkafeatures", "completion", "b"), {"bash"}),
+        (("kafkafeatures", "plan", "-f", "le"), set()),  # files, which the shell itself offers
+        (("kubectl-kafkafeatures", "approve", "--p"), {"--plan"}),
+    ],
+)
+def test_commands_flags_and_values_are_offered(words: tuple[str, ...], expected: set[str]) -> None:
+    assert offered(*words) == expected
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_is_told_of_every_command(shell: str) -> None:
+    script = SHELLS[shell]()
+    assert all(command in script for command in COMMANDS)
+    assert "%(" not in script

@@ -1,0 +1,178 @@
+"""What `status` and `plan NAME` draw, as text: for every kind of status, wide and narrow, without colour."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from rich.console import Console
+
+from kafkafeatures.cli.kube_plan import plan_document_of, verdict_of
+from kafkafeatures.cli.kube_resource import KubeResource
+from kafkafeatures.cli.status_text import age, draw_plan_of, draw_status
+from kafkafeatures.core.decide import Memory, decide, propose
+from kafkafeatures.core.report import plan_document, plan_verdict, stamp
+from kafkafeatures.core.steps import Accepted
+from kafkafeatures.core.wanted import Mode, Wanted
+from tests.kafkafeatures import statuses
+from tests.kafkafeatures.statuses import UP, resource
+from tests.kafkafeatures.worlds import NOW, observation
+
+LATER = NOW + timedelta(minutes=12)
+HINT = "To approve it:"  # a command line to copy: the terminal breaks it, we do not
+
+
+def drawn(draw: Callable[[Console], None], width: int = 100) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None)
+    draw(console)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in lines if not line.startswith(HINT))
+    return [line.rstrip() for line in lines]
+
+
+def shown(found: KubeResource, width: int = 100) -> list[str]:
+    return drawn(lambda console: draw_status(console, found, LATER), width)
+
+
+KINDS = {
+    "none": resource(),
+    "in sync": resource(statuses.in_sync()),
+    "acting": resource(statuses.acting()),
+    "approval": resource(statuses.waiting_for_approval()),
+    "stalled": resource(statuses.stalled()),
+    "suspended": resource(statuses.suspended(), spec={"suspend": True}),
+    "observed": resource(statuses.observed()),
+    "unreachable": resource(statuses.unreachable(statuses.acting())),
+}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
+    assert shown(KINDS[kind], width)[0].startswith("kafka/orders  ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("none", "kafka/orders  nothing known"),
+        ("in sync", "kafka/orders  ready: InSync, for 12m"),
+        ("acting", "kafka/orders  not ready: UpdatingFeatures, for 12m"),
+        ("approval", "To approve it: kafkafeatures approve orders -n kafka --plan sha256:"),
+        ("approval", "  1. metadata.version 21 (3.9-IV0) -> 27 (4.1-IV1)  irreversible"),
+        ("approval", "metadata.version  21 (3.9-IV0)  27 (4.1-IV1)  7-27       Pending"),
+        ("stalled", "  GhostRegistration: controller 3003 (h:3003) supports metadata.version 1-21, is registered"),
+        ("stalled", "    start a controller with id 3003 on the new Kafka once"),
+        ("suspended", "Suspended by spec.suspend in the document; Git decides when it goes on."),
+        ("observed", "kafka/orders  ready: Observed, for 12m"),
+        ("unreachable", "kafka/orders  unknown: Unreachable, for 12m"),
+        ("unreachable", "The cluster could not be read for 12m; levels and plan are what was read before."),
+    ],
+)
+def test_a_status_says_how_it_is_and_what_to_do(kind: str, line: str) -> None:
+    assert any(one.startswith(line) for one in shown(KINDS[kind]))
+
+
+def test_in_a_narrow_terminal_each_feature_has_lines_of_its_own() -> None:
+    lines = shown(KINDS["acting"], 60)
+    at = lines.index("metadata.version  Pending")
+    assert lines[at + 1] == "  21 (3.9-IV0) -> 27 (4.1-IV1); all nodes support 7-27"
+    assert "FEATURE" not in "".join(lines)
+
+
+def test_facts_of_an_older_generation_are_said_to_be_so() -> None:
+    lines = shown(resource(statuses.in_sync(1), generation=2))
+    assert "The operator has not looked at generation 2 yet; what it says is of generation 1." in lines
+    assert any("(of generation 1)" in line for line in lines)
+
+
+def test_of_a_plan_approved_a_moment_ago_it_says_that_the_operator_has_to_read_it() -> None:
+    status = statuses.waiting_for_approval()
+    lines = shown(resource(status, annotations={"kafkafeatures.dev/approve": status["plan"]["hash"]}))
+    assert any("approved; the operator has not read that yet" in line for line in lines)
+    assert not any(line.startswith(HINT) for line in lines)
+
+
+def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> None:
+    more = {
+        "intent": {"target": "group.version", "before": "0", "after": "1", "at": stamp(NOW)},
+        "history": [
+            {"at": stamp(NOW), "action": "metadata.version 20 -> 21", "result": "read back"},
+            {"at": stamp(LATER), "action": "share.version 0 -> 1", "result": "refused (95): no"},
+        ],
+        "spentConsents": ["share.version:1->0"],
+    }
+    lines = shown(resource({**statuses.acting(), **more}))
+    assert "  group.version 0 -> 1, sent 12m ago; its outcome is not known yet" in lines
+    at = lines.index("History, the newest first")
+    assert [line.split("  ")[2] for line in lines[at + 1 : at + 3]] == [
+        "share.version 0 -> 1: refused (95): no",
+        "metadata.version 20 -> 21: read back",
+    ]
+    assert lines[-1] == "  share.version:1->0"
+
+
+def test_more_blockers_than_a_status_holds_are_counted() -> None:
+    assert "  and 98 more" in shown(resource({**statuses.stalled(), "blockersTotal": 100}))
+
+
+def test_a_status_with_less_in_it_is_drawn_as_far_as_it_goes() -> None:
+    """By hand, of an older release, or of a newer one: only what the schema requires is there."""
+    status = {
+        "features": [{"name": "metadata.version"}],
+        "plan": {"hash": "sha256:1", "steps": [{"detail": "RestartNode 3"}, {}]},
+        "intent": {},
+        "history": [{}],
+        "blockers": [{"kind": "Quorum", "message": "no"}],
+    }
+    assert "  -. RestartNode 3  irreversible" in shown(resource(status))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-5, "0s"), (89, "89s"), (90, "1m"), (5399, "89m"), (5400, "1h"), (200_000, "2d")]
+)
+def test_ages_have_one_unit(seconds: int, text: str) -> None:
+    assert age(stamp(NOW), NOW + timedelta(seconds=seconds)) == text
+
+
+# --- plan NAME ---
+
+PLANS = {
+    "in sync": Wanted({"metadata.version": 21}),
+    "changes": Wanted(UP),
+    "approval": Wanted({}, UP, uid=statuses.UID),
+    "suspended": Wanted(UP, suspend=True),
+    "observed": Wanted(UP, mode=Mode.OBSERVE),
+    "unknown feature": Wanted({"no.such": 1}),
+    "lowering": Wanted({"metadata.version": 20}),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) -> None:
+    wanted, seen = PLANS[name], observation()
+    decision, proposal = decide(wanted, seen, verdict=Accepted()), propose(wanted, seen, Memory())
+    live = plan_document(decision, seen, proposal, Accepted(), name="kafka/orders", generation=1)
+    ours = plan_document_of(resource(statuses.status(wanted)))
+    left_out = {"nodes", "notRead", "serverVerdict"}
+    assert set(live) - left_out == set(ours)
+    same = set(ours) - {"source"}
+    assert {key: ours[key] for key in same} == {key: live[key] for key in same}
+    assert ours["verdict"] == plan_verdict(decision, seen, proposal)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (resource(), "Unknown"),
+        (resource(statuses.in_sync(1), generation=2), "Unknown"),
+        (resource(statuses.stalled(1), generation=2), "Unknown"),
+        (KINDS["unreachable"], "Unknown"),
+        (KINDS["stalled"], "Blocked"),
+    ],
+)
+def test_the_verdict_is_of_the_document_as_it_is_now(found: KubeResource, verdict: str) -> None:
+    assert verdict_of(found) == verdict
+    assert f"Plan: {verdict}" in "".join(drawn(lambda console: draw_plan_of(console, found, verdict, LATER)))

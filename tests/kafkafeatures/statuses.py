@@ -1,0 +1,68 @@
+"""Statuses as the operator writes them, made by its own core of small worlds: for the commands that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.cli.kube_resource import KubeResource
+from kafkafeatures.core.decide import Memory, decide, propose
+from kafkafeatures.core.observation import NodeState, Observation
+from kafkafeatures.core.report import status_of, status_of_unreachable
+from kafkafeatures.core.steps import Accepted
+from kafkafeatures.core.wanted import Mode, Wanted
+from tests.kafkafeatures.worlds import NOW, OLD, SILENT, node, observation
+
+UP = {"metadata.version": 27, "group.version": 1}
+UID = "0c6b1a8e-0000-4000-8000-000000000001"
+
+
+def status(
+    wanted: Wanted,
+    seen: Observation | None = None,
+    *,
+    generation: int = 1,
+    previous: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """After one pass."""
+    seen = seen or observation()
+    decision, proposal = decide(wanted, seen, verdict=Accepted()), propose(wanted, seen, Memory())
+    return status_of(decision, seen, proposal, generation=generation, previous=previous or {}, version="0.1.0", now=NOW)
+
+
+def in_sync(generation: int = 1) -> dict[str, Any]:
+    return status(Wanted({"metadata.version": 21}), generation=generation)
+
+
+def acting(generation: int = 1) -> dict[str, Any]:
+    return status(Wanted(UP), generation=generation)
+
+
+def waiting_for_approval(generation: int = 1) -> dict[str, Any]:
+    return status(Wanted({}, UP, uid=UID), generation=generation)
+
+
+def stalled(generation: int = 1) -> dict[str, Any]:
+    ghost = node(3003, state=NodeState.GHOST, said=SILENT, written=OLD, voter=False)
+    return status(Wanted(UP), observation(node(3001), node(1), ghost), generation=generation)
+
+
+def suspended(generation: int = 1) -> dict[str, Any]:
+    return status(Wanted(UP, suspend=True), generation=generation)
+
+
+def observed(generation: int = 1) -> dict[str, Any]:
+    return status(Wanted(UP, mode=Mode.OBSERVE), generation=generation)
+
+
+def unreachable(previous: Mapping[str, Any], generation: int = 1) -> dict[str, Any]:
+    return status_of_unreachable(SILENT, generation=generation, previous=previous, now=NOW)
+
+
+def resource(status: Mapping[str, Any] | None = None, *, generation: int = 1, **more: Any) -> KubeResource:
+    """The object `kafka/orders`; `more`: spec, annotations, or other metadata."""
+    metadata = {"name": "orders", "namespace": "kafka", "uid": UID, "generation": generation, "resourceVersion": "7"}
+    spec = more.pop("spec", {"cluster": {"bootstrapServers": "h:1"}, "mode": "Apply"})
+    found = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {**metadata, **more}, "spec": spec}
+    return KubeResource(found if status is None else {**found, "status": status})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ from tests.e2e.rig.cluster import Cluster
 KAFKAFEATURES = [sys.executable, "-m", "kafkafeatures"]
 
 
-def run(*words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Any command."""
-    return subprocess.run([*KAFKAFEATURES, *words], capture_output=True, text=True, check=False, timeout=timeout)
+def run(
+    *words: str, timeout: float = 120, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Any command; `environment` instead of this process's own."""
+    return subprocess.run(
+        [*KAFKAFEATURES, *words], capture_output=True, text=True, check=False, timeout=timeout, env=environment
+    )
 
 
 def describe(cluster: Cluster, *flags: str, servers: bool = True, controllers: bool = False) -> dict[str, Any]:

@@ -1,7 +1,12 @@
-"""Writes the generated part of the reference: `make docs`. A test fails while a page is not what this would write."""
+"""Writes what is made of the code: `make docs`. A test fails while a file is not what this would write.
+
+The reference, the runbooks, and the chart's copies of the CRD and of the alerts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,9 @@ import yaml
 from kafkafeatures.api.reasons import EXPLAINED
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import COMMANDS
+from tests.contract import runbooks
+from tests.contract.alerts import alerts
+from tests.contract.runbook_texts import PAGES as RUNBOOKS
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTE = "<!-- made by `make docs`; do not edit -->\n"
@@ -75,8 +83,24 @@ def _rows(schema: dict[str, Any], path: str) -> list[str]:
     return rows
 
 
-PAGES = {"reasons.md": reasons, "commands.md": commands, "fields.md": fields}
+def crd() -> str:
+    """A chart can read its own files only."""
+    return (ROOT / "crds" / "kafkafeatures.yaml").read_text()
+
+
+CHART = "charts/kafka-features-operator"
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/reasons.md": reasons,
+    "docs/reference/commands.md": commands,
+    "docs/reference/fields.md": fields,
+    "docs/runbooks/README.md": runbooks.index,
+    "docs/runbooks/OperatorDown.md": runbooks.operator_down,
+    **{f"docs/runbooks/{reason}.md": partial(runbooks.page_of, reason) for reason in RUNBOOKS},
+    f"{CHART}/files/crd.yaml": crd,
+    f"{CHART}/files/alerts.yaml": alerts,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
-        (ROOT / "docs" / "reference" / name).write_text(page())
+        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / name).write_text(page())

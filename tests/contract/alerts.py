@@ -1,0 +1,102 @@
+"""The alerts of the chart, made of conditions and reasons: `make docs` writes them to files/alerts.yaml of the chart.
+
+Few on purpose. The metrics carry conditions and no reasons, so one alert stands for all reasons of `Stalled`; it names
+them, and the runbooks have a page for each. `@JOB@` and `@NAMESPACE@` are filled in by the chart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import yaml
+
+from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
+
+STALLED = [reason for reason, told in EXPLAINED.items() if Condition.STALLED in told.conditions]
+
+
+@dataclass(frozen=True)
+class Alert:
+    """`runbook`: a page of docs/runbooks. Texts are of Prometheus' template language."""
+
+    name: str
+    expression: str
+    lasting: str
+    runbook: str
+    summary: str
+    description: str
+
+
+def _of(condition: Condition, status: str) -> str:
+    return f'kafkafeatures_condition{{type="{condition}",status="{status}"}} == 1'
+
+
+RESOURCE = "{{ $labels.namespace }}/{{ $labels.name }}"
+
+ALERTS = (
+    Alert(
+        "KafkaFeaturesStalled",
+        _of(Condition.STALLED, "True"),
+        "5m",
+        "README.md",
+        f"{RESOURCE} goes no further without a human",
+        "The reason is in its conditions, with what to do: " + ", ".join(STALLED) + ".",
+    ),
+    Alert(
+        "KafkaFeaturesApprovalPending",
+        "kafkafeatures_approval_pending == 1"
+        " and time() - kafkafeatures_approval_pending_since_timestamp_seconds > 24 * 3600",
+        "5m",
+        f"{Reason.APPROVAL_REQUIRED}.md",
+        f"A plan of {RESOURCE} has been waiting for approval for more than a day",
+        "Nothing is sent before somebody approves it; the cluster runs on with the levels it has.",
+    ),
+    Alert(
+        "KafkaFeaturesDrift",
+        "kafkafeatures_drift == 1",
+        "15m",
+        f"{Reason.DRIFTED}.md",
+        f"Somebody else moved a level of {RESOURCE}",
+        "A level that had been reached is another one now. Document and cluster disagree until one of them is changed.",
+    ),
+    Alert(
+        "KafkaFeaturesUnreachable",
+        _of(Condition.READY, "Unknown"),
+        "15m",
+        f"{Reason.UNREACHABLE}.md",
+        f"Nothing could be read of the cluster of {RESOURCE} for 15 minutes",
+        "Its condition Reachable says why. Facts in the status are those of before.",
+    ),
+    Alert(
+        "KafkaFeaturesPassesFailing",
+        'rate(kafkafeatures_reconciliations_total{result="failed"}[15m]) > 0',
+        "30m",
+        f"{Reason.INTERNAL_ERROR}.md",
+        "Passes of the operator have been failing for half an hour",
+        "The API server is away or refuses, or there is a bug; the operator's log says which.",
+    ),
+    Alert(
+        "KafkaFeaturesOperatorDown",
+        'absent(up{job="@JOB@",namespace="@NAMESPACE@"} == 1)',
+        "10m",
+        "OperatorDown.md",
+        "The operator cannot be scraped",
+        "Kafka is not harmed; nobody looks after its levels meanwhile.",
+    ),
+)
+
+
+def alerts() -> str:
+    """One group, as a PrometheusRule holds it."""
+    rules = [
+        {
+            "alert": one.name,
+            "expr": one.expression,
+            "for": one.lasting,
+            "labels": {"severity": "warning"},
+            "annotations": {"summary": one.summary, "description": one.description, "runbook_url": one.runbook},
+        }
+        for one in ALERTS
+    ]
+    group = {"name": "kafka-features-operator", "rules": rules}
+    return "# made by `make docs`; do not edit\n" + yaml.safe_dump({"groups": [group]}, sort_keys=False, width=120)

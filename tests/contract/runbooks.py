@@ -1,0 +1,70 @@
+"""The runbooks: a page for each reason where a human acts, and for each alert. `make docs` writes them.
+
+What a reason means and who acts stands in `api/reasons.py`, what to do about it in `runbook_texts.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkafeatures.api.reasons import EXPLAINED, Reason
+from tests.contract.alerts import ALERTS, RESOURCE
+from tests.contract.runbook_texts import OPERATOR_DOWN, PAGES, Page
+
+NOTE = "<!-- made by `make docs`; do not edit -->"
+HUMAN = [reason for reason, told in EXPLAINED.items() if told.acts == "a human"]
+SECTIONS = {"Safe": "What is safe", "Confirm": "Confirm", "Fix": "Fix"}
+
+
+def page_of(reason: Reason) -> str:
+    """One page; the head is what `api/reasons.py` says."""
+    told = EXPLAINED[reason]
+    head = f"Reason of {' and '.join(told.conditions)}. Who acts: {told.acts}."
+    return _written(reason, head, told.meaning, PAGES[reason])
+
+
+def operator_down() -> str:
+    """Of the alert; no status can say it."""
+    head = "No reason of a condition. Who acts: a human."
+    return _written("OperatorDown", head, "nobody answers where the metrics of the operator are", OPERATOR_DOWN)
+
+
+def _written(title: str, head: str, meaning: str, page: Page) -> str:
+    alerts = [f" Alert: `{one.name}`." for one in ALERTS if one.runbook == f"{title}.md"]
+    sections = [f"# {title}", NOTE, head + "".join(alerts), f"## Meaning\n\n{meaning[0].upper()}{meaning[1:]}."]
+    sections += [f"## {heading}\n\n{page[name]}" for name, heading in SECTIONS.items()]
+    return "\n\n".join(sections) + "\n"
+
+
+def index() -> str:
+    """All pages, and which alert leads where."""
+    reasons = [(f"[{one}]({one}.md)", ", ".join(EXPLAINED[one].conditions), EXPLAINED[one].meaning) for one in HUMAN]
+    alerts = [(f"`{one.name}`", one.summary.replace(RESOURCE, "a resource"), _link(one.runbook)) for one in ALERTS]
+    return f"""# Runbooks
+
+{NOTE}
+
+A page for each reason where a human acts. The reason of a resource:
+
+    kubectl get kff -A
+
+In the pages NAME and NS stand for the resource and its namespace, OPERATOR-NS for that of the operator.
+
+| Reason | Of | Meaning |
+|---|---|---|
+{_rows(reasons)}
+
+## Alerts
+
+| Alert | Says | Page |
+|---|---|---|
+{_rows(alerts)}
+"""
+
+
+def _link(page: str) -> str:
+    return "that of its reason" if page == "README.md" else f"[{page[:-3]}]({page})"
+
+
+def _rows(rows: Iterable[tuple[str, ...]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,0 +1,41 @@
+"""A page for every reason where a human acts, and no page about nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
+from tests.contract.reference import PAGES
+from tests.contract.runbook_texts import PAGES as TEXTS
+from tests.contract.runbooks import HUMAN, SECTIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "runbooks"
+WRITTEN = sorted(path.name for path in FOLDER.glob("*.md"))
+
+
+def test_every_reason_where_a_human_acts_has_a_page() -> None:
+    assert set(HUMAN) <= set(TEXTS)
+    assert all(told.acts for told in EXPLAINED.values() if Condition.STALLED in told.conditions)
+
+
+def test_no_page_is_left_over() -> None:
+    made = [Path(name).name for name in PAGES if name.startswith("docs/runbooks/")]
+    assert sorted(made) == WRITTEN
+
+
+@pytest.mark.parametrize("reason", TEXTS)
+def test_a_page_says_what_is_safe_how_to_confirm_and_how_to_mend(reason: Reason) -> None:
+    page = TEXTS[reason]
+    assert list(page) == list(SECTIONS)
+    assert all(page.values())
+    assert "<" not in re.sub(r"</dev/null", "", "".join(page.values())), "a mark was not filled in"
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_link_leads_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", (FOLDER / name).read_text()):
+        assert (FOLDER / target).is_file(), target

@@ -1,0 +1,94 @@
+"""The chart, as far as it can be read without helm. With helm: tests/e2e/kubernetes/test_chart.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kafkafeatures import __version__
+from tests.contract.test_crd import CRD, SCHEMA, misfits
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "charts" / "kafka-features-operator"
+CHART = yaml.safe_load((FOLDER / "Chart.yaml").read_text())
+VALUES = yaml.safe_load((FOLDER / "values.yaml").read_text())
+VALUES_SCHEMA = json.loads((FOLDER / "values.schema.json").read_text())
+TEMPLATES = {path.name: path.read_text() for path in (FOLDER / "templates").rglob("*.*")}
+
+
+def test_the_chart_is_of_this_version() -> None:
+    assert CHART["appVersion"] == CHART["version"] == __version__
+    assert f"kafka-features-operator:{__version__}" in CHART["annotations"]["artifacthub.io/images"]
+
+
+def test_what_it_says_of_the_crd_is_true() -> None:
+    said = yaml.safe_load(CHART["annotations"]["artifacthub.io/crds"])
+    assert [(one["kind"], one["name"], one["version"]) for one in said] == [
+        (CRD["spec"]["names"]["kind"], CRD["metadata"]["name"], CRD["spec"]["versions"][0]["name"])
+    ]
+    for example in yaml.safe_load(CHART["annotations"]["artifacthub.io/crdsExamples"]):
+        assert list(misfits(example["spec"], SCHEMA["spec"])) == []
+
+
+def test_helm_finds_no_crd_to_install_once_and_never_upgrade() -> None:
+    assert not (FOLDER / "crds").exists()
+
+
+# --- values ---
+
+
+def leaves(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Paths of values; a mapping that is empty, or of texts of the user's own, is one value."""
+    for name, value in values.items():
+        here = f"{path}.{name}" if path else name
+        if isinstance(value, dict) and value and name not in ("labels", "requests", "limits"):
+            yield from leaves(value, here)
+        else:
+            yield here
+
+
+def closed(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Paths of the schema, of objects whose fields are ours."""
+    for name, inner in schema["properties"].items():
+        here = f"{path}.{name}" if path else name
+        if "properties" in inner:
+            assert inner["additionalProperties"] is False, here
+            yield from closed(inner, here)
+        else:
+            yield here
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    assert VALUES_SCHEMA["additionalProperties"] is False
+    assert set(closed(VALUES_SCHEMA)) - {"global"} == set(leaves(VALUES))  # `global` is Helm's own, for parent charts
+
+
+def test_the_readme_of_the_chart_lists_every_value_and_no_other() -> None:
+    listed = re.findall(r"^\| `([\w.]+)` \|", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(_listed())
+
+
+def _listed() -> set[str]:
+    return {"resources" if one.startswith("resources.") else one for one in leaves(VALUES)}
+
+
+def test_every_value_is_used_and_every_value_that_is_used_exists() -> None:
+    used = set(re.findall(r"\.Values\.([\w.]+)", "".join(TEMPLATES.values())))
+    used |= {f"monitoring.{one}" for one in re.findall(r"\$monitoring\.([\w.]+)", TEMPLATES["monitoring.yaml"])}
+    assert used - {"monitoring"} == _listed()
+
+
+def test_every_variable_the_operator_reads_is_given() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "operator" / "kafkafeatures" / "cli").glob("run.py"))
+    flags = re.findall(r'"--((?:allow|deny)-address)"', source)
+    read = set(re.findall(r'environ\.get\("(\w+)"', source))
+    read |= {f"KAFKAFEATURES_{flag.upper().replace('-', '_')}" for flag in flags}
+    given = set(re.findall(r"\{name: ([A-Z_]+),", TEMPLATES["deployment.yaml"]))
+    assert given == read
+    kept = VALUES_SCHEMA["properties"]["extraEnv"]["items"]["properties"]["name"]["not"]["enum"]
+    assert given == set(kept)

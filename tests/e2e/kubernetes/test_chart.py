@@ -28,7 +28,7 @@ Object = dict[str, Any]
 Values = Mapping[str, Any]
 EVERYTHING: Values = {
     "watchNamespaces": ["kafka", "payments"],
-    "image": {"repository": "registry.example/kff", "tag": "9.9", "pullPolicy": "Always"},
+    "image": {"repository": "elsewhere/kff", "tag": "9.9", "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "registry"}],
     "serviceAccount": {"name": "kff", "annotations": {"team": "kafka"}},
     "addresses": {"allow": ["10.0.0.0/8", "fd00::/8"], "deny": ["10.1.0.0/16"]},
@@ -123,7 +123,7 @@ def test_the_operator_is_told_all_it_needs() -> None:
         "TZ": "Europe/Oslo",
     }
     assert container["env"][5]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
-    assert (container["image"], container["imagePullPolicy"]) == ("registry.example/kff:9.9", "Always")
+    assert (container["image"], container["imagePullPolicy"]) == ("elsewhere/kff:9.9", "Always")
 
 
 def test_probes_and_service_lead_to_the_port_it_listens_on() -> None:

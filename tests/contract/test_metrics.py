@@ -1,0 +1,87 @@
+"""Names and labels of metrics are for alerts: what is documented, exposed, alerted on and drawn must be the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkafeatures.api.reasons import Condition
+from kafkafeatures.kube.client import Key
+from kafkafeatures.metrics import Metrics
+from tests.contract.alerts import ALERTS, STALLED
+from tests.contract.runbook_texts import PAGES
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+DASHBOARD = json.loads((ROOT / "charts" / "kafka-features-operator" / "files" / "dashboard.json").read_text())
+STATUS = {
+    "conditions": [
+        {"type": "ApprovalRequired", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"},
+        {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-02T03:04:05Z"},
+    ],
+    "features": [{"name": "metadata.version", "finalized": 21, "desired": 27, "supportedMin": 7, "supportedMax": 27}],
+}
+
+
+def exposed() -> dict[str, tuple[str, frozenset[str]]]:
+    """Name to type and labels, of one that had a pass; `_created` beside counters is the client library's."""
+    metrics = Metrics()
+    metrics.passed(Key("kafka", "orders"), "success", 0.1, STATUS)
+    found = {}
+    for family in text_string_to_metric_families(generate_latest(metrics.registry).decode()):
+        if not family.name.endswith("_created"):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            labels = frozenset(label for sample in family.samples for label in sample.labels) - {"le"}
+            found[name] = family.type, labels
+    return found
+
+
+EXPOSED = exposed()
+
+
+def documented() -> dict[str, tuple[str, frozenset[str]]]:
+    rows = re.findall(r"^\| `(kafkafeatures_\w+)` \| (\w+) \|([^|]*)\|", PAGE, re.MULTILINE)
+    return {name: (kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+
+
+def test_every_metric_is_documented_with_its_type_and_labels() -> None:
+    assert documented() == EXPOSED
+
+
+def test_every_alert_is_documented_and_no_other() -> None:
+    assert re.findall(r"^\| `(KafkaFeatures\w+)`", PAGE, re.MULTILINE) == [one.name for one in ALERTS]
+
+
+QUERIES = [one.expression for one in ALERTS]
+DRAWN = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+ASKED = [one["query"]["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
+
+
+@pytest.mark.parametrize("query", [*QUERIES, *DRAWN, *ASKED])
+def test_a_query_asks_for_what_is_exposed(query: str) -> None:
+    for name, selector in re.findall(r"(kafkafeatures_\w+)(?:\{([^}]*)\})?", query):
+        family = re.sub(r"_bucket$", "", name)
+        assert family in EXPOSED, name
+        labels = dict(re.findall(r'(\w+)=~?"([^"]*)"', selector))
+        assert labels.keys() <= EXPOSED[family][1], selector
+        if "type" in labels:
+            assert labels["type"] in set(Condition)
+            assert labels["status"] in ("True", "False", "Unknown")
+
+
+def test_every_alert_leads_to_a_runbook_that_is_there() -> None:
+    for one in ALERTS:
+        assert (ROOT / "docs" / "runbooks" / one.runbook).is_file()
+
+
+def test_the_one_alert_of_stalled_names_every_reason_and_each_has_a_runbook() -> None:
+    description = next(one.description for one in ALERTS if one.name == "KafkaFeaturesStalled")
+    assert STALLED
+    for reason in STALLED:
+        assert reason in description
+        assert reason in PAGES

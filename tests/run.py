@@ -39,6 +39,16 @@ SUITES = [
         8,
         {"java": "a JDK or JRE, 17 or newer", "mvn": "Maven 3.8 or newer"},
     ),
+    Suite(
+        "kubernetes",
+        [[*PYTEST, "tests/e2e/kubernetes"]],
+        20,
+        {
+            "java": "a JDK or JRE, 17 or newer",
+            "mvn": "Maven 3.8 or newer",
+            "go": "Go 1.26 or newer: the API server and its kin are built from their modules, once",
+        },
+    ),
 ]
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed|xpassed)\b")
 
@@ -61,7 +71,7 @@ def main(names: list[str]) -> int:
         results = [_run(command, total) for command in suite.commands]  # all of them, also after a failure
         ok = all(results)
         minutes = (time.monotonic() - began) / 60
-        lines.append(f"  {suite.name:<8} {minutes:5.1f} min of {suite.budget:g}   {'ok' if ok else 'FAILED'}")
+        lines.append(f"  {suite.name:<10} {minutes:5.1f} min of {suite.budget:g}   {'ok' if ok else 'FAILED'}")
         total["failed"] += 0 if ok else 1
     print("\nSuites:", *lines, sep="\n")
     for one in missing:

@@ -46,20 +46,26 @@ async def run(settings: OperatorSettings, *, open_cluster: Callable[[ClusterSett
         policy = _policy(settings, api)
         around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.instance, policy)
         worker = Worker(api, claims, open_cluster, around, metrics)
-        queue = Queue(worker.work, failed=worker.failed, at_once=settings.at_once, deadline=settings.deadline)
+        queue = Queue(
+            worker.work,
+            failed=worker.failed,
+            waited=metrics.waited,
+            at_once=settings.at_once,
+            deadline=settings.deadline,
+        )
         listed = asyncio.Event()
         health = Health(lambda: str(queue.hung() or ""), listed.is_set, metrics.registry)
 
         def seen(resource: Mapping[str, Any]) -> None:
             """Only once all were listed: before that nobody knows who owns which cluster."""
-            if listed.is_set():
+            if listed.is_set() and worker.is_news(resource):
                 claims.note(resource)
                 queue.wake(Key(resource["metadata"]["namespace"], resource["metadata"]["name"]))
 
         async with serving(health, settings.listen_host, settings.listen_port) as port:
             logger.info("kafka-features-operator %s, probes and metrics on port %d", __version__, port)
             async with asyncio.TaskGroup() as parts:
-                parts.create_task(queue.run(), name="queue")
+                passes = parts.create_task(queue.run(), name="queue")
                 lists = parts.create_task(_list(api, settings, claims, queue, listed), name="list")
                 watch = parts.create_task(_watch(settings, seen), name="watch")
                 await stop.wait()
@@ -67,6 +73,8 @@ async def run(settings: OperatorSettings, *, open_cluster: Callable[[ClusterSett
                 queue.stop()
                 lists.cancel()
                 watch.cancel()
+                await asyncio.wait((passes,), timeout=settings.grace)
+                passes.cancel()  # what it interrupts has its intent written: the next operator looks what became of it
         await worker.close()
 
 

@@ -2,7 +2,8 @@
 
 No handler returns a value and none touches Kopf's `patch`: Kopf writes nothing to our resources, no finalizer, no
 annotation. Its create/update/delete handlers, timers and daemons are not used: they keep state in annotations or add a
-finalizer, and one failed PATCH ends a daemon for good while the process looks alive.
+finalizer, and one failed PATCH ends a daemon for good while the process looks alive. All of ours are coroutines: Kopf
+would give each plain function a thread.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def registry_of(seen: Seen) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry)
-    def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+    async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.peering.standalone = True  # a foreign peering object would pause us silently
         settings.scanning.disabled = True  # our resource is known by name: no right to list CRDs and namespaces needed
         settings.posting.enabled = False  # Events are ours to post, with `regarding` and `action`
@@ -33,14 +34,14 @@ def registry_of(seen: Seen) -> kopf.OperatorRegistry:
         settings.networking.connect_timeout = 10
 
     @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
         # Named, because Kopf would take whatever client library is installed.
         if in_pod():
             return kopf.login_with_service_account(**kwargs)
         return kopf.login_with_kubeconfig(**kwargs)
 
     @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-    def wake(body: kopf.Body, **_: Any) -> None:
+    async def wake(body: kopf.Body, **_: Any) -> None:
         seen(body)
 
     return registry

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition
@@ -28,7 +28,9 @@ class Metrics:
     """The `Watcher` of the worker."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which nobody asked for
         self.registry = CollectorRegistry()
+        self._shown: dict[Key, set[str]] = {}
         self._passes = Counter(
             "kafkafeatures_reconciliations", "Passes that are over.", ("result",), registry=self.registry
         )
@@ -38,9 +40,15 @@ class Metrics:
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
             registry=self.registry,
         )
+        self._waited = Histogram(
+            "kafkafeatures_queue_wait_seconds",
+            "From a wake-up to the beginning of its pass.",
+            buckets=(0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60),
+            registry=self.registry,
+        )
         self._condition = Gauge(
             "kafkafeatures_condition",
-            "1 for the status each condition of a resource has, 0 for the other two.",
+            "1 for the status that a condition of a resource has, 0 for the other two; no series while it is absent.",
             (*_OF_RESOURCE, "type", "status"),
             registry=self.registry,
         )
@@ -73,6 +81,10 @@ class Metrics:
         for result in ("success", "requeued", "failed"):
             self._passes.labels(result)
 
+    def waited(self, seconds: float) -> None:
+        """Of one wake-up."""
+        self._waited.observe(seconds)
+
     def passed(self, key: Key, result: str, seconds: float, status: Mapping[str, Any]) -> None:
         """As the worker's `Watcher` says."""
         self._passes.labels(result).inc()
@@ -81,15 +93,18 @@ class Metrics:
         self._seconds.observe(seconds)
         self._success.labels(*key).set_to_current_time()
         conditions = {one["type"]: one for one in status.get("conditions", ())}
-        for kind in Condition:
-            said = conditions.get(kind.value, {"status": "False"})["status"]
+        for kind in self._shown.get(key, set()) - set(conditions):
+            self._condition.remove_by_labels({"namespace": key.namespace, "name": key.name, "type": kind})
+        self._shown[key] = set(conditions)
+        for kind, condition in conditions.items():
             for value in ("True", "False", "Unknown"):
-                self._condition.labels(*key, kind.value, value).set(said == value)
+                self._condition.labels(*key, kind, value).set(condition["status"] == value)
         self._drift.labels(*key).set(Condition.DRIFT_DETECTED.value in conditions)
         waiting = conditions.get(Condition.APPROVAL_REQUIRED.value)
         self._approval.labels(*key).set(waiting is not None)
         since = datetime.fromisoformat(waiting["lastTransitionTime"]).timestamp() if waiting else 0.0
         self._approval_since.labels(*key).set(since)
+        self._level.remove_by_labels({"namespace": key.namespace, "name": key.name})
         for feature in status.get("features", ()):
             for field, label in _LEVELS.items():
                 if field in feature:
@@ -97,6 +112,7 @@ class Metrics:
 
     def forgot(self, key: Key) -> None:
         """As the worker's `Watcher` says."""
+        self._shown.pop(key, None)
         labels = {"namespace": key.namespace, "name": key.name}
         for gauge in (
             self._condition, self._level, self._drift, self._approval, self._approval_since, self._success,

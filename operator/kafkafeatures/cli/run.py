@@ -31,12 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--allow-address", "no other addresses are connected to"),
         ("--deny-address", "never to these"),
     ):
-        variable = f"KAFKAFEATURES_{flag[2:].upper().replace('-', '_')}"
         parser.add_argument(
             flag,
             type=_network,
             action="append",
-            default=[_network(one) for one in os.environ.get(variable, "").split(",") if one],
             metavar="CIDR",
             help=f"where Kafka may be: {what}; may be given again",
         )
@@ -52,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Until SIGTERM."""
     try:
         from kafkafeatures import app
+        from kafkafeatures.kube.errors import NoAccount
     except ModuleNotFoundError as error:
         raise CommandFailed(
             f"the operator needs {error.name}; install it with pip install 'kafka-features-operator[operator]'",
@@ -68,15 +67,24 @@ def run(arguments: argparse.Namespace) -> int:
         namespaces=tuple(dict.fromkeys(arguments.namespace)),
         listen_host=host,
         listen_port=port,
-        allowed=tuple(arguments.allow_address),
-        denied=tuple(arguments.deny_address),
+        allowed=tuple(arguments.allow_address or _networks_in("KAFKAFEATURES_ALLOW_ADDRESS")),
+        denied=tuple(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")),
         instance=os.environ.get("POD_NAME") or socket.gethostname(),
     )
     try:
         asyncio.run(app.run(settings))
+    except NoAccount as error:
+        raise CommandFailed(str(error), Exit.BLOCKED) from None
     except OSError as error:
         raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.FAILED) from None
     return Exit.DONE
+
+
+def _networks_in(variable: str) -> list[Network]:
+    try:
+        return [_network(one) for one in os.environ.get(variable, "").split(",") if one]
+    except argparse.ArgumentTypeError as error:
+        raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
 
 
 def _network(text: str) -> Network:
@@ -88,6 +96,6 @@ def _network(text: str) -> Network:
 
 def _listen(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
-    return host, int(port)
+    return host.strip("[]"), int(port)

@@ -19,7 +19,7 @@ from kubernetes.aio import client, config
 from kubernetes.aio.client import ApiException
 
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
-from kafkafeatures.kube.errors import Gone, translated
+from kafkafeatures.kube.errors import Gone, NoAccount, translated
 
 PATIENCE = 10.0
 """Seconds for one request."""
@@ -45,12 +45,21 @@ def in_pod() -> bool:
 async def connected() -> AsyncIterator[KubeApi]:
     """A client with the account of the pod, or that of KUBECONFIG outside of one."""
     configuration = client.Configuration()
+    configuration.client_session_kwargs = {"trust_env": False}  # or ~/.netrc is read for every single request
+    try:
+        await _load(configuration)
+    except (config.ConfigException, OSError) as error:
+        where = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        raise NoAccount(f"no API server: {error}; run it in a pod, or check {where} (KUBECONFIG)") from None
+    async with client.ApiClient(configuration) as api:
+        yield KubeApi(api)
+
+
+async def _load(configuration: client.Configuration) -> None:
     if in_pod():
         config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
     else:
         await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
-    async with client.ApiClient(configuration) as api:
-        yield KubeApi(api)
 
 
 class KubeApi:

@@ -4,6 +4,7 @@
     ├── Gone             404: it is not there (any more)
     ├── Conflict         409: somebody wrote it since it was read; read again, decide again
     ├── Refused          400, 403, 413, 422: it will not be taken as it is; the server's words say why
+    ├── NoAccount        nothing says where the API server is and who we are to it; before any request
     └── Unavailable      401, 429, 5xx, no connection, no answer in time: try again, after `retry_after` seconds
 
 The mapping from the client's exceptions is `translated`, and nowhere else.
@@ -33,6 +34,10 @@ class Conflict(KubeError):
 
 class Refused(KubeError):
     """The server understood and will not do it."""
+
+
+class NoAccount(KubeError):
+    """No kubeconfig, and not in a pod."""
 
 
 class Unavailable(KubeError):

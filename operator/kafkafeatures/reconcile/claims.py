@@ -40,38 +40,54 @@ class Claims:
 
     def __init__(self) -> None:
         self._claims: dict[Key, Claim] = {}
+        self._of_cluster: dict[str, set[Key]] = {}
+        """Those that apply; under "" those whose cluster was never read, until they had a pass."""
 
     def note(self, resource: Mapping[str, Any]) -> None:
         """A resource as the API server showed it."""
         metadata, spec = resource["metadata"], resource.get("spec") or {}
         key = Key(metadata["namespace"], metadata["name"])
         before = self._claims.get(key)
-        same = before is not None and before.uid == metadata["uid"]
-        self._claims[key] = Claim(
-            created=metadata["creationTimestamp"],
-            uid=metadata["uid"],
-            applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
-            cluster_id=(resource.get("status") or {}).get("clusterId", ""),
-            passed=before is not None and same and before.passed,
+        self._put(
+            key,
+            Claim(
+                created=metadata["creationTimestamp"],
+                uid=metadata["uid"],
+                applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
+                cluster_id=(resource.get("status") or {}).get("clusterId", ""),
+                passed=before is not None and before.uid == metadata["uid"] and before.passed,
+            ),
         )
 
     def passed(self, key: Key) -> None:
         """A pass of it is over, whatever came of it."""
         if key in self._claims:
-            self._claims[key] = replace(self._claims[key], passed=True)
+            self._put(key, replace(self._claims[key], passed=True))
 
     def forget(self, key: Key) -> None:
         """It is gone."""
-        self._claims.pop(key, None)
+        before = self._claims.pop(key, None)
+        if before is not None:
+            self._of_cluster.get(before.cluster_id, set()).discard(key)
 
     def rival_of(self, key: Key, cluster_id: str) -> Rival | None:
         """The older resource that owns the cluster; else one that may turn out to."""
         ours = self._claims.get(key)
         if ours is None:
             return None
-        older = [(k, claim) for k, claim in self._claims.items() if claim.applies and claim.age < ours.age]
-        owners = [(claim.age, k) for k, claim in older if claim.cluster_id == cluster_id]
-        if owners:
-            return Rival(str(min(owners)[1]), known=True)
-        unread = [(claim.age, k) for k, claim in older if not claim.cluster_id and not claim.passed]
-        return Rival(str(min(unread)[1]), known=False) if unread else None
+        owner = self._oldest(cluster_id, ours)
+        if owner is not None:
+            return Rival(str(owner), known=True)
+        unread = self._oldest("", ours)
+        return Rival(str(unread), known=False) if unread is not None else None
+
+    def _oldest(self, cluster_id: str, than: Claim) -> Key | None:
+        claims = ((self._claims[key].age, key) for key in self._of_cluster.get(cluster_id, ()))
+        older = [(age, key) for age, key in claims if age < than.age]
+        return min(older)[1] if older else None
+
+    def _put(self, key: Key, claim: Claim) -> None:
+        self.forget(key)
+        self._claims[key] = claim
+        if claim.applies and (claim.cluster_id or not claim.passed):
+            self._of_cluster.setdefault(claim.cluster_id, set()).add(key)

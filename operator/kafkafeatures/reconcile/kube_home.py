@@ -18,16 +18,19 @@ from kafkafeatures.reconcile.wanted import wanted_of
 
 
 class KubeHome:
-    """`Home` of `reconcile/ports.py` for one pass. `fetch` comes first."""
+    """`Home` of `reconcile/ports.py` for one pass. `fetch` comes first. `written`: every version made by a write."""
 
     def __init__(self, api: KubeApi, key: Key) -> None:
         self._api = api
         self._key = key
+        self.written: set[str] = set()
         self._object: Mapping[str, Any] = {}
+        self._document: KafkaFeatures | None = None
 
     async def fetch(self) -> None:
         """Read the object. Raises Gone."""
         self._object = await self._api.resource(self._key)
+        self._document = None
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -46,7 +49,9 @@ class KubeHome:
 
     def document(self) -> KafkaFeatures:
         """The spec as types. Raises InvalidDocument: the schema cannot see everything."""
-        return read_document(self._object)
+        if self._document is None:
+            self._document = read_document(self._object)
+        return self._document
 
     async def read(self) -> Resource:
         """As the port says, of what was fetched. Raises InvalidDocument."""
@@ -64,3 +69,4 @@ class KubeHome:
     async def write_status(self, status: Mapping[str, Any]) -> None:
         """As the port says. Raises Conflict, Refused, Gone; Unavailable: nobody knows whether it was written."""
         self._object = await self._api.replace_status(self._object, status)
+        self.written.add(self._object["metadata"]["resourceVersion"])

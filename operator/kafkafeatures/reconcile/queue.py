@@ -28,12 +28,16 @@ logger = logging.getLogger(__name__)
 class _Entry:
     task: asyncio.Task[None]
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    woken_at: float | None = None
     running_since: float | None = None
     waiting_since: float | None = None
 
 
 class Queue(Generic[K]):
-    """`at_once` bounds the passes that run at the same time, `deadline` each of them, in seconds."""
+    """`at_once` bounds the passes that run at the same time, `deadline` each of them, in seconds.
+
+    `failed` hears what a pass raised, `waited` the seconds between a wake-up and the beginning of its pass.
+    """
 
     def __init__(
         self,
@@ -42,12 +46,14 @@ class Queue(Generic[K]):
         failed: Callable[[K, BaseException], Awaitable[None]],
         at_once: int = 32,
         deadline: float = 120.0,
+        waited: Callable[[float], None] = lambda seconds: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._work = work
         self._failed = failed
         self._slots = asyncio.Semaphore(at_once)
         self._deadline = deadline
+        self._waited = waited
         self._clock = clock
         self._entries: dict[K, _Entry] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -60,10 +66,14 @@ class Queue(Generic[K]):
     def wake(self, key: K) -> None:
         """Have a pass for the key soon. Only while `run` runs."""
         entry = self._entries.get(key)
-        if entry is not None:
-            entry.wake.set()
-        elif self._tasks is not None and not self._stopping.is_set():
-            self._entries[key] = _Entry(self._tasks.create_task(self._serve(key), name=f"passes of {key}"))
+        if entry is None:
+            if self._tasks is None or self._stopping.is_set():
+                return
+            entry = _Entry(self._tasks.create_task(self._serve(key), name=f"passes of {key}"))
+            self._entries[key] = entry
+        entry.wake.set()
+        if entry.woken_at is None:
+            entry.woken_at = self._clock()
 
     async def run(self) -> None:
         """Until `stop`. Passes that are under way then are finished, as far as the deadline allows."""
@@ -92,12 +102,15 @@ class Queue(Generic[K]):
         entry = self._entries[key]
         failures = 0
         while not self._stopping.is_set():
-            entry.wake.clear()
             entry.waiting_since = self._clock()
             async with self._slots:
                 if self._stopping.is_set():
                     return
+                entry.wake.clear()  # from here on a wake-up means something this pass may not see
                 entry.waiting_since, entry.running_since = None, self._clock()
+                if entry.woken_at is not None:
+                    self._waited(entry.running_since - entry.woken_at)
+                    entry.woken_at = None
                 try:
                     async with asyncio.timeout(self._deadline):
                         pause = await self._work(key)
@@ -111,6 +124,8 @@ class Queue(Generic[K]):
                 self._last_pass = self._clock()
             if pause is None and not entry.wake.is_set():
                 del self._entries[key]
+                return
+            if self._stopping.is_set():
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause or 0.0):

@@ -92,11 +92,18 @@ class Worker:
         self._watcher = watcher
         self._clusters: dict[Key, tuple[ClusterSettings, OpenCluster]] = {}
         self._paces: dict[Key, _Pace] = {}
+        self._written: dict[Key, set[str]] = {}
+
+    def is_news(self, resource: Mapping[str, Any]) -> bool:
+        """Whether a watch shows something else than what the last pass wrote itself."""
+        metadata = resource["metadata"]
+        return metadata["resourceVersion"] not in self._written.get(Key(metadata["namespace"], metadata["name"]), ())
 
     async def work(self, key: Key) -> float | None:
         """One pass. Raises what the queue tells `failed` of."""
         began = self._around.monotonic()
         home = KubeHome(self._api, key)
+        self._written[key] = home.written
         try:
             await home.fetch()
             self._claims.note(home.raw)
@@ -228,6 +235,7 @@ class Worker:
     async def _forget(self, key: Key) -> None:
         self._claims.forget(key)
         self._paces.pop(key, None)
+        self._written.pop(key, None)
         self._watcher.forgot(key)
         held = self._clusters.pop(key, None)
         if held is not None:

@@ -70,13 +70,13 @@ def uuid64() -> str:
     return text
 
 
-def wait_until(what: str, holds: Callable[[], object], seconds: float = 60.0) -> None:
-    """Look until it holds; fails with `what`, never quietly."""
+def wait_until(what: str, holds: Callable[[], object], seconds: float = 60.0, *, step: float = 0.05) -> None:
+    """Look until it holds, each `step` seconds; fails with `what`, never quietly."""
     until = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > until:
             raise AssertionError(f"after {seconds:g} s still not: {what}")
-        time.sleep(0.05)
+        time.sleep(step)
 
 
 class Node:

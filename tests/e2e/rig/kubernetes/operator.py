@@ -30,7 +30,12 @@ class Operator:
     """See the prologue. The account and its rights are there already; `namespaces` none: all of them."""
 
     def __init__(
-        self, plane: ControlPlane, folder: Path, *namespaces: str, flags: tuple[str, ...] = (), program: str = ""
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        *namespaces: str,
+        flags: tuple[str, ...] = (),
+        program: tuple[str, ...] = ("kafkafeatures", "run"),
     ) -> None:
         self.plane, self.folder = plane, folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,8 +43,7 @@ class Operator:
         self.log_path = folder / "log"
         self.kubeconfig = plane.kubeconfig_of(NAMESPACE, ACCOUNT)
         watched = [word for one in namespaces for word in ("--namespace", one)]
-        entry = [program] if program else ["-m", "kafkafeatures", "run"]
-        self.command = [sys.executable, *entry, "--listen", f"127.0.0.1:{self.port}", *watched, *flags]
+        self.command = [sys.executable, "-m", *program, "--listen", f"127.0.0.1:{self.port}", *watched, *flags]
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

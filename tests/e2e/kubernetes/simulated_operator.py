@@ -1,0 +1,36 @@
+"""The operator as shipped, on simulated clusters: one for each bootstrap address, in the same process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+
+from kafkafeatures import app
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.logs import configure
+from kafkafeatures.settings import OperatorSettings
+from kafkasim.ports import SimulatedCluster
+from tests.kafkasim.clusters import plan, settle, world
+
+
+class Cluster(SimulatedCluster):
+    """A cluster of one controller and one broker, at 3.9 and able to do 4.1."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        seed = settings.bootstrap_servers[0].port
+        made = replace(plan({1: "4.1"}, {3001: "4.1"}, metadata_version=21), cluster_id=None)
+        super().__init__(settle(world(made, seed)))
+
+    async def close(self) -> None:
+        """There is nothing to give up."""
+
+
+def main() -> None:
+    port = int(sys.argv[sys.argv.index("--listen") + 1].rpartition(":")[2])
+    configure("json")
+    asyncio.run(app.run(OperatorSettings(listen_host="127.0.0.1", listen_port=port), open_cluster=Cluster))
+
+
+if __name__ == "__main__":
+    main()

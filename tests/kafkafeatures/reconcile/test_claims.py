@@ -1,0 +1,79 @@
+"""Who owns a cluster: the oldest resource that applies, by creation time and uid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.decide import Rival
+from kafkafeatures.kube.client import Key
+from kafkafeatures.reconcile.claims import Claims
+
+
+def resource(name: str, age: str, *, mode: str = "Apply", cluster: str = "", uid: str = "") -> dict[str, Any]:
+    metadata = {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}", "creationTimestamp": age}
+    status = {"clusterId": cluster} if cluster else {}
+    return {"metadata": metadata, "spec": {"mode": mode}, "status": status}
+
+
+def claims(*resources: dict[str, Any]) -> Claims:
+    made = Claims()
+    for one in resources:
+        made.note(one)
+    return made
+
+
+def key(name: str) -> Key:
+    return Key("ns", name)
+
+
+def test_the_older_of_two_owns_the_cluster() -> None:
+    made = claims(resource("old", "2026-01-01", cluster="c"), resource("new", "2026-01-02", cluster="c"))
+    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
+    assert made.rival_of(key("old"), "c") is None
+
+
+def test_of_the_same_second_the_smaller_uid_is_the_older() -> None:
+    made = claims(resource("a", "1", cluster="c", uid="2"), resource("b", "1", cluster="c", uid="1"))
+    assert made.rival_of(key("a"), "c") == Rival("ns/b", known=True)
+    assert made.rival_of(key("b"), "c") is None
+
+
+def test_who_only_observes_owns_nothing() -> None:
+    made = claims(resource("old", "1", cluster="c", mode="Observe"), resource("new", "2", cluster="c"))
+    assert made.rival_of(key("new"), "c") is None
+
+
+def test_an_older_one_that_was_never_read_may_own_it_until_it_had_a_pass() -> None:
+    made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
+    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=False)
+    made.passed(key("old"))
+    assert made.rival_of(key("new"), "c") is None
+    made.note(resource("old", "1", cluster="c"))
+    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
+
+
+def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
+    made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
+    made.forget(key("old"))
+    assert made.rival_of(key("new"), "c") is None
+    made.passed(key("old"))
+    made.note(resource("old", "0", uid="another"))
+    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["c", "d", ""]), st.booleans()), max_size=8))
+def test_at_most_one_resource_has_no_rival_on_a_cluster(many: list[tuple[int, str, bool]]) -> None:
+    made = Claims()
+    for number, (age, cluster, applies) in enumerate(many):
+        made.note(resource(str(number), str(age), cluster=cluster, mode="Apply" if applies else "Observe"))
+        made.passed(key(str(number)))
+    for cluster in ("c", "d"):
+        owners = [
+            number
+            for number, (_, of, applies) in enumerate(many)
+            if of == cluster and applies and made.rival_of(key(str(number)), cluster) is None
+        ]
+        assert len(owners) == min(1, sum(of == cluster and applies for _, of, applies in many))

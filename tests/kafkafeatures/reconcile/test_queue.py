@@ -1,0 +1,210 @@
+"""The work queue: one pass at a time per key, nothing ends a key, everything is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from kafkafeatures.reconcile.queue import HUNG_AFTER, Queue
+
+
+class Work:
+    """Passes that a test lets go on one by one."""
+
+    def __init__(self, *pauses: float | Exception | None) -> None:
+        self.pauses = list(pauses)
+        self.begun: list[str] = []
+        self.failures: list[BaseException] = []
+        self.running = 0
+        self.most = 0
+        self.go = asyncio.Semaphore(0)
+        self.changed = asyncio.Condition()
+
+    async def __call__(self, key: str) -> float | None:
+        self.begun.append(key)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        async with self.changed:
+            self.changed.notify_all()
+        try:
+            await self.go.acquire()
+        finally:
+            self.running -= 1
+        said = self.pauses.pop(0) if self.pauses else 3600.0
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    async def failed(self, key: str, error: BaseException) -> None:
+        self.failures.append(error)
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5), self.changed:
+            await self.changed.wait_for(holds)
+
+
+@asynccontextmanager
+async def running(work: Work, **options: float) -> AsyncIterator[Queue[str]]:
+    queue: Queue[str] = Queue(work, failed=work.failed, **options)  # type: ignore[arg-type]  # options are numbers
+    task = asyncio.create_task(queue.run())
+    await asyncio.sleep(0)
+    try:
+        yield queue
+    finally:
+        queue.stop()
+        for _ in range(100):
+            work.go.release()
+        await task
+
+
+async def turns(count: int = 20) -> None:
+    """Let everything that can go on go on."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_wake_ups_during_a_pass_make_one_more_pass_and_never_two_at_once() -> None:
+    work = Work()
+    async with running(work) as queue:
+        queue.wake("a")
+        await work.until(lambda: len(work.begun) == 1)
+        for _ in range(5):
+            queue.wake("a")
+        await turns()
+        assert work.begun == ["a"]
+        work.go.release()
+        await work.until(lambda: len(work.begun) == 2)
+        work.go.release()
+        await turns()
+        assert (len(work.begun), work.most) == (2, 1)
+
+
+async def test_different_keys_run_side_by_side_up_to_the_bound() -> None:
+    work = Work()
+    async with running(work, at_once=2) as queue:
+        for key in "abc":
+            queue.wake(key)
+        await work.until(lambda: work.running == 2)
+        await turns()
+        assert work.begun == ["a", "b"]
+        work.go.release()
+        await work.until(lambda: "c" in work.begun)
+        assert work.most == 2
+
+
+async def test_a_key_works_again_when_its_pause_is_over() -> None:
+    work = Work(0.001)
+    async with running(work) as queue:
+        queue.wake("a")
+        work.go.release()
+        await work.until(lambda: len(work.begun) == 2)
+
+
+async def test_only_none_forgets_a_key_and_a_wake_up_meanwhile_keeps_it() -> None:
+    work = Work(None, None)
+    async with running(work) as queue:
+        queue.wake("a")
+        await work.until(lambda: len(work.begun) == 1)
+        queue.wake("a")  # created again while the pass that finds it gone is under way
+        work.go.release()
+        await work.until(lambda: len(work.begun) == 2)
+        work.go.release()
+        await turns()
+        assert len(queue) == 0
+
+
+async def test_whatever_a_pass_raises_is_told_and_tried_again() -> None:
+    work = Work(RuntimeError("a bug"), ValueError("another"))
+    async with running(work) as queue:
+        queue.wake("a")
+        work.go.release()
+        await work.until(lambda: len(work.failures) == 1)
+        assert len(queue) == 1
+        queue.wake("a")  # it would be tried again after a second; nobody waits for that here
+        work.go.release()
+        await work.until(lambda: len(work.failures) == 2)
+        assert [type(one) for one in work.failures] == [RuntimeError, ValueError]
+
+
+async def test_a_pass_that_takes_too_long_is_ended_and_the_key_stays() -> None:
+    work = Work()
+    async with running(work, deadline=0.01) as queue:
+        queue.wake("a")
+        await work.until(lambda: len(work.failures) == 1)
+        assert isinstance(work.failures[0], TimeoutError)
+        assert (work.running, len(queue)) == (0, 1)
+
+
+async def test_a_failure_that_cannot_be_told_ends_nothing() -> None:
+    async def work(key: str) -> float | None:
+        raise RuntimeError
+
+    heard = asyncio.Event()
+
+    async def failed(key: str, error: BaseException) -> None:
+        heard.set()
+        raise RuntimeError("and this")
+
+    queue: Queue[str] = Queue(work, failed=failed)
+    task = asyncio.create_task(queue.run())
+    await asyncio.sleep(0)
+    queue.wake("a")
+    await heard.wait()
+    await turns()
+    assert (len(queue), task.done()) == (1, False)
+    queue.stop()
+    await task
+
+
+async def test_at_the_end_passes_that_are_under_way_are_finished_and_none_is_begun() -> None:
+    work = Work(0.0)
+    queue: Queue[str] = Queue(work, failed=work.failed, at_once=1)
+    task = asyncio.create_task(queue.run())
+    await asyncio.sleep(0)
+    queue.wake("a")
+    queue.wake("b")
+    await work.until(lambda: work.running == 1)
+    queue.stop()
+    await turns()
+    assert not task.done()
+    work.go.release()
+    await task
+    assert work.begun == ["a"]
+
+
+async def _hanging(time: list[float], at_once: int) -> tuple[Queue[str], asyncio.Task[None], Awaitable[None]]:
+    stuck = asyncio.Event()
+
+    async def work(key: str) -> float | None:
+        await stuck.wait()
+        return None
+
+    async def failed(key: str, error: BaseException) -> None:
+        """Nobody hears."""
+
+    queue: Queue[str] = Queue(work, failed=failed, at_once=at_once, deadline=3600.0, clock=lambda: time[0])
+    task = asyncio.create_task(queue.run())
+    await asyncio.sleep(0)
+
+    async def end() -> None:
+        stuck.set()
+        queue.stop()
+        await task
+
+    return queue, task, end()
+
+
+async def test_a_pass_that_hangs_for_ten_minutes_is_named_and_one_that_waits_its_turn_is_not() -> None:
+    time = [0.0]
+    queue, _, end = await _hanging(time, at_once=1)
+    queue.wake("stuck")
+    queue.wake("behind it")
+    await turns()
+    time[0] = HUNG_AFTER - 1
+    assert queue.hung() is None
+    time[0] = HUNG_AFTER + 1
+    assert queue.hung() == "stuck"
+    await end

@@ -14,7 +14,8 @@ import base64
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -64,14 +65,17 @@ def add_resource_flags(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
     """A client, closed at the end. Raises CommandFailed where it cannot be told whom to ask and how."""
-    with tempfile.TemporaryDirectory(prefix="kafkafeatures-") as folder:
-        yield Kube(access(arguments.context), Path(folder), arguments.namespace)
+    with ExitStack() as ending:
+        yield Kube(access(arguments.context), ending, arguments.namespace)
 
 
 class Kube:
-    """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, or no such thing."""
+    """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, or no such thing.
 
-    def __init__(self, who: Access, folder: Path, namespace: str | None = None) -> None:
+    `ending` takes what is to be removed when the command is over.
+    """
+
+    def __init__(self, who: Access, ending: ExitStack, namespace: str | None = None) -> None:
         import pykube
         import urllib3
 
@@ -79,15 +83,17 @@ class Kube:
         self.server = who.server
         self.patience = PATIENCE
         self._context = who.context
-        self._folder = folder
+        self._ending = ending
         self._login = Login(who, self._present)
         urllib3.disable_warnings()  # insecure-skip-tls-verify is the user's word, not news for stderr
+        config = pykube.KubeConfig(self._config(who))
         try:
-            self._api = pykube.HTTPClient(pykube.KubeConfig(self._config(who)))
-        except (ValueError, pykube.exceptions.PyKubeError) as error:
-            raise CommandFailed(
-                f"context {who.context!r}: {error}; mend it with kubectl config", Exit.BLOCKED
-            ) from None
+            self._api = pykube.HTTPClient(config)
+            _check(config.cluster, config.user)
+        except pykube.exceptions.PyKubeError as error:
+            raise self._broken(str(error)) from None
+        except ssl.SSLError:
+            raise self._broken("its certificates or its key cannot be used") from None
         self._session = self._api.session
         self._session.auth = self._login
         self._session.headers["User-Agent"] = f"kafkafeatures/{__version__}"
@@ -196,11 +202,16 @@ class Kube:
             Exit.UNREACHABLE,
         )
 
+    def _broken(self, why: str) -> CommandFailed:
+        return CommandFailed(f"context {self._context!r}: {why}; mend it with kubectl config", Exit.BLOCKED)
+
     def _config(self, who: Access) -> dict[str, Any]:
         """What pykube is given: one of each, keys in files, and nothing of how to log in with a token."""
         cluster, user = self._in_files(who.cluster), self._in_files(who.user)
         for key in ("token", "tokenFile", "exec"):
             user.pop(key, None)
+        if ("client-certificate" in user) != ("client-key" in user):
+            raise self._broken("a certificate without its key")
         return {
             "clusters": [{"name": "it", "cluster": cluster}],
             "users": [{"name": "me", "user": user}],
@@ -215,9 +226,13 @@ class Kube:
             try:
                 found[name] = self._kept(name, base64.b64decode(found.pop(key), validate=True))
             except (TypeError, ValueError):
-                text = f"context {self._context!r}: {key} is not base64; mend it with kubectl config"
-                raise CommandFailed(text, Exit.BLOCKED) from None
+                raise self._broken(f"{key} is not base64") from None
         return found
+
+    @cached_property
+    def _folder(self) -> Path:
+        """Made when the first key is put there."""
+        return Path(self._ending.enter_context(tempfile.TemporaryDirectory(prefix="kafkafeatures-")))
 
     def _kept(self, name: str, content: bytes) -> str:
         path = self._folder / name
@@ -229,6 +244,15 @@ class Kube:
             self._kept("plugin-certificate", certificate.encode()),
             self._kept("plugin-key", key.encode()),
         )
+
+
+def _check(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
+    """That the files there are can be used: later it would look as if the server were away. Asks for no passphrase."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if "certificate-authority" in cluster:
+        context.load_verify_locations(cluster["certificate-authority"].filename())
+    if "client-certificate" in user:
+        context.load_cert_chain(user["client-certificate"].filename(), user["client-key"].filename(), password="")
 
 
 def _body(answer: Any) -> dict[str, Any] | None:

@@ -117,7 +117,7 @@ def _chosen(files: list[Path], context: str) -> Access:
         raise _refused(f"{where} has no context {name!r}; there is: {there_is}")
     content = known["contexts"][name]
     cluster, user = known["clusters"].get(content.get("cluster")), known["users"].get(content.get("user"), {})
-    if not cluster or not cluster.get("server"):
+    if not cluster or not str(cluster.get("server", "")).startswith(("https://", "http://")):
         raise _refused(f"context {name!r} of {where} leads to no cluster with a server; mend it with kubectl config")
     for key in _NOT_SUPPORTED:
         if key in user:

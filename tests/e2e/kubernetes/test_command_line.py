@@ -479,9 +479,12 @@ def test_several_files_are_one_configuration(orders: Orders, kubeconfig: Path, t
     second.parent.mkdir()
     shutil.copy(content["clusters"][0]["cluster"].pop("certificate-authority"), second.parent / "ca.crt")
     content["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"  # from where the file lies
+    (tmp_path / "token").write_text(content["users"][0]["user"].pop("token"))
+    content["users"][0]["user"]["tokenFile"] = "token"
     first.write_text(json.dumps({"contexts": content.pop("contexts"), "users": content.pop("users")}))
     second.write_text(json.dumps(content))
     person = Person(tmp_path / "home", f"{tmp_path / 'none'}:{first}:{second}")
+    person.environment["HTTPS_PROXY"] = f"http://127.0.0.1:{free_port()}"  # not for addresses of this machine
     assert person.run("status", "orders").returncode == 0
     assert person.run("status", "orders", "--context", "rig").returncode == 0
     done = person.run("status", "orders", "--context", "other")

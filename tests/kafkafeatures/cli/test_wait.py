@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import time
+from typing import Any, cast
 
 import pytest
 
-from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli import wait
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.kube import Away, Denied, Kube
 from kafkafeatures.cli.kube_resource import KubeResource
-from kafkafeatures.cli.wait import Goal, _goal, judge, progress
+from kafkafeatures.cli.wait import Ending, Goal, _goal, _until, judge, progress
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.statuses import resource
 
@@ -78,6 +81,48 @@ def test_what_ends_it_early_says_what_to_do() -> None:
 )  # fmt: skip
 def test_on_the_way_it_says_where_it_is(found: KubeResource, goal: Goal, line: str) -> None:
     assert progress(found, goal).startswith(line)
+
+
+class Readings:
+    """What is read, one after the other: resources, and failures that are raised."""
+
+    namespace, patience = "kafka", 0.0
+
+    def __init__(self, *readings: KubeResource | CommandFailed) -> None:
+        self._readings = list(readings)
+
+    def resource(self, _: str) -> KubeResource:
+        reading = self._readings.pop(0)
+        if isinstance(reading, CommandFailed):
+            raise reading
+        return reading
+
+
+def until(*readings: KubeResource | CommandFailed) -> Ending:
+    return _until(cast(Kube, Readings(*readings)), "orders", READY, time.monotonic() + 60)
+
+
+AWAY, DENIED = Away("away", Exit.UNREACHABLE), Denied("not allowed", Exit.BLOCKED)
+
+
+def test_what_was_readable_is_not_given_up_for_a_refusal_that_passes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An API server that starts answers 401 and 403 until it has read who may what."""
+    monkeypatch.setattr(wait, "EVERY", 0.0)
+    acting, done = resource(statuses.acting()), resource(statuses.in_sync())
+    assert until(AWAY, acting, AWAY, AWAY, DENIED, acting, done).code is Exit.DONE
+    line = "UpdatingFeatures: metadata.version 21 -> 27"
+    assert capsys.readouterr().err.splitlines() == ["away", line, "away", "not allowed", line]
+
+
+def test_a_refusal_that_does_not_pass_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait, "EVERY", 0.0)
+    with pytest.raises(Denied):
+        until(AWAY, DENIED)
+    monkeypatch.setattr(wait, "GRACE", 0.0)
+    with pytest.raises(Denied):
+        until(resource(statuses.acting()), DENIED)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""The client of the API server before it asks anything, and its words for what the network does."""
+
+from __future__ import annotations
+
+import base64
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.kube import Away, Kube
+from kafkafeatures.cli.kube_config import Access
+
+PLAIN = base64.b64encode(b"something").decode()
+
+
+@pytest.fixture
+def kube(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Kube]]:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with ExitStack() as ending:
+
+        def make(server: str = "https://127.0.0.1:1", cluster: Any = None, user: Any = None) -> Kube:
+            return Kube(Access("here", "kafka", {"server": server, **(cluster or {})}, user or {}), ending)
+
+        yield make
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "said"),
+    [
+        ({"certificate-authority": "/nowhere/ca.crt"}, {}, "'/nowhere/ca.crt' file does not exist"),
+        ({"certificate-authority-data": "&&&"}, {}, "certificate-authority-data is not base64"),
+        ({}, {"client-certificate": "/nowhere/a", "client-key": "/nowhere/b"}, "'/nowhere/a' file does not exist"),
+        ({}, {"client-certificate-data": PLAIN}, "a certificate without its key"),
+        (
+            {},
+            {"client-certificate-data": PLAIN, "client-key-data": PLAIN},
+            "its certificates or its key cannot be used",
+        ),
+        ({"certificate-authority-data": PLAIN}, {}, "its certificates or its key cannot be used"),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_used_is_refused_before_anything_is_sent(
+    kube: Callable[..., Kube], cluster: dict[str, str], user: dict[str, str], said: str
+) -> None:
+    with pytest.raises(CommandFailed, match="context 'here'") as failed:
+        kube(cluster=cluster, user=user)
+    assert said in str(failed.value)
+    assert failed.value.code is Exit.BLOCKED
+
+
+def test_keys_lie_where_only_their_user_can_read_them(kube: Callable[..., Kube], tmp_path: Path) -> None:
+    made = trustme.CA().issue_cert("somebody@example.org")
+    inside = {"client-certificate": made.cert_chain_pems[0], "client-key": made.private_key_pem}
+    kube(user={f"{name}-data": base64.b64encode(pem.bytes()).decode() for name, pem in inside.items()})
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {one.name for one in folder.iterdir()} == {"client-certificate", "client-key"}
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("https://127.0.0.1:1", "connection refused"),
+        ("https://no.such.host.invalid", "not known"),
+        ("http://127.0.0.1:1", "connection refused"),
+    ],
+)
+def test_who_does_not_answer_is_away(kube: Callable[..., Kube], server: str, said: str) -> None:
+    with pytest.raises(Away, match=said) as away:
+        kube(server).resource("orders")
+    assert away.value.code is Exit.UNREACHABLE
+    assert server in str(away.value)
+
+
+def test_who_takes_connections_and_says_nothing_is_away_in_time(kube: Callable[..., Kube]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        silent = kube(f"https://127.0.0.1:{listener.getsockname()[1]}")
+        silent.patience = 0.2
+        with pytest.raises(Away, match=r"no answer in 0\.2 s"):
+            silent.resource("orders")

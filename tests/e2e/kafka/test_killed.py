@@ -18,7 +18,7 @@ from tests.e2e.kafka.wire import feature_records, meddle
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
 
-INSTANTS = 20 if os.environ.get("SOAK") else 10
+INSTANTS = 60 if os.environ.get("SOAK") else 20
 SCRIPT = Path(__file__).with_name("apply_killed.py")
 
 

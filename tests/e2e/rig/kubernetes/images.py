@@ -7,6 +7,7 @@ tree; the bases and Kafka's images are made once. In pods an image is named `loc
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,7 +18,9 @@ from tests.e2e.rig.kubernetes.binaries import CACHE, Failed, binary, build, inst
 from tests.e2e.rig.releases import JVM, release
 
 PREFIX = "localhost/rig"
+ROOT = Path(__file__).parents[4]
 PAUSE, PYTHON, JAVA = f"{PREFIX}/pause:1", f"{PREFIX}/python:3.11", f"{PREFIX}/java:17"
+PIP, OPERATOR = f"{PREFIX}/pip:1", f"{PREFIX}/operator:dev"
 SUITE = "bookworm"  # of Debian; the one with Python 3.11 and Java 17
 
 _BASES = {PYTHON: "python3,python3-venv,ca-certificates", JAVA: "openjdk-17-jre-headless"}
@@ -105,6 +108,28 @@ def build_image(name: str, context: Path, arguments: Mapping[str, str] | None = 
     install_packages()
     with locked("images"):
         return _build(name, context, arguments or {})
+
+
+def operator_image() -> Path:
+    """Of the Dockerfile that users build, from the sources as they are now."""
+    base_image(PYTHON)
+    with tempfile.TemporaryDirectory(prefix="rig-pip-") as folder:
+        _pip_context(Path(folder))
+        build_image(PIP, Path(folder))
+    return build_image(OPERATOR, ROOT, {"BUILD_BASE": PIP, "RUNTIME_BASE": PYTHON})
+
+
+def _pip_context(folder: Path) -> None:
+    """pip asks in an image where it asks on this machine: the same index, the same certificates."""
+    told = {}
+    for line in run(sys.executable, "-m", "pip", "config", "list").splitlines():
+        name, _, value = line.partition("=")
+        told[name.rpartition(".")[2]] = value.strip("'")
+    settings = [f"{name} = {told[name]}" for name in ("index-url", "extra-index-url") if name in told]
+    (folder / "ca.pem").write_text(Path(told["cert"]).read_text() if "cert" in told else "")
+    settings += ["cert = /etc/pip-ca.pem"] if "cert" in told else []
+    (folder / "pip.conf").write_text("\n".join(["[global]", *settings, ""]))
+    (folder / "Dockerfile").write_text(f"FROM {PYTHON}\nCOPY pip.conf /etc/pip.conf\nCOPY ca.pem /etc/pip-ca.pem\n")
 
 
 def _once(name: str, fill: Callable[[Path], dict[str, str]]) -> Path:

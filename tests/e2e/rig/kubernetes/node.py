@@ -86,6 +86,10 @@ class Node:
             self._ctr("images", "import", archive)
             self._loaded[archive] = written
 
+    def kill_container(self, container_id: str) -> None:
+        """SIGKILL to its first process. `container_id` as in a pod's status, `containerd://...`."""
+        self._ctr("tasks", "kill", "--signal", "SIGKILL", container_id.removeprefix("containerd://"))
+
     def data(self, name: str) -> Path:
         """A folder of this machine that pods may mount as a hostPath; they see it under `data_of_pods`."""
         path = self.folder / "data" / name

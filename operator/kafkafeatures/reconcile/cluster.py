@@ -7,7 +7,7 @@ in the log is kept between looks, so that a settled cluster costs one short fetc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -25,6 +25,7 @@ from kafkafeatures.kafka.unregister import Hosted, hosted_by, unregister
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 from kafkafeatures.reconcile.observe import observe
 from kafkafeatures.reconcile.ports import Unreachable
+from kraftlog import Image
 
 LOG_PATIENCE = 2
 """Request timeouts a look waits for the metadata log: a snapshot of a large cluster comes in several parts."""
@@ -43,7 +44,7 @@ class Cluster:
             request_timeout=settings.request_timeout,
         )
         self._last: Survey | None = None
-        self._records: Mapping[int, int] | None = None
+        self._image: Image | None = None  # of the last look; None where the log was not read
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,8 +83,22 @@ class Cluster:
         if not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes) and isinstance(log, Failure):
             raise Unreachable(_why_unreachable(asked, log))
         self._last = asked
-        self._records = log.image.counts if isinstance(log, LogReading) else None
+        self._image = log.image if isinstance(log, LogReading) else None
         return observe(asked, log)
+
+    async def unchanged(self) -> bool:
+        """Whether the log shows that nothing happened since the last look. One connection, to the active controller.
+
+        False also where it cannot be told. What living processes say of themselves is not asked again.
+        """
+        if self._image is None:
+            return False
+        log = await self._bounded(self._log.catch_up)
+        return isinstance(log, LogReading) and _says_the_same(self._image, log.image)
+
+    async def rest(self) -> None:
+        """Keep no connection but the one to the active controller."""
+        await self._pool.close()
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
         """As the port says, by the way the last look found."""
@@ -104,14 +119,14 @@ class Cluster:
 
     async def topics_on(self, broker: int) -> Hosted | Failure:
         """What a broker hosts, as of the last look. A Failure where that cannot be known for certain."""
-        if self._last is None or self._records is None:
+        if self._last is None or self._image is None:
             return Failure(
                 FailureKind.NOT_ASKED,
                 "metadata log",
                 f"it was not read, so it cannot be known what broker {broker} hosts",
                 "see what `describe` says under Not read",
             )
-        return await hosted_by(self._pool, features.route(self._last), broker, self._records)
+        return await hosted_by(self._pool, features.route(self._last), broker, self._image.counts)
 
     async def unregister(self, broker: int) -> Failure | None:
         """Forget the registration of a broker. None: it is gone."""
@@ -193,6 +208,13 @@ async def _result(reading: asyncio.Task[LogReading | Failure]) -> LogReading | F
             "no address of a controller is known",
             "name the controllers with bootstrapControllers; from Kafka 3.9 on the brokers know them",
         )
+
+
+def _says_the_same(before: Image, after: Image) -> bool:
+    """Apart from how far it goes: every controller appends NoOp records all the time."""
+    return before == replace(
+        after, offset=before.offset, epoch=before.epoch, timestamp_ms=before.timestamp_ms, counts=before.counts
+    )
 
 
 def _why_unreachable(asked: Survey, log: Failure) -> Failure:

@@ -31,6 +31,8 @@ from kafkafeatures.reconcile.settle import Sleep
 
 CHECK_EVERY = 60.0
 """Seconds; of a resource that does not say, also because it cannot be understood."""
+FULL_LOOK_EVERY = 600.0
+"""Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
 SLOWEST_WAIT = 30.0
 """While something is waited for, it is looked at this often at least."""
 
@@ -39,6 +41,12 @@ logger = logging.getLogger(__name__)
 
 class OpenCluster(KafkaPort, Protocol):
     """A cluster with its connections."""
+
+    async def unchanged(self) -> bool:
+        """Whether nothing happened since the last look, for certain."""
+
+    async def rest(self) -> None:
+        """Nobody will look for a while."""
 
     async def close(self) -> None:
         """Give them up."""
@@ -63,6 +71,14 @@ class Surroundings:
     sleep: Sleep
     instance: str
     policy: AddressPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The version of a resource that was found in sync, and until when the log alone may say that it still is."""
+
+    version: str
+    until: float
 
 
 @dataclass(slots=True)
@@ -93,6 +109,7 @@ class Worker:
         self._clusters: dict[Key, tuple[ClusterSettings, OpenCluster]] = {}
         self._paces: dict[Key, _Pace] = {}
         self._written: dict[Key, set[str]] = {}
+        self._settled: dict[Key, _Settled] = {}
 
     def is_news(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last pass wrote itself."""
@@ -180,7 +197,15 @@ class Worker:
             sleep=self._around.sleep,
             rival_of=lambda cluster_id: self._claims.rival_of(key, cluster_id),
         )
+        settled = self._settled.pop(key, None)
+        known = settled is not None and settled.version == _version(home) and self._around.monotonic() < settled.until
+        if settled is not None and known and await cluster.unchanged():
+            self._settled[key] = settled
+            return _Pause("done", spec.drift.check_every_seconds)
         last = await one_pass(shell)
+        if isinstance(last.decision, Done):
+            self._settled[key] = _Settled(_version(home), self._around.monotonic() + FULL_LOOK_EVERY)
+            await cluster.rest()
         self._log(key, home.generation, _told(last))
         return self._pause(key, home, last, spec.drift.check_every_seconds)
 
@@ -198,6 +223,7 @@ class Worker:
                 return held[1]
             del self._clusters[key]
             await held[1].close()
+        self._settled.pop(key, None)
         cluster = self._open(settings)
         self._clusters[key] = settings, cluster
         return cluster
@@ -236,6 +262,7 @@ class Worker:
         self._claims.forget(key)
         self._paces.pop(key, None)
         self._written.pop(key, None)
+        self._settled.pop(key, None)
         self._watcher.forgot(key)
         held = self._clusters.pop(key, None)
         if held is not None:
@@ -263,6 +290,10 @@ _RESULTS = {"done": "success", "held": "success", "acting": "requeued", "waiting
 async def _write(home: KubeHome, status: Mapping[str, Any]) -> None:
     if status != home.status:
         await home.write_status(status)
+
+
+def _version(home: KubeHome) -> str:
+    return str(home.raw["metadata"]["resourceVersion"])
 
 
 def _labels(key: Key) -> dict[str, object]:

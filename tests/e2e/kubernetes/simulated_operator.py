@@ -22,6 +22,13 @@ class Cluster(SimulatedCluster):
         made = replace(plan({1: "4.1"}, {3001: "4.1"}, metadata_version=21), cluster_id=None)
         super().__init__(settle(world(made, seed)))
 
+    async def unchanged(self) -> bool:
+        """Nobody else is in that world."""
+        return self.world.active is not None
+
+    async def rest(self) -> None:
+        """There are no connections."""
+
     async def close(self) -> None:
         """There is nothing to give up."""
 

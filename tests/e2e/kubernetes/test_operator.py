@@ -89,7 +89,7 @@ def test_the_api_server_saw_no_write_but_of_statuses_and_events(resources: Resou
 
 
 def test_a_settled_resource_has_no_finalizer_no_annotation_and_causes_no_write(
-    resources: Resources, operator: Operator
+    resources: Resources, operator: Operator, kafka: Cluster
 ) -> None:
     resources.apply("quiet", {SHARE: 0})
     resources.wait("quiet", "Ready")
@@ -103,6 +103,8 @@ def test_a_settled_resource_has_no_finalizer_no_annotation_and_causes_no_write(
     )
     assert resources.get("quiet")["metadata"]["resourceVersion"] == metadata["resourceVersion"]
     assert [row for row in resources.plane.audit.rows(mark, user=USER) if row.verb in ("update", "create")] == []
+    assert operator.connections([node.port for node in kafka.brokers]) == 0
+    assert operator.connections([node.port for node in kafka.controllers]) == 1  # the active one's, for its log
 
 
 @pytest.mark.parametrize("how", ["Observe", "suspend", "annotation"])

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -101,6 +102,21 @@ class Operator:
         families = text_string_to_metric_families(self.asked("/metrics")[1])
         samples = (sample for family in families for sample in family.samples if sample.name == name)
         return sum(one.value for one in samples if labels.items() <= one.labels.items())
+
+    def connections(self, ports: Collection[int]) -> int:
+        """How many it holds to these ports of this machine."""
+        assert self.process is not None
+        targets = (os.readlink(one) for one in Path(f"/proc/{self.process.pid}/fd").iterdir())
+        ours = {target[8:-1] for target in targets if target.startswith("socket:[")}
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return sum(row[9] in ours and int(row[2].rpartition(":")[2], 16) in ports for row in rows)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Used so far, by all threads."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def memory(self) -> int:

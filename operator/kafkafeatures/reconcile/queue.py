@@ -115,7 +115,9 @@ class Queue(Generic[K]):
                     async with asyncio.timeout(self._deadline):
                         pause = await self._work(key)
                     failures = 0
-                except Exception as error:  # the end of this task would be the end of the key
+                except (Exception, asyncio.CancelledError) as error:  # the end of this task is the end of the key
+                    if _is_meant(error):
+                        raise
                     pause = min(FIRST_RETRY * 2**failures, LAST_RETRY)
                     failures = min(failures + 1, 10)
                     await self._tell(key, error)
@@ -131,9 +133,17 @@ class Queue(Generic[K]):
                 async with asyncio.timeout(pause or 0.0):
                     await entry.wake.wait()
 
-    async def _tell(self, key: K, error: Exception) -> None:
+    async def _tell(self, key: K, error: BaseException) -> None:
         try:
             async with asyncio.timeout(self._deadline):
                 await self._failed(key, error)
-        except Exception:
+        except (Exception, asyncio.CancelledError) as another:
+            if _is_meant(another):
+                raise
             logger.exception("could not tell of a failed pass of %s", key)
+
+
+def _is_meant(error: BaseException) -> bool:
+    """Whether somebody cancels this very task. A task that was awaited and cancelled by others raises the same."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

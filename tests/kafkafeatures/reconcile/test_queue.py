@@ -138,6 +138,41 @@ async def test_a_pass_that_takes_too_long_is_ended_and_the_key_stays() -> None:
         assert (work.running, len(queue)) == (0, 1)
 
 
+async def test_a_cancellation_that_nobody_meant_for_the_key_does_not_end_it() -> None:
+    """A pass that awaits a task which somebody else cancelled raises CancelledError: no Exception, and no request."""
+    passes = 0
+    again = asyncio.Event()
+
+    async def work(key: str) -> float | None:
+        nonlocal passes
+        passes += 1
+        if passes == 2:
+            again.set()
+            return 3600.0
+        task = asyncio.create_task(asyncio.sleep(60))
+        asyncio.get_running_loop().call_soon(task.cancel)
+        await task
+        return 0.0
+
+    failures: list[BaseException] = []
+
+    async def failed(key: str, error: BaseException) -> None:
+        failures.append(error)
+        raise asyncio.CancelledError
+
+    queue: Queue[str] = Queue(work, failed=failed)
+    running = asyncio.create_task(queue.run())
+    await asyncio.sleep(0)
+    queue.wake("a")
+    await turns()
+    queue.wake("a")
+    async with asyncio.timeout(5):
+        await again.wait()
+    assert [type(one) for one in failures] == [asyncio.CancelledError]
+    queue.stop()
+    await running
+
+
 async def test_a_failure_that_cannot_be_told_ends_nothing() -> None:
     async def work(key: str) -> float | None:
         raise RuntimeError

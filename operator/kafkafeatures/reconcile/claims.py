@@ -48,14 +48,17 @@ class Claims:
         metadata, spec = resource["metadata"], resource.get("spec") or {}
         key = Key(metadata["namespace"], metadata["name"])
         before = self._claims.get(key)
+        if before is not None and before.uid != metadata["uid"]:
+            before = None  # another life of the name
         self._put(
             key,
             Claim(
                 created=metadata["creationTimestamp"],
                 uid=metadata["uid"],
                 applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
-                cluster_id=(resource.get("status") or {}).get("clusterId", ""),
-                passed=before is not None and before.uid == metadata["uid"] and before.passed,
+                # A status may be older than what a pass read, and one that was wiped gives up nothing.
+                cluster_id=(resource.get("status") or {}).get("clusterId") or (before.cluster_id if before else ""),
+                passed=before is not None and before.passed,
             ),
         )
 
@@ -71,10 +74,16 @@ class Claims:
             self._of_cluster.get(before.cluster_id, set()).discard(key)
 
     def rival_of(self, key: Key, cluster_id: str) -> Rival | None:
-        """The older resource that owns the cluster; else one that may turn out to."""
+        """The older resource that owns the cluster; else one that may turn out to.
+
+        Whoever asks has read that it is its own, so it has a say from now on: a pass that fails after its act would
+        otherwise leave the cluster to a younger one.
+        """
         ours = self._claims.get(key)
         if ours is None:
             return None
+        if not ours.cluster_id:
+            self._put(key, replace(ours, cluster_id=cluster_id))
         owner = self._oldest(cluster_id, ours)
         if owner is not None:
             return Rival(str(owner), known=True)

@@ -55,6 +55,15 @@ def test_an_older_one_that_was_never_read_may_own_it_until_it_had_a_pass() -> No
     assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
 
 
+def test_who_read_its_cluster_owns_it_also_where_its_pass_fails_before_the_status_says_so() -> None:
+    made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
+    assert made.rival_of(key("old"), "c") is None  # it acts
+    made.passed(key("old"))  # and its pass fails
+    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
+    made.note(resource("old", "1"))  # an event from before
+    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
+
+
 def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.forget(key("old"))

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import socket
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -28,6 +30,7 @@ from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 
 MAX_ANSWER = 256 * 1024
+PATIENCE = 0.8  # of the timeout of who waits for the token, so that he hears what hung
 KEEP = 0.5  # of a token's life; must stay below connection.RENEW_AFTER
 
 
@@ -56,14 +59,63 @@ class Tokens:
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             task = asyncio.create_task(self._fetch(source, timeout))
             self._fetching[source] = task
+            task.add_done_callback(lambda done: self._forget(source, done))
         held = await asyncio.shield(task)  # one caller giving up does not fail the others
+        now = self._clock()
+        self._held = {client: one for client, one in self._held.items() if now < one.until}  # no secret for ever
         self._held[source] = held
         return held.value
 
+    def _forget(self, source: OAuthClient, done: asyncio.Task[_Held]) -> None:
+        if self._fetching.get(source) is done:
+            del self._fetching[source]
+        if not done.cancelled():
+            done.exception()  # asyncio would log it where every caller gave up
+
     async def _fetch(self, client: OAuthClient, timeout: float) -> _Held:
         began = self._clock()
-        value, lifetime = await asyncio.to_thread(_post, client, timeout)
+        call = _Call()
+        # The timeout of a socket is one of each read: who sends a byte now and then would keep the thread for ever, and
+        # with a few of them nobody in this process could resolve a name any more.
+        cut = asyncio.get_running_loop().call_later(PATIENCE * timeout, call.cut)
+        try:
+            value, lifetime = await asyncio.to_thread(_post, client, timeout, call)
+        finally:
+            cut.cancel()
         return _Held(value, began + KEEP * lifetime)
+
+
+class _Call:
+    """One request in its thread, which can be cut short from outside."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        self._lock = threading.Lock()
+        self._line: socket.socket | None = None
+
+    def made(self, line: socket.socket) -> socket.socket:
+        """There is a connection now. Raises TimeoutError where it comes too late."""
+        with self._lock:
+            if self.is_cut:
+                line.close()
+                raise TimeoutError
+            self._line = line.dup()  # TLS takes the other one over
+        return line
+
+    def cut(self) -> None:
+        """End it: whatever the thread waits for fails at once."""
+        with self._lock:
+            self.is_cut = True
+            if self._line is not None:
+                with contextlib.suppress(OSError):
+                    self._line.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """It is over."""
+        with self._lock:
+            if self._line is not None:
+                self._line.close()
+                self._line = None
 
 
 TOKENS = Tokens()
@@ -73,24 +125,25 @@ TOKENS = Tokens()
 class _Https(urllib.request.HTTPSHandler):
     """Connects to the very address that was checked."""
 
-    def __init__(self, policy: AddressPolicy | None, *, context: SSLContext) -> None:
+    def __init__(self, policy: AddressPolicy | None, call: _Call, *, context: SSLContext) -> None:
         super().__init__(context=context)
-        self._policy, self._tls = policy, context
+        self._policy, self._call, self._tls = policy, call, context
 
     def https_open(self, request: urllib.request.Request) -> Any:
         return self.do_open(self._connection, request)
 
     def _connection(self, host: str, **options: Any) -> HTTPSConnection:
         connection = HTTPSConnection(host, context=self._tls, **options)
-        if self._policy is not None:
-            connection._create_connection = self._to_permitted  # type: ignore[attr-defined]  # as http.client has it
+        connection._create_connection = self._to_permitted  # type: ignore[attr-defined]  # as http.client has it
         return connection
 
     def _to_permitted(self, address: tuple[str, int], *rest: Any) -> socket.socket:
+        if self._policy is None:
+            return self._call.made(socket.create_connection(address, *rest))
         resolved = [str(one[4][0]) for one in socket.getaddrinfo(*address, type=socket.SOCK_STREAM)]
-        if self._policy is not None and not all(self._policy.permits(one, address[1]) for one in resolved):
+        if not all(self._policy.permits(one, address[1]) for one in resolved):
             raise AddressRefused
-        return socket.create_connection((resolved[0], address[1]), *rest)
+        return self._call.made(socket.create_connection((resolved[0], address[1]), *rest))
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -98,7 +151,20 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
+def _post(client: OAuthClient, timeout: float, call: _Call) -> tuple[str, float]:
+    try:
+        return _ask(client, timeout, call)
+    except KafkaError:
+        if not call.is_cut:
+            raise
+        raise AuthenticationFailed(
+            "the token endpoint did not answer in time", remedy="check its address and its health"
+        ) from None
+    finally:
+        call.close()
+
+
+def _ask(client: OAuthClient, timeout: float, call: _Call) -> tuple[str, float]:
     try:
         where = urllib.parse.urlsplit(client.token_url)
         place = f"{where.hostname}:{where.port}" if where.port else str(where.hostname)  # never its user part
@@ -117,7 +183,7 @@ def _post(client: OAuthClient, timeout: float) -> tuple[str, float]:
             "Accept": "application/json",
         },
     )
-    opener = urllib.request.build_opener(_Https(client.policy, context=tls.context(client.tls)), _NoRedirect())
+    opener = urllib.request.build_opener(_Https(client.policy, call, context=tls.context(client.tls)), _NoRedirect())
     try:
         with opener.open(request, timeout=timeout) as reply:
             answer = json.loads(reply.read(MAX_ANSWER))

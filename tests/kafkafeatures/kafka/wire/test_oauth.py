@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
 import threading
+import time
 import urllib.parse
 from base64 import b64decode
 from collections.abc import Callable, Iterator
@@ -179,6 +181,50 @@ async def test_one_caller_that_gives_up_does_not_fail_the_others(tmp_path: Path)
             await first
         may_answer.set()
         assert await second == "t"
+
+
+@pytest.mark.parametrize("drip", [b"", b"x"], ids=["in the handshake", "in the answer"])
+async def test_an_endpoint_that_sends_a_byte_now_and_then_is_given_up_in_time(tmp_path: Path, drip: bytes) -> None:
+    """Its thread too: a few that hang would leave none for anybody else."""
+    over = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        line, _ = listener.accept()
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            stack.enter_context(line)
+            if drip:
+                line = stack.enter_context(server_side(tmp_path).wrap_socket(line, server_side=True))
+                line.sendall(b"HTTP/1.1 200 OK\r\n")
+            else:
+                line.sendall(b"\x16\x03\x03\x40\x00\x02")  # a record of 16 KB begins
+            while not over.wait(0.02):
+                line.sendall(drip or b"\0")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    tokens, began = Tokens(), time.monotonic()
+    try:
+        with pytest.raises(AuthenticationFailed, match="did not answer in time"):
+            async with asyncio.timeout(10):
+                await tokens.token(client(f"https://127.0.0.1:{listener.getsockname()[1]}/token"), 1)
+        assert time.monotonic() - began < 5
+        await asyncio.sleep(0)
+        assert not tokens._fetching
+    finally:
+        over.set()
+        listener.close()
+        thread.join()
+
+
+async def test_a_token_that_is_old_is_not_kept_with_its_secret_for_ever(tmp_path: Path) -> None:
+    now = 0.0
+    tokens = Tokens(lambda: now)
+    with token_endpoint(tmp_path, lambda request: (200, {"access_token": "t", "expires_in": 100})) as url:
+        await tokens.token(OAuthClient(url, "us", "rotated", tls=TRUSTED), 5)
+        now = 51.0
+        await tokens.token(OAuthClient(url, "us", "new", tls=TRUSTED), 5)
+    assert [one.client_secret for one in tokens._held] == ["new"]
 
 
 async def test_a_failure_is_not_kept(tmp_path: Path) -> None:

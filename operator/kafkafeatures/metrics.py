@@ -31,6 +31,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which nobody asked for
         self.registry = CollectorRegistry()
         self._shown: dict[Key, set[str]] = {}
+        self._said: dict[Key, Mapping[str, Any]] = {}
         self._passes = Counter(
             "kafkafeatures_reconciliations", "Passes that are over.", ("result",), registry=self.registry
         )
@@ -92,6 +93,9 @@ class Metrics:
             return
         self._seconds.observe(seconds)
         self._success.labels(*key).set_to_current_time()
+        if self._said.get(key) == status:
+            return
+        self._said[key] = status
         conditions = {one["type"]: one for one in status.get("conditions", ())}
         for kind in self._shown.get(key, set()) - set(conditions):
             self._condition.remove_by_labels({"namespace": key.namespace, "name": key.name, "type": kind})
@@ -113,6 +117,7 @@ class Metrics:
     def forgot(self, key: Key) -> None:
         """As the worker's `Watcher` says."""
         self._shown.pop(key, None)
+        self._said.pop(key, None)
         labels = {"namespace": key.namespace, "name": key.name}
         for gauge in (
             self._condition, self._level, self._drift, self._approval, self._approval_since, self._success,

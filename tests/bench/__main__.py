@@ -40,7 +40,7 @@ from tests.e2e.rig.releases import NEWEST
 from tests.kafkafeatures.worlds import answer, node, observation
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("describe", "apply", "decide", "nodes", "log")
+PARTS = ("describe", "apply", "operator", "decide", "nodes", "log")
 
 
 def main() -> int:
@@ -70,7 +70,7 @@ def install(folder: Path) -> list[str]:
 
 
 def _measure(wanted: tuple[str, ...], rounds: int, command: list[str]) -> int:
-    if {"describe", "apply"} & set(wanted):
+    if {"describe", "apply", "operator"} & set(wanted):
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         try:
             with Cluster(folder / "kafka", NEWEST, controllers=3, brokers=3) as cluster:
@@ -78,6 +78,8 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str]) -> int:
                     describe(cluster, rounds, command)
                 if "apply" in wanted:
                     apply(cluster, rounds, command, folder)
+                if "operator" in wanted:
+                    _operator(cluster, 2 * rounds)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     if "decide" in wanted:
@@ -112,10 +114,6 @@ def describe(cluster: Cluster, rounds: int, command: list[str]) -> None:
 def apply(cluster: Cluster, rounds: int, command: list[str], folder: Path) -> None:
     """One level raised and read back everywhere, from document to end; Kafka's tool sends it and goes."""
     numbers = itertools.count()
-    theirs = cluster.release.stock_tool(
-        "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
-        "upgrade", "--feature", "share.version=1",
-    )  # fmt: skip
 
     def document() -> Path:
         meddle(cluster, "share.version", 0)
@@ -123,15 +121,29 @@ def apply(cluster: Cluster, rounds: int, command: list[str], folder: Path) -> No
         where = {"bootstrapServers": cluster.bootstrap_servers, "bootstrapControllers": cluster.bootstrap_controllers}
         return write_document(folder / str(number) / "levels.yaml", {"share.version": 1}, **where)
 
-    def their_turn() -> float:
-        meddle(cluster, "share.version", 0)
-        return _run(theirs)
-
-    a, b = interleaved(lambda: _run([*command, "apply", "-f", str(document())]), their_turn, rounds)
+    a, b = interleaved(
+        lambda: _run([*command, "apply", "-f", str(document())]), lambda: _their_upgrade(cluster), rounds
+    )
     _pair("apply, whole process, read back on every node", a, "FeatureCommand upgrade", b)
     with asyncio.Runner() as runner:
-        a, b = interleaved(lambda: _warm(runner, document()), their_turn, rounds)
+        a, b = interleaved(lambda: _warm(runner, document()), lambda: _their_upgrade(cluster), rounds)
     _pair("apply, warm process, new connections", a, "FeatureCommand upgrade", b)
+
+
+def _operator(cluster: Cluster, rounds: int) -> None:
+    from tests.bench.operator import operator
+
+    operator(rounds, cluster, interleaved, lambda: _their_upgrade(cluster), _pair)
+
+
+def _their_upgrade(cluster: Cluster) -> float:
+    meddle(cluster, "share.version", 0)
+    return _run(
+        cluster.release.stock_tool(
+            "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
+            "upgrade", "--feature", "share.version=1",
+        )
+    )  # fmt: skip
 
 
 def _warm(runner: asyncio.Runner, path: Path) -> float:

@@ -23,6 +23,8 @@ SETTLE_SECONDS = 1.0
 
 BROKER_KEEPS = timedelta(minutes=5)
 MAX_HISTORY = 10
+MAX_RESULT = 512
+"""Characters of a result: with a refusal come the server's own words, up to 32 KB of them."""
 
 READ_BACK, NOT_APPLIED, OVERTAKEN = "read back", "not applied", "overtaken by another change"
 UNPROVEN = "not there; whether it was moved and moved back cannot be told without the metadata log"
@@ -89,7 +91,7 @@ def close_intent(status: dict[str, Any], result: str, at: str) -> None:
             result = CORRECTED
     elif consent_for(step):  # nothing was lowered, so nothing was used up
         status["spentConsents"] = [one for one in status.get("spentConsents", ()) if one != consent_for(step)]
-    history = [*status.get("history", ()), {"at": at, "action": str(step), "result": result}]
+    history = [*status.get("history", ()), {"at": at, "action": str(step), "result": result[:MAX_RESULT]}]
     status["history"] = history[-MAX_HISTORY:]
 
 

@@ -472,3 +472,12 @@ def test_an_answer_that_lags_the_controllers_own_yes_is_not_taken_for_a_revert()
     assert isinstance(run(world, home).decision, Done)
     assert [one["result"] for one in home.status["history"]] == ["read back"]
     assert len(world.sent) == 1
+
+
+def test_a_long_refusal_is_cut_wherever_it_is_kept() -> None:
+    world = World({"metadata.version": 21})
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [Rejected(44, "x" * 32_000)] * 12
+    for _ in range(12):
+        asyncio.run(one_pass(shell(world, home)))
+    assert len(json.dumps(home.status)) < 16 * 1024

@@ -11,6 +11,7 @@ from kafkafeatures.api.names import API_VERSION, GROUP, KIND
 from kafkafeatures.core.happenings import Happening
 
 CONTROLLER = f"{GROUP}/operator"
+MOST_OF_A_NOTE = 1024  # bytes; the API server refuses a longer one
 
 
 def event_of(happening: Happening, resource: Mapping[str, Any], *, at: datetime, instance: str) -> dict[str, Any]:
@@ -19,14 +20,17 @@ def event_of(happening: Happening, resource: Mapping[str, Any], *, at: datetime,
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{metadata['name'][:200]}.{uuid.uuid4().hex[:16]}", "namespace": metadata["namespace"]},
+        "metadata": {
+            "name": f"{metadata['name'][:200].rstrip('-.')}.{uuid.uuid4().hex[:16]}",
+            "namespace": metadata["namespace"],
+        },
         "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
         "reportingInstance": instance[:128],
         "type": "Warning" if happening.warning else "Normal",
         "reason": happening.reason,
         "action": happening.action,
-        "note": happening.note,
+        "note": happening.note.encode()[:MOST_OF_A_NOTE].decode(errors="ignore"),
         "regarding": {
             "apiVersion": API_VERSION,
             "kind": KIND,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.core.decide import Act, Done, Held
 from kafkafeatures.core.happenings import happenings
 from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_pending, status_of_unreachable
+from kafkafeatures.core.steps import Applied
 from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -35,6 +36,9 @@ FULL_LOOK_EVERY = 600.0
 """Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
 SLOWEST_WAIT = 30.0
 """While something is waited for, it is looked at this often at least."""
+LONGEST_REQUEST = 30.0
+"""Seconds; a longer `requestTimeout` counts as this. A look at silent nodes takes two of them, a pass two looks: more
+would not fit into the deadline of a pass, and nobody would ever read which node is silent."""
 
 logger = logging.getLogger(__name__)
 
@@ -217,6 +221,7 @@ class Worker:
             settings = settings_of(spec, material_of(material), policy=self._around.policy)
         except ValueError as error:
             raise CredentialsInvalid(str(error)) from None
+        settings = replace(settings, request_timeout=min(settings.request_timeout, LONGEST_REQUEST))
         held = self._clusters.get(key)
         if held is not None:
             if held[0] == settings:
@@ -237,9 +242,19 @@ class Worker:
 
     async def _material(self, namespace: str, reference: Reference) -> dict[str, str] | None:
         read = self._api.secret if reference.kind == "Secret" else self._api.config_map
-        return await read(namespace, reference.name)
+        try:
+            return await read(namespace, reference.name)
+        except Refused:  # whether or not it is there
+            raise CredentialsInvalid(
+                f"the operator has no right to read the {reference.kind} {reference.name}; "
+                f"allow its ServiceAccount to get {reference.kind.lower()}s in the namespace {namespace}"
+            ) from None
 
     def _pause(self, key: Key, home: KubeHome, last: Pass, check_every: float) -> _Pause:
+        if isinstance(last.decision, Act) and not isinstance(last.outcome, Applied):
+            # Nothing came of it, and it will be sent again: not every second for ever.
+            said = home.generation, last.decision.step, type(last.outcome)
+            return _Pause("acting", self._slower(key, said, last.requeue_after or 1.0, SLOWEST_WAIT))
         if isinstance(last.decision, Act | Done | Held):
             self._paces[key].said = ()
         if isinstance(last.decision, Act):

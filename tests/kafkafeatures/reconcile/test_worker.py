@@ -1,0 +1,116 @@
+"""Passes around a scripted API server and a scripted cluster: what is opened, said, and how soon it is tried again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from kafkafeatures.core.happenings import Happening
+from kafkafeatures.core.steps import NotSent
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kube.client import Key, KubeApi
+from kafkafeatures.kube.errors import Refused
+from kafkafeatures.kube.events import event_of
+from kafkafeatures.metrics import Metrics
+from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.worker import LONGEST_REQUEST, SLOWEST_WAIT, Surroundings, Worker
+from tests.kafkafeatures.reconcile.test_loop import World, no_time
+from tests.kafkafeatures.worlds import NOW
+
+KEY = Key("kafka", "orders")
+
+
+class Api:
+    """Holds one resource."""
+
+    def __init__(self, **cluster: Any) -> None:
+        self.refuses_secrets = False
+        self.object: dict[str, Any] = {
+            "apiVersion": "kafkafeatures.dev/v1alpha1",
+            "kind": "KafkaFeatures",
+            "metadata": {
+                "namespace": KEY.namespace,
+                "name": KEY.name,
+                "uid": "u",
+                "generation": 1,
+                "resourceVersion": "1",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "spec": {
+                "cluster": {"bootstrapServers": "kafka:9092", **cluster},
+                "features": {"levels": [{"name": "metadata.version", "level": 27}]},
+            },
+        }
+
+    async def resource(self, key: Key) -> dict[str, Any]:
+        return cast(dict[str, Any], json.loads(json.dumps(self.object)))
+
+    async def replace_status(self, resource: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+        self.object["status"] = json.loads(json.dumps(status))
+        self.object["metadata"]["resourceVersion"] += "1"
+        return await self.resource(KEY)
+
+    async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
+        raise Refused('GET: 403 secrets "s" is forbidden')
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
+        """Nobody reads it."""
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        return next(one for one in self.object["status"]["conditions"] if one["type"] == kind)
+
+
+class Kafka(World):
+    async def unchanged(self) -> bool:
+        return False
+
+    async def rest(self) -> None:
+        """There are no connections."""
+
+    async def close(self) -> None:
+        """Nor here."""
+
+
+class Rig:
+    """A worker with what it opened."""
+
+    def __init__(self, api: Api) -> None:
+        self.api, self.kafka = api, Kafka({"metadata.version": 21})
+        self.opened: list[ClusterSettings] = []
+        around = Surroundings(lambda: NOW, lambda: 0.0, no_time, "test", AddressPolicy())
+        self.worker = Worker(cast(KubeApi, api), Claims(), self._open, around, Metrics())
+
+    def _open(self, settings: ClusterSettings) -> Kafka:
+        self.opened.append(settings)
+        return self.kafka
+
+
+async def test_a_secret_that_may_not_be_read_is_said_in_the_status() -> None:
+    api = Api(tls={"caSecretRef": {"name": "ca"}})
+    assert await Rig(api).worker.work(KEY)
+    assert api.condition("Reachable")["reason"] == "CredentialsInvalid"
+    assert "allow its ServiceAccount to get secrets in the namespace kafka" in api.condition("Ready")["message"]
+
+
+async def test_a_request_never_waits_so_long_that_a_look_exceeds_the_deadline_of_a_pass() -> None:
+    patient, quick = Rig(Api(requestTimeout="5m")), Rig(Api(requestTimeout="5s"))
+    for rig in (patient, quick):
+        await rig.worker.work(KEY)
+    assert [rig.opened[0].request_timeout for rig in (patient, quick)] == [LONGEST_REQUEST, 5.0]
+
+
+async def test_what_cannot_be_sent_is_tried_more_and_more_seldom() -> None:
+    rig = Rig(Api())
+    rig.kafka.outcomes = [NotSent("no connection")] * 8
+    pauses = [await rig.worker.work(KEY) for _ in range(8)]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, SLOWEST_WAIT, SLOWEST_WAIT, SLOWEST_WAIT]
+    assert await rig.worker.work(KEY) == 0.0  # sent: look at once
+
+
+def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
+    metadata = {"name": "a" * 199 + "-b", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    event = event_of(Happening("R", "A", "ü" * 1000), {"metadata": metadata}, at=NOW, instance="i")
+    assert event["note"] == "ü" * 512
+    assert event["metadata"]["name"].startswith("a" * 199 + ".")

@@ -9,7 +9,6 @@ does is named. Nothing is judged here, and no address is tried twice.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
@@ -41,7 +40,7 @@ class Race(Generic[T]):
         self._waiting = list(dict.fromkeys(addresses))
         self._attempt = attempt
         self._stagger = stagger
-        self._tasks: dict[asyncio.Task[T | Failure], tuple[Address, float]] = {}
+        self._tasks: dict[asyncio.Task[T | Failure], Address] = {}
 
     async def winner(self) -> T | None:
         """The first result, or None when every address has failed. The others are left running."""
@@ -53,7 +52,7 @@ class Race(Generic[T]):
             if self._waiting:
                 address = self._waiting.pop(0)
                 task = asyncio.create_task(self._try(address))
-                self._tasks[task] = (address, time.monotonic())
+                self._tasks[task] = address
                 running.append(task)
             elif not running:
                 return None
@@ -70,9 +69,9 @@ class Race(Generic[T]):
     def failures(self) -> dict[Address, Failure]:
         """Of every address that was tried and gave nothing, those included that still keep us waiting."""
         found = {}
-        for task, (address, since) in self._tasks.items():
-            if not task.done():
-                waited = f"no answer in {time.monotonic() - since:.1f} s, while another address answered"
+        for task, address in self._tasks.items():
+            if not task.done():  # not how long it was waited: what stands in a status must not vary from look to look
+                waited = "no answer yet when another address had answered"
                 found[address] = Failure(FailureKind.UNREACHABLE, str(address), waited)
             elif not task.cancelled() and isinstance(result := task.result(), Failure):
                 found[address] = result

@@ -109,7 +109,8 @@ async def test_a_first_address_that_swallows_packets_costs_a_tenth_of_a_second()
     assert time.monotonic() - began < 1.0
     assert isinstance(directory.brokers, BrokerList)
     assert list(silent) == [at(9)]
-    assert "no answer in 0." in silent[at(9)].message
+    assert "no answer yet" in silent[at(9)].message
+    assert not set("0123456789") & set(silent[at(9)].message)  # a time would make every status another one
 
 
 async def test_addresses_that_fail_are_skipped_at_once_and_named() -> None:

@@ -6,6 +6,7 @@ node or the log said. Called by `reconcile/loop.py` and by the commands that pri
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -24,6 +25,9 @@ from kafkafeatures.core.survey import Failure, FailureKind
 MAX_BLOCKERS = 20
 MAX_MESSAGE = 1024
 MAX_FEATURES = 64
+MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes
+MAX_STATUS = 30_000
+"""Bytes, about, of a status; of more blockers than fit only the first are shown."""
 
 Json = dict[str, Any]
 
@@ -248,6 +252,8 @@ def status_of(
         previous=previous.get("conditions", ()),
         now=now,
     )
+    while status.get("blockers") and len(json.dumps(status)) > MAX_STATUS:
+        status["blockers"].pop()
     return status
 
 
@@ -352,6 +358,8 @@ def feature_states(observation: Observation, proposal: Proposal, blocked: tuple[
     drifted = {change.feature for change in proposal.drifted}
     features = []
     for name in dict.fromkeys((*observation.feature_names(), *proposal.desired)):
+        if len(name) > MAX_FEATURE_NAME:
+            continue
         shape = {key: value for key, value in feature_shape(observation, name).items() if key in _FEATURE_FIELDS}
         if name in proposal.desired:
             shape["desired"] = proposal.desired[name]

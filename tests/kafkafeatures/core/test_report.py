@@ -53,6 +53,18 @@ def test_three_hundred_old_nodes_stay_below_32_kib_with_twenty_blockers_and_a_to
     assert len(yaml.safe_dump(made).encode()) < 32 * 1024
 
 
+def test_whatever_nodes_say_of_features_and_failures_the_status_stays_below_32_kib() -> None:
+    many = {f"feature.{i}": (0, 9) for i in range(60)}
+    why = Failure(FailureKind.AUTHENTICATION, "node:1", "x" * 1200, "y" * 600)
+    silent = [node(3000 + i, said=why, written=None) for i in range(40)]
+    seen = observation(node(1, said=answer(NEW | many | {"z" * 32_000: (0, 1)})), *silent, gaps=(why,) * 5)
+    entry = {"at": "2026-01-02T03:04:05Z", "action": "metadata.version 21 -> 27", "result": "r" * 512}
+    made = status(decide(WANTED, seen), seen, previous={"history": [entry] * 10})
+    assert len(json.dumps(made).encode()) < 32 * 1024
+    assert 0 < len(made["blockers"]) < 20
+    assert made["blockersTotal"] == 40
+
+
 def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
     seen = observation(gaps=tuple(Failure(FailureKind.TIMED_OUT, f"node:{i}", "x" * 900) for i in range(300)))
     assert len(json.dumps(status(Stalled(Reason.INVALID_SPEC, "y" * 5000), seen)).encode()) < 32 * 1024

@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +31,9 @@ from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.reconcile.worker import OpenCluster, Surroundings, Worker
 from kafkafeatures.settings import OperatorSettings
 
+THREADS = 256
+"""Names are resolved in threads, and one that does not resolve holds its thread for many seconds. With asyncio's few, a
+single resource that names many of them would keep all others from connecting."""
 LIST_AGAIN = 5.0
 """Seconds until the resources are listed again after that failed."""
 
@@ -41,6 +45,7 @@ async def run(settings: OperatorSettings, *, open_cluster: Callable[[ClusterSett
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     claims, metrics = Claims(), Metrics()
     async with connected() as api:
         policy = _policy(settings, api)

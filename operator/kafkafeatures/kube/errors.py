@@ -55,6 +55,8 @@ def translated(what: str) -> Iterator[None]:
         yield
     except ApiException as error:
         raise _of(error, what) from None
+    except (json.JSONDecodeError, UnicodeDecodeError):  # a gateway in between, with a page of its own
+        raise Unavailable(f"{what}: the answer is no JSON; is it the API server that answers?") from None
     except (ClientError, TimeoutError, OSError) as error:
         raise Unavailable(f"{what}: {str(error) or type(error).__name__}") from None
 

@@ -71,7 +71,9 @@ def _suspended(before: Status, after: Status) -> Iterator[Happening]:
     was, now = (_condition(one, Condition.READY).get("reason") == Reason.SUSPENDED for one in (before, after))
     if now and not was:
         yield Happening("Suspended", "Suspend", _condition(after, Condition.READY)["message"][:MAX_NOTE])
-    if was and not now:
+    # Neither a cluster that is away nor a pass that failed says that anybody lets it go on.
+    silent = _condition(after, Condition.READY).get("reason") in (Reason.UNREACHABLE, Reason.INTERNAL_ERROR)
+    if was and not now and not silent:
         yield Happening("Resumed", "Resume", "it goes on")
 
 

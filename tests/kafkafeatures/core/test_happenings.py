@@ -54,6 +54,8 @@ def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
     assert reasons(free, held) == ["Suspended"]
     assert reasons(held, held) == []
     assert reasons(held, free) == ["Resumed"]
+    for away in (status(Ready=("Unreachable", "refused")), status(Ready=("InternalError", "a deadline"))):
+        assert reasons(held, away) == []  # nobody resumed anything
     drift = status(DriftDetected=("LevelBehind", "was 1 and is 0"))
     assert reasons(free, drift) == ["DriftDetected"]
     ghost, more = (status(Stalled=("GhostRegistration", text)) for text in ("broker 2", "broker 2 (and 1 more)"))

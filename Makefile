@@ -16,7 +16,7 @@ demo: $(VENV)/.runtime ## see the main story on a simulated cluster: needs Pytho
 check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property tests; no Kafka, no JVM; below 3 minutes
 	@$(BIN)/python -m tests.run lint types layers unit
 
-test: $(VENV)/.dev ## everything, with real Kafka nodes (needs Java 17+ and Maven); prints the minutes of each suite
+test: $(VENV)/.dev ## everything, with real Kafka and Kubernetes (needs root on Debian, Java 17+, Maven, Go 1.26+); prints the minutes of each suite
 	@$(BIN)/python -m tests.run
 
 bench: $(VENV)/.dev ## ratios against Kafka's own tools: same machine, same cluster, interleaved

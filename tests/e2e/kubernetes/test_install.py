@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
-import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from kafkafeatures.api.names import API_VERSION, KIND
-from tests.e2e.kafka.cli import run
 from tests.e2e.kubernetes.resources import ROOT, Resources
 from tests.e2e.rig.cluster import wait_until
+from tests.e2e.rig.kubernetes.binaries import binary, build
 from tests.e2e.rig.kubernetes.cluster import is_true
-from tests.e2e.rig.kubernetes.images import OPERATOR, operator_image
+from tests.e2e.rig.kubernetes.images import PREFIX, operator_image
 from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.releases import MIDDLE
 
-CHART, RELEASE, NS = ROOT / "charts" / "kafka-features-operator", "kff", "kafka-features"
-ACCOUNT = f"system:serviceaccount:{NS}:kff-kafka-features-operator"
+RELEASE, NS = "kafka-features-operator", "kafka-features"
+ACCOUNT = f"system:serviceaccount:{NS}:{RELEASE}"
 INSTANTS = 20
-IMAGE, _, TAG = OPERATOR.rpartition(":")
+
+
+def readme() -> tuple[list[str], list[str]]:
+    """The commands of its part about Kubernetes: to install and look, to raise and approve."""
+    part = (ROOT / "README.md").read_text().partition("\n## On Kubernetes\n")[2].partition("\n## ")[0]
+    blocks = [block.partition("```")[0] for block in part.split("```sh\n")[1:]]
+    first, second = ([line for line in block.replace("\\\n", " ").splitlines() if line] for block in blocks)
+    return first, second
+
+
+class Person:
+    """Who types the README's commands into a shell, in a folder with the charts."""
+
+    def __init__(self, node: Node, folder: Path) -> None:
+        self.folder = folder
+        (folder / "charts").symlink_to(ROOT / "charts")
+        path = f"{binary('kubectl').parent}:{binary('helm').parent}:{Path(sys.executable).parent}:/usr/bin:/bin"
+        self.environment = {"PATH": path, "HOME": str(folder), "KUBECONFIG": str(node.control_plane.kubeconfig)}
+
+    def types(self, command: str) -> subprocess.CompletedProcess[str]:
+        command = command.replace("REGISTRY/", f"{PREFIX}/")
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        print(f"$ {command}\n{done.stdout}{done.stderr}", end="")
+        return done
 
 
 @pytest.fixture(scope="module")
-def installed(node: Node) -> Iterator[Node]:
+def person(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Person:
+    build(["helm"])
+    return Person(node, tmp_path_factory.mktemp("person"))
+
+
+@pytest.fixture(scope="module")
+def installed(node: Node, person: Person) -> Iterator[Node]:
     node.load_image(operator_image())
-    image = f"image.repository={IMAGE},image.tag={TAG},image.pullPolicy=Never"
-    arguments = ["-n", NS, "--create-namespace", "--set", image, "--wait", "--timeout", "120s"]
-    node.control_plane.helm("install", RELEASE, str(CHART), *arguments)
+    done = person.types(readme()[0][0])
+    assert done.returncode == 0, done.stderr
     yield node
     node.control_plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
 
@@ -80,25 +112,20 @@ def test_helm_test_says_that_it_works(installed: Node) -> None:
     assert "Phase:          Succeeded" in installed.control_plane.helm("test", RELEASE, "-n", NS)
 
 
-def test_a_document_is_written_in_the_pod_applied_planned_and_approved(kafka: Kafka, resources: Resources) -> None:
-    """The README's path: `init` in the pod, two kubectl commands, `approve`; no Kafka pod restarts."""
-    plane, before = kafka.node.control_plane, pods(kafka)
-    written = plane.kubectl(
-        "exec", "-n", NS, "deploy/kff-kafka-features-operator", "--",
-        "kafkafeatures", "init", "--bootstrap-server", kafka.bootstrap_servers, "--name", "orders",
-    )  # fmt: skip
-    plane.kubectl("apply", "-n", kafka.namespace, "-f", "-", input=written)
-    resources.wait("orders", "Ready")
+def test_the_readme_works_as_printed_and_no_kafka_pod_restarts(
+    kafka: Kafka, resources: Resources, person: Person
+) -> None:
+    before, (look, upgrade) = pods(kafka), readme()
+    for command in look[1:]:
+        done = person.types(command.replace("HOST:PORT", kafka.bootstrap_servers))
+        assert done.returncode == 0, done.stderr
     assert resources.condition("orders", "Ready")["reason"] == "Observed"
 
-    wanted = yaml.safe_load(written)
-    wanted["spec"] |= {"mode": "Apply", "features": {"releaseVersion": "4.1"}}
-    plane.kubectl("apply", "-n", kafka.namespace, "-f", "-", input=yaml.safe_dump(wanted))
-    resources.until("orders", "ApprovalRequired", "PlanPending")
-    people = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
-    for words in (("approve", "orders", "--yes"), ("wait", "orders")):
-        done = run(*words, "-n", kafka.namespace, environment=people)
-        assert done.returncode == 0, done.stderr
+    document_ = yaml.safe_load((person.folder / "orders.yaml").read_text())
+    document_["spec"] |= {"mode": "Apply", "features": {"releaseVersion": "4.1"}}
+    (person.folder / "orders.yaml").write_text(yaml.safe_dump(document_))
+    codes = [person.types(command).returncode for command in upgrade]
+    assert codes == [0, 3, 0, 0, 0]  # `wait` ends with 3: a plan waits for approval
     assert resources.status("orders")["metadataVersion"] == "4.1-IV1"
     assert pods(kafka) == before
 
@@ -122,7 +149,7 @@ def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, reso
         assert len(done) == len(set(done)) <= 2
         assert all("read back" in one["result"] or "not applied" in one["result"] for one in history), history
         resources.delete(name)
-        node.control_plane.kubectl("rollout", "status", "-n", NS, "deploy/kff-kafka-features-operator", "--timeout=60s")
+        node.control_plane.kubectl("rollout", "status", "-n", NS, f"deploy/{RELEASE}", "--timeout=60s")
 
 
 def test_what_is_granted_is_what_is_used(kafka: Kafka, resources: Resources) -> None:
@@ -133,7 +160,7 @@ def test_what_is_granted_is_what_is_used(kafka: Kafka, resources: Resources) -> 
     cluster = {"bootstrapServers": kafka.bootstrap_servers, "tls": tls, "sasl": sasl}
     plane.apply(document(kafka, "reads", {}) | {"spec": {"cluster": cluster}})
     resources.until("reads", "Reachable", "CredentialsInvalid")
-    role = plane.get("clusterrole", "kff-kafka-features-operator")
+    role = plane.get("clusterrole", RELEASE)
     granted = {
         (verb, *resource.partition("/")[::2])
         for rule in role["rules"]

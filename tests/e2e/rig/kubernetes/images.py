@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from kafkafeatures import __version__
 from tests.e2e.rig.cluster import free_port
 from tests.e2e.rig.kubernetes.binaries import CACHE, Failed, binary, build, install_packages, locked, run
 from tests.e2e.rig.releases import JVM, release
@@ -20,7 +21,7 @@ from tests.e2e.rig.releases import JVM, release
 PREFIX = "localhost/rig"
 ROOT = Path(__file__).parents[4]
 PAUSE, PYTHON, JAVA = f"{PREFIX}/pause:1", f"{PREFIX}/python:3.11", f"{PREFIX}/java:17"
-PIP, OPERATOR = f"{PREFIX}/pip:1", f"{PREFIX}/operator:dev"
+PIP, OPERATOR = f"{PREFIX}/pip:1", f"{PREFIX}/kafka-features-operator:{__version__}"
 SUITE = "bookworm"  # of Debian; the one with Python 3.11 and Java 17
 
 _BASES = {PYTHON: "python3,python3-venv,ca-certificates", JAVA: "openjdk-17-jre-headless"}

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.spec import ClusterSpec
 from kafkafeatures.core.decide import Act, Done, Held
 from kafkafeatures.core.happenings import happenings
 from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_pending, status_of_unreachable
@@ -24,7 +25,14 @@ from kafkafeatures.kube.client import Key, KubeApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.credentials import CredentialsInvalid, Reference, material_of, references, settings_of
+from kafkafeatures.reconcile.credentials import (
+    CredentialsInvalid,
+    Material,
+    Reference,
+    material_of,
+    references,
+    settings_of,
+)
 from kafkafeatures.reconcile.kube_home import KubeHome
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 from kafkafeatures.reconcile.ports import KafkaPort
@@ -78,6 +86,15 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
+class _Open:
+    """A cluster with what it was opened of."""
+
+    spec: ClusterSpec
+    material: Material
+    cluster: OpenCluster
+
+
+@dataclass(frozen=True, slots=True)
 class _Settled:
     """The version of a resource that was found in sync, and until when the log alone may say that it still is."""
 
@@ -110,7 +127,7 @@ class Worker:
         self._open = open_cluster
         self._around = around
         self._watcher = watcher
-        self._clusters: dict[Key, tuple[ClusterSettings, OpenCluster]] = {}
+        self._clusters: dict[Key, _Open] = {}
         self._paces: dict[Key, _Pace] = {}
         self._written: dict[Key, set[str]] = {}
         self._settled: dict[Key, _Settled] = {}
@@ -170,8 +187,8 @@ class Worker:
 
     async def close(self) -> None:
         """Give up all connections."""
-        for _, cluster in self._clusters.values():
-            await cluster.close()
+        for held in self._clusters.values():
+            await held.cluster.close()
         self._clusters.clear()
 
     async def _pass(self, key: Key, home: KubeHome) -> _Pause:
@@ -217,21 +234,24 @@ class Worker:
         """The one that is open, unless the document, or a Secret it names, says something else now."""
         spec = home.document().spec.cluster
         material = {one: await self._material(key.namespace, one) for one in references(spec)}
+        held = self._clusters.get(key)
+        if held is not None and (held.spec, held.material) == (spec, material):
+            return held.cluster
         try:
             settings = settings_of(spec, material_of(material), policy=self._around.policy)
         except ValueError as error:
             raise CredentialsInvalid(str(error)) from None
+        await self._close(key)
         settings = replace(settings, request_timeout=min(settings.request_timeout, LONGEST_REQUEST))
-        held = self._clusters.get(key)
-        if held is not None:
-            if held[0] == settings:
-                return held[1]
-            del self._clusters[key]
-            await held[1].close()
+        opened = _Open(spec, material, self._open(settings))
+        self._clusters[key] = opened
+        return opened.cluster
+
+    async def _close(self, key: Key) -> None:
         self._settled.pop(key, None)
-        cluster = self._open(settings)
-        self._clusters[key] = settings, cluster
-        return cluster
+        held = self._clusters.pop(key, None)
+        if held is not None:
+            await held.cluster.close()
 
     def _log(self, key: Key, generation: int, text: str) -> None:
         """What was said already is not said again."""
@@ -277,11 +297,8 @@ class Worker:
         self._claims.forget(key)
         self._paces.pop(key, None)
         self._written.pop(key, None)
-        self._settled.pop(key, None)
         self._watcher.forgot(key)
-        held = self._clusters.pop(key, None)
-        if held is not None:
-            await held[1].close()
+        await self._close(key)
         logger.info("gone; its cluster is left as it is", extra=_labels(key))
 
     async def _post_events(self, before: Mapping[str, Any], home: KubeHome) -> None:

@@ -183,7 +183,10 @@ def _ask(client: OAuthClient, timeout: float, call: _Call) -> tuple[str, float]:
             "Accept": "application/json",
         },
     )
-    opener = urllib.request.build_opener(_Https(client.policy, call, context=tls.context(client.tls)), _NoRedirect())
+    # Where addresses are judged, no proxy: it would be judged in place of the endpoint.
+    direct = [urllib.request.ProxyHandler({})] if client.policy is not None else []
+    https = _Https(client.policy, call, context=tls.context(client.tls))
+    opener = urllib.request.build_opener(https, _NoRedirect(), *direct)
     try:
         with opener.open(request, timeout=timeout) as reply:
             answer = json.loads(reply.read(MAX_ANSWER))

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench soak format docs lock clean
+.PHONY: help demo check test e2e bench soak format docs lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property te
 
 test: $(VENV)/.dev ## everything, with real Kafka and Kubernetes (needs root on Debian, Java 17+, Maven, Go 1.26+); prints the minutes of each suite
 	@$(BIN)/python -m tests.run
+
+e2e: $(VENV)/.dev ## the operator alone: image, chart, resources, real Kubernetes and Kafka (needs what test needs)
+	@$(BIN)/python -m tests.run kubernetes
 
 bench: $(VENV)/.dev ## ratios against Kafka's own tools: same machine, same cluster, interleaved
 	@$(BIN)/python -m tests.bench

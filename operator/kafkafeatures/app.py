@@ -22,6 +22,7 @@ from kafkafeatures.handlers import registry_of
 from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
+from kafkafeatures.kafka.wire.connection import Recorder
 from kafkafeatures.kube.client import Key, KubeApi, connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
@@ -40,7 +41,15 @@ LIST_AGAIN = 5.0
 logger = logging.getLogger(__name__)
 
 
-async def run(settings: OperatorSettings, *, open_cluster: Callable[[ClusterSettings], OpenCluster] = Cluster) -> None:
+Opener = Callable[[ClusterSettings, Recorder], OpenCluster]
+
+
+def open_cluster(settings: ClusterSettings, recorder: Recorder) -> OpenCluster:
+    """The real one."""
+    return Cluster(settings, recorder=recorder)
+
+
+async def run(settings: OperatorSettings, *, opener: Opener = open_cluster) -> None:
     """Until SIGTERM or SIGINT. Raises OSError where the port is taken, and whatever ends a part of it."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -50,7 +59,7 @@ async def run(settings: OperatorSettings, *, open_cluster: Callable[[ClusterSett
     async with connected() as api:
         policy = _policy(settings, api)
         around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.instance, policy)
-        worker = Worker(api, claims, open_cluster, around, metrics)
+        worker = Worker(api, claims, lambda cluster: opener(cluster, metrics), around, metrics)
         queue = Queue(
             worker.work,
             failed=worker.failed,

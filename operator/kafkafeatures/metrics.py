@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition
+from kafkafeatures.kafka.api_names import API_NAMES
+from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kube.client import Key
 
 _OF_RESOURCE = ("namespace", "name")
@@ -25,7 +27,7 @@ _LEVELS = {
 
 
 class Metrics:
-    """The `Watcher` of the worker."""
+    """The `Watcher` of the worker, and the `Recorder` of connections to Kafka."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which nobody asked for
@@ -46,6 +48,9 @@ class Metrics:
             "From a wake-up to the beginning of its pass.",
             buckets=(0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60),
             registry=self.registry,
+        )
+        self._requests = Counter(
+            "kafkafeatures_kafka_requests", "Requests sent to Kafka nodes.", ("api",), registry=self.registry
         )
         self._condition = Gauge(
             "kafkafeatures_condition",
@@ -81,6 +86,14 @@ class Metrics:
         build.labels(__version__).set(1)
         for result in ("success", "requeued", "failed"):
             self._passes.labels(result)
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        """One request, as the connection's `Recorder` says: its length, then its api key, two bytes."""
+        key = int.from_bytes(frame[4:6])
+        self._requests.labels(API_NAMES.get(key, str(key))).inc()
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """Answers are not counted."""
 
     def waited(self, seconds: float) -> None:
         """Of one wake-up."""

@@ -11,6 +11,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.reasons import Condition
+from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kube.client import Key
 from kafkafeatures.metrics import Metrics
 from tests.contract.alerts import ALERTS, STALLED
@@ -32,6 +33,7 @@ def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     """Name to type and labels, of one that had a pass; `_created` beside counters is the client library's."""
     metrics = Metrics()
     metrics.passed(Key("kafka", "orders"), "success", 0.1, STATUS)
+    metrics.sent(Address("kafka", 9092), bytes.fromhex("0000000a 0039 0001 00000007 ffff"))
     found = {}
     for family in text_string_to_metric_families(generate_latest(metrics.registry).decode()):
         if not family.name.endswith("_created"):

@@ -305,11 +305,22 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Mappin
             Condition.READY: ("Unknown", Reason.UNREACHABLE, message),
             Condition.REACHABLE: ("False", reason, message),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
+            **_still_said(previous, generation),
         },
         generation=generation,
         previous=previous,
         now=now,
     )
+
+
+def _still_said(previous: Mapping[str, Any], generation: int) -> Mapping[Condition, _Said]:
+    """What a cluster that is away for a moment does not change: a plan that waits, a level that drifted."""
+    kept = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
+    return {
+        Condition(one["type"]): (one["status"], Reason(one["reason"]), one["message"])
+        for one in previous.get("conditions", ())
+        if one["type"] in kept and one.get("observedGeneration") == generation
+    }
 
 
 def status_of_pending(*, generation: int, now: datetime) -> Json:

@@ -86,9 +86,9 @@ class Claims:
             self._put(key, replace(ours, cluster_id=cluster_id))
         owner = self._oldest(cluster_id, ours)
         if owner is not None:
-            return Rival(str(owner), known=True)
+            return Rival(_told(owner, key), known=True)
         unread = self._oldest("", ours)
-        return Rival(str(unread), known=False) if unread is not None else None
+        return Rival(_told(unread, key), known=False) if unread is not None else None
 
     def _oldest(self, cluster_id: str, than: Claim) -> Key | None:
         claims = ((self._claims[key].age, key) for key in self._of_cluster.get(cluster_id, ()))
@@ -100,3 +100,8 @@ class Claims:
         self._claims[key] = claim
         if claim.applies and (claim.cluster_id or not claim.passed):
             self._of_cluster.setdefault(claim.cluster_id, set()).add(key)
+
+
+def _told(rival: Key, to: Key) -> str:
+    """Who may write resources in one namespace need not know what is in another."""
+    return str(rival) if rival.namespace == to.namespace else "a resource of another namespace"

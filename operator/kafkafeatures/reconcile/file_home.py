@@ -15,7 +15,6 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,8 +24,8 @@ import yaml
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.shapes import misshapen
 from kafkafeatures.reconcile.wanted import wanted_of
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
@@ -193,11 +192,15 @@ class FileHome:
         same = document.get("specDigest") == self._digest()
         try:
             self._generation = int(document["metadata"]["generation"]) + (0 if same else 1)
-            self._status = _checked(document["status"])
+            self._status = dict(document["status"])
+            odd = misshapen(self._status)
         except (TypeError, ValueError, KeyError):
+            odd = ("metadata",)
+        if odd:
             raise StateUnreadable(
-                f"{self._state} was changed by hand and cannot be understood; restore it, or name another with --state"
-            ) from None
+                f"{self._state} was changed by hand and cannot be understood ({', '.join(odd)}); "
+                "restore it, or name another with --state"
+            )
 
     def _take_lock(self) -> int:
         path = self._state.with_name(self._state.name + ".lock")
@@ -217,36 +220,3 @@ class FileHome:
             # The file stays: removing it would let two processes lock two files of the same name.
             os.close(self._lock)
             self._lock = None
-
-
-def _checked(status: Any) -> dict[str, Any]:
-    """What decisions read of a status, in the shapes they rely on. Raises TypeError, ValueError or KeyError."""
-    found = dict(status)
-    for key in ("history", "conditions", "features", "spentConsents"):
-        if not isinstance(found.get(key, []), list):
-            raise TypeError(key)
-    if not all(isinstance(one, str) for one in found.get("spentConsents", ())):
-        raise TypeError("spentConsents")
-    if type(found.get("changeCount", 0)) is not int:
-        raise TypeError("changeCount")
-    for entry in found.get("history", ()):
-        _moment(entry["at"]), entry["action"].split(" "), entry["result"]
-    for entry in found.get("conditions", ()):
-        entry["type"], entry["status"], entry["lastTransitionTime"]
-    for entry in found.get("features", ()):
-        entry["name"], entry.get("state")
-    if "intent" in found:
-        UpdateFeature.of_intent(found["intent"])
-        found["intent"]["action"], _moment(found["intent"]["at"])
-    if "plan" in found:
-        found["plan"]["hash"], _moment(found["plan"]["createdAt"])
-        for step in found["plan"]["steps"]:
-            UpdateFeature.parse(step["detail"])
-    return found
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(f"{text} names no time zone")
-    return moment

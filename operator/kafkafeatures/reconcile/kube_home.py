@@ -14,6 +14,7 @@ from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.kube.client import Key, KubeApi
 from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.shapes import misshapen
 from kafkafeatures.reconcile.wanted import wanted_of
 
 
@@ -39,8 +40,10 @@ class KubeHome:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Its status; empty where there is none yet."""
-        return self._object.get("status") or {}
+        """What can be understood of its status; empty where there is none yet."""
+        status: Mapping[str, Any] = self._object.get("status") or {}
+        odd = misshapen(status)
+        return {name: value for name, value in status.items() if name not in odd} if odd else status
 
     @property
     def generation(self) -> int:

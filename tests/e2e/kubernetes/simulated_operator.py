@@ -17,7 +17,7 @@ from tests.kafkasim.clusters import plan, settle, world
 class Cluster(SimulatedCluster):
     """A cluster of one controller and one broker, at 3.9 and able to do 4.1."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, recorder: object) -> None:
         seed = settings.bootstrap_servers[0].port
         made = replace(plan({1: "4.1"}, {3001: "4.1"}, metadata_version=21), cluster_id=None)
         super().__init__(settle(world(made, seed)))
@@ -36,7 +36,7 @@ class Cluster(SimulatedCluster):
 def main() -> None:
     port = int(sys.argv[sys.argv.index("--listen") + 1].rpartition(":")[2])
     configure("json")
-    asyncio.run(app.run(OperatorSettings(listen_host="127.0.0.1", listen_port=port), open_cluster=Cluster))
+    asyncio.run(app.run(OperatorSettings(listen_host="127.0.0.1", listen_port=port), opener=Cluster))
 
 
 if __name__ == "__main__":

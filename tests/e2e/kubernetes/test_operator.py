@@ -40,6 +40,11 @@ def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
     wait_until("no resource is left in memory", lambda: operator.metric("kafkafeatures_condition") == 0)
 
 
+def updates(operator: Operator) -> float:
+    """UpdateFeatures requests so far, also those that only validate."""
+    return operator.metric("kafkafeatures_kafka_requests_total", api="UpdateFeatures")
+
+
 def restarts(kafka: Cluster) -> list[int]:
     return [node.pid for node in kafka.nodes.values()]
 
@@ -108,8 +113,11 @@ def test_a_settled_resource_has_no_finalizer_no_annotation_and_causes_no_write(
 
 
 @pytest.mark.parametrize("how", ["Observe", "suspend", "annotation"])
-def test_who_only_observes_or_is_paused_sends_nothing(resources: Resources, kafka: Cluster, how: str) -> None:
-    before = feature_records(kafka)
+def test_who_only_observes_or_is_paused_sends_nothing(
+    resources: Resources, kafka: Cluster, operator: Operator, how: str
+) -> None:
+    """Not even to have it validated."""
+    before, asked = feature_records(kafka), updates(operator)
     document = resources.document("held", {SHARE: 1})
     if how == "Observe":
         document["spec"]["mode"] = "Observe"
@@ -119,7 +127,7 @@ def test_who_only_observes_or_is_paused_sends_nothing(resources: Resources, kafk
         document["metadata"]["annotations"] = {"kafkafeatures.dev/pause": "true"}
     resources.plane.apply(document)
     resources.until("held", "Ready", "Observed" if how == "Observe" else "Suspended")
-    assert feature_records(kafka) == before
+    assert (feature_records(kafka), updates(operator)) == (before, asked)
     assert resources.status("held")["plan"]["steps"][0]["state"] == "Pending"
     if how == "annotation":
         resources.annotate("held", "kafkafeatures.dev/pause-")
@@ -223,6 +231,9 @@ def test_a_status_written_by_hand_is_put_right(resources: Resources) -> None:
     wait_until("put right", lambda: resources.status("hand").get("metadataVersion") == true["metadataVersion"])
     resources.wait("hand", "Ready")
     assert {**resources.status("hand"), "conditions": 0} == {**true, "conditions": 0}
+    resources.patch_status("hand", {"intent": {"target": "nonsense"}, "plan": {"hash": "sha256:0"}})
+    wait_until("put right", lambda: not {"intent", "plan"} & set(resources.status("hand")))
+    resources.wait("hand", "Ready")
 
 
 def test_a_document_the_schema_cannot_refuse_is_told_what_is_wrong(resources: Resources) -> None:

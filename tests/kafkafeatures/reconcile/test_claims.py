@@ -64,6 +64,13 @@ def test_who_read_its_cluster_owns_it_also_where_its_pass_fails_before_the_statu
     assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
 
 
+def test_of_another_namespace_no_name_is_told() -> None:
+    theirs = resource("secret-project", "1", cluster="c")
+    theirs["metadata"]["namespace"] = "theirs"
+    made = claims(theirs, resource("ours", "2", cluster="c"))
+    assert made.rival_of(key("ours"), "c") == Rival("a resource of another namespace", known=True)
+
+
 def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.forget(key("old"))

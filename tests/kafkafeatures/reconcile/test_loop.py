@@ -271,6 +271,17 @@ def test_an_unreachable_cluster_keeps_the_facts_of_before() -> None:
     assert home.status["metadataVersion"] == "4.1-IV1"
 
 
+def test_a_plan_that_waits_goes_on_waiting_while_the_cluster_is_away() -> None:
+    world = World(BEGIN)
+    home = Home(world, {})
+    home.wanted = Wanted(WANTED, policy=ApprovalPolicy.ALWAYS)
+    run(world, home)
+    waiting = next(one for one in home.status["conditions"] if one["type"] == "ApprovalRequired")
+    world.down = SILENT
+    asyncio.run(one_pass(shell(world, home)))
+    assert waiting in home.status["conditions"]
+
+
 def test_another_cluster_behind_the_address_is_never_touched() -> None:
     world = World(BEGIN)
     home = Home(world, WANTED)

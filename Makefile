@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .PHONY: help demo check test e2e bench soak format docs lock clean
 
 help: ## this text
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.runtime ## see the main story on a simulated cluster: needs Python 3.11+ and PyPI, nothing else
 	@$(BIN)/kafkafeatures demo

@@ -83,3 +83,17 @@ def test_a_level_nobody_supports_and_a_feature_nobody_knows_are_stalled(resource
     resources.apply("high", {"grup.version": 1})
     told = resources.until("high", "Stalled", "UnknownFeature")
     assert "grup.version" in told["message"]
+
+
+def test_a_broker_that_is_refused_is_stalled_and_its_end_is_the_cure(resources: Resources, kafka: Cluster) -> None:
+    """Its Kafka knows no level as high as the finalized one, so it can only keep trying."""
+    stranger = kafka.add_broker(9, OLD, start=False)
+    stranger.start(wait=False)
+    try:
+        wait_until("it tries to register", lambda: "UNSUPPORTED_VERSION" in stranger.log, seconds=60)
+        resources.apply("refused", {"group.version": 1})
+        told = resources.until("refused", "Stalled", "NodeRefused")
+        assert "broker 9" in told["message"]
+    finally:
+        stranger.kill()
+    resources.wait("refused", "Ready", seconds=90)

@@ -67,6 +67,25 @@ def test_killed_at_random_instants_of_an_upgrade_nothing_is_done_twice(
             meddle(kafka, feature, 0)
 
 
+def test_deleted_at_any_moment_it_is_gone_at_once_and_whoever_comes_next_goes_on(
+    resources: Resources, operator: Operator, kafka: Cluster
+) -> None:
+    chance = random.Random(3)
+    for number in range(INSTANTS // 2):
+        name, before = f"deleted-{number}", feature_records(kafka)
+        resources.apply(name, LEVELS)
+        away(chance.uniform(0.0, 0.3))
+        resources.plane.kubectl("delete", "kff", name, "-n", resources.namespace, "--timeout=2s")
+        wait_until("forgotten", lambda name=name: operator.metric("kafkafeatures_condition", name=name) == 0)
+        assert feature_records(kafka) <= before + len(LEVELS)
+        resources.apply(f"next-{number}", LEVELS)
+        resources.wait(f"next-{number}", "Ready")
+        assert feature_records(kafka) == before + len(LEVELS)
+        resources.delete(f"next-{number}")
+        for feature in LEVELS:
+            meddle(kafka, feature, 0)
+
+
 def away(seconds: float) -> None:
     """A while in which nobody waits for anything else."""
     try:

@@ -15,6 +15,7 @@ import base64
 import ctypes
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -39,14 +40,22 @@ CLIENT, INTERNAL, CONTROLLER = "CLIENT", "INTERNAL", "CONTROLLER"
 REGISTERED = "registration has been persisted to the metadata log"  # ControllerRegistrationManager.scala
 
 _PR_SET_PDEATHSIG = 1
+_CHANCE, _GIVEN = random.SystemRandom(), set[int]()  # of this process
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port nobody listens on, and that no outgoing connection is ever given: the kernel's own range begins above."""
+    while True:
+        port = _CHANCE.randrange(12_000, 30_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in _GIVEN:
+            _GIVEN.add(port)
+            return port
 
 
 def listed_brokers(port: int) -> set[int]:

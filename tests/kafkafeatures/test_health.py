@@ -1,0 +1,34 @@
+"""Probes and metrics over real HTTP: what turns them red, and that nothing else does."""
+
+from __future__ import annotations
+
+import aiohttp
+from prometheus_client import CollectorRegistry, Gauge
+
+from kafkafeatures.health import Health, serving
+
+
+class State:
+    """What the operator would say of itself."""
+
+    hung, ready = "", False
+
+
+async def asked(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def test_alive_is_red_only_while_a_pass_hangs_and_ready_only_until_the_first_list() -> None:
+    state, registry = State(), CollectorRegistry()
+    Gauge("one", "For the test.", registry=registry).set(7)
+    async with serving(Health(lambda: state.hung, lambda: state.ready, registry), "127.0.0.1", 0) as port:
+        assert await asked(port, "/readyz") == (503, "the resources were not listed yet\n")
+        assert await asked(port, "/healthz") == (200, "alive\n")
+        state.ready, state.hung = True, "kafka/orders"
+        assert await asked(port, "/readyz") == (200, "ready\n")
+        assert await asked(port, "/healthz") == (500, "a pass of kafka/orders hangs\n")
+        state.hung = ""
+        assert (await asked(port, "/healthz"))[0] == 200
+        assert "one 7.0" in (await asked(port, "/metrics"))[1]
+        assert (await asked(port, "/anything"))[0] == 404

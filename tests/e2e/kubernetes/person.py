@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +39,12 @@ class Person:
         keyboard, terminal = pty.openpty()
         with out.open("w") as stdout, err.open("w") as stderr:
             process = subprocess.Popen(
-                [*KAFKAFEATURES, *words], stdin=terminal, stdout=stdout, stderr=stderr, env=self.environment
+                [*KAFKAFEATURES, *words],
+                stdin=terminal,
+                stdout=stdout,
+                stderr=stderr,
+                env=self.environment,
+                preexec_fn=_hears_ctrl_c,  # noqa: PLW1509 - one system call, no locks
             )
         try:
             yield Running(process, out, err, keyboard)
@@ -47,6 +53,11 @@ class Person:
             process.wait()
             os.close(keyboard)
             os.close(terminal)
+
+
+def _hears_ctrl_c() -> None:
+    """Tests may run in the background, where a shell has its children ignore it, and theirs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Running:

@@ -69,6 +69,11 @@ class KubeHome:
         )
         return Resource(str(self._key), self.generation, wanted, self.status)
 
+    async def mend(self) -> None:
+        """Take out of the status what cannot be understood, so that what follows is compared with what is there."""
+        if self.status != (self._object.get("status") or {}):
+            await self.write_status(self.status)
+
     async def write_status(self, status: Mapping[str, Any]) -> None:
         """As the port says. Raises Conflict, Refused, Gone; Unavailable: nobody knows whether it was written."""
         self._object = await self._api.replace_status(self._object, status)

@@ -195,6 +195,7 @@ class Worker:
         now = self._around.now
         if not home.status:
             await home.write_status(status_of_pending(generation=home.generation, now=now()))
+        await home.mend()
         previous = home.status
         try:
             spec = home.document().spec

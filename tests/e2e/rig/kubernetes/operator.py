@@ -97,7 +97,7 @@ class Operator:
         except OSError:
             return 0, ""
 
-    def metric(self, name: str, **labels: str) -> float:
+    def metric(self, name: str, /, **labels: str) -> float:
         """The sum of all series with these labels."""
         families = text_string_to_metric_families(self.asked("/metrics")[1])
         samples = (sample for family in families for sample in family.samples if sample.name == name)

@@ -74,7 +74,7 @@ async def run(settings: OperatorSettings, *, opener: Opener = open_cluster) -> N
             """Only once all were listed: before that nobody knows who owns which cluster."""
             if listed.is_set() and worker.is_news(resource):
                 claims.note(resource)
-                queue.wake(Key(resource["metadata"]["namespace"], resource["metadata"]["name"]))
+                queue.wake(Key.of(resource))
 
         async with serving(health, settings.listen_host, settings.listen_port) as port:
             logger.info("kafka-features-operator %s, probes and metrics on port %d", __version__, port)
@@ -138,5 +138,5 @@ async def _list(
             claims.note(resource)
         listed.set()
         for resource in found:
-            queue.wake(Key(resource["metadata"]["namespace"], resource["metadata"]["name"]))
+            queue.wake(Key.of(resource))
         await asyncio.sleep(settings.resync)

@@ -35,6 +35,11 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @classmethod
+    def of(cls, resource: Mapping[str, Any]) -> Key:
+        """Of an object as the API server shows it."""
+        return cls(resource["metadata"]["namespace"], resource["metadata"]["name"])
+
 
 def in_pod() -> bool:
     """Whether the account of a pod is to be used."""

@@ -46,7 +46,7 @@ class Claims:
     def note(self, resource: Mapping[str, Any]) -> None:
         """A resource as the API server showed it."""
         metadata, spec = resource["metadata"], resource.get("spec") or {}
-        key = Key(metadata["namespace"], metadata["name"])
+        key = Key.of(resource)
         before = self._claims.get(key)
         if before is not None and before.uid != metadata["uid"]:
             before = None  # another life of the name

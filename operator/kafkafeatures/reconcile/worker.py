@@ -134,8 +134,7 @@ class Worker:
 
     def is_news(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last pass wrote itself."""
-        metadata = resource["metadata"]
-        return metadata["resourceVersion"] not in self._written.get(Key(metadata["namespace"], metadata["name"]), ())
+        return resource["metadata"]["resourceVersion"] not in self._written.get(Key.of(resource), ())
 
     async def work(self, key: Key) -> float | None:
         """One pass. Raises what the queue tells `failed` of."""

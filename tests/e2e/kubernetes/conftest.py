@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.kubernetes.resources import install
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.network import HOST, network
 from tests.e2e.rig.kubernetes.node import Node
+from tests.e2e.rig.kubernetes.operator import Operator
 
 
 @pytest.fixture(scope="session")
@@ -23,4 +25,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """With a control plane of its own."""
     folder = tmp_path_factory.mktemp("node")
     with network(), ControlPlane(folder / "control-plane", HOST) as plane, Node(plane, folder / "node") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """The operator as a process, with what `helm install` makes around it; a new one for each module."""
+    install(control_plane)
+    with Operator(control_plane, tmp_path_factory.mktemp("operator")) as running:
         yield running

@@ -10,18 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.kafka.wire import feature_records
-from tests.e2e.kubernetes.resources import Resources, install
+from tests.e2e.kubernetes.resources import Resources
 from tests.e2e.rig.cluster import Cluster, wait_until
-from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.releases import MIDDLE, OLD
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    install(control_plane)
-    with Operator(control_plane, tmp_path_factory.mktemp("operator")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.kafka.wire import feature_records, meddle
-from tests.e2e.kubernetes.resources import NS, Resources, install
+from tests.e2e.kubernetes.resources import NS, Resources
 from tests.e2e.rig.cluster import Cluster, wait_until
-from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.releases import NEWEST
 
@@ -20,13 +19,6 @@ SHARE, STREAMS = "share.version", "streams.version"
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("kafka"), NEWEST, release_version="4.2", controllers=1, brokers=2) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    install(control_plane)
-    with Operator(control_plane, tmp_path_factory.mktemp("operator")) as running:
         yield running
 
 

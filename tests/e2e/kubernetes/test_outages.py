@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from tests.e2e.kafka.wire import feature_records, meddle
-from tests.e2e.kubernetes.resources import ROOT, Resources, install
+from tests.e2e.kubernetes.resources import ROOT, Resources
 from tests.e2e.rig.cluster import Cluster, wait_until
-from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.releases import NEWEST
 
@@ -28,13 +27,6 @@ LEVELS = {"share.version": 1, "streams.version": 1, "eligible.leader.replicas.ve
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("kafka"), NEWEST, release_version="4.2", controllers=1, brokers=1) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    install(control_plane)
-    with Operator(control_plane, tmp_path_factory.mktemp("operator")) as running:
         yield running
 
 

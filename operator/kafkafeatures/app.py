@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import kopf
 
 from kafkafeatures import __version__
-from kafkafeatures.handlers import registry_of
+from kafkafeatures.handlers import Seen, registry_of
 from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
@@ -35,8 +35,8 @@ from kafkafeatures.settings import OperatorSettings
 THREADS = 256
 """Names are resolved in threads, and one that does not resolve holds its thread for many seconds. With asyncio's few, a
 single resource that names many of them would keep all others from connecting."""
-LIST_AGAIN = 5.0
-"""Seconds until the resources are listed again after that failed."""
+AGAIN = 5.0
+"""Seconds until the resources are listed again after that failed, and watched again after that ended."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +70,12 @@ async def run(settings: OperatorSettings, *, opener: Opener = open_cluster) -> N
         listed = asyncio.Event()
         health = Health(lambda: str(queue.hung() or ""), listed.is_set, metrics.registry)
 
+        async def listing() -> None:
+            await _list(api, settings, claims, queue)
+            listed.set()
+
         def seen(resource: Mapping[str, Any]) -> None:
-            """Only once all were listed: before that nobody knows who owns which cluster."""
-            if listed.is_set() and worker.is_news(resource):
+            if worker.is_news(resource):
                 claims.note(resource)
                 queue.wake(Key.of(resource))
 
@@ -80,12 +83,12 @@ async def run(settings: OperatorSettings, *, opener: Opener = open_cluster) -> N
             logger.info("kafka-features-operator %s, probes and metrics on port %d", __version__, port)
             async with asyncio.TaskGroup() as parts:
                 passes = parts.create_task(queue.run(), name="queue")
-                lists = parts.create_task(_list(api, settings, claims, queue, listed), name="list")
-                watch = parts.create_task(_watch(settings, seen), name="watch")
+                resync = parts.create_task(_resync(settings.resync, listing), name="resync")
+                watch = parts.create_task(_watch(settings, listing, seen), name="watch")
                 await stop.wait()
                 logger.info("stopping: passes that are under way are finished")
                 queue.stop()
-                lists.cancel()
+                resync.cancel()
                 watch.cancel()
                 await asyncio.wait((passes,), timeout=settings.grace)
                 passes.cancel()  # what it interrupts has its intent written: the next operator looks what became of it
@@ -98,45 +101,69 @@ def _policy(settings: OperatorSettings, api: KubeApi) -> AddressPolicy:
     return AddressPolicy(denied, settings.allowed, frozenset(api.endpoints()))
 
 
-async def _watch(settings: OperatorSettings, seen: Callable[[Mapping[str, Any]], None]) -> None:
-    """Kopf, in a thread and a loop of its own: at its end it cancels every task of its loop, and it takes the signals.
+async def _resync(every: float, listing: Callable[[], Awaitable[None]]) -> None:
+    """Should a watch have gone deaf in a way that nobody thought of."""
+    while True:
+        await asyncio.sleep(every)
+        await listing()
 
-    Until it is cancelled. Raises RuntimeError where Kopf ends by itself.
+
+async def _watch(settings: OperatorSettings, listing: Callable[[], Awaitable[None]], seen: Seen) -> None:
+    """List, watch, and again. Until it is cancelled.
+
+    Kopf ends where nobody logs it in, or nobody answers at its start; and a kind of resource that was not there when it
+    began it would never watch. So it begins only after a list, and anew.
     """
-    loop, stop = asyncio.get_running_loop(), threading.Event()
+    here = asyncio.get_running_loop()
 
     def hand_over(resource: Mapping[str, Any]) -> None:
-        loop.call_soon_threadsafe(seen, dict(resource))
+        here.call_soon_threadsafe(seen, dict(resource))
 
-    try:
-        await asyncio.to_thread(
-            kopf.run,
-            registry=registry_of(hand_over),
-            settings=kopf.OperatorSettings(),
-            standalone=True,
-            clusterwide=not settings.namespaces,
-            namespaces=settings.namespaces,
-            stop_flag=stop,
-        )
-    finally:
-        stop.set()
-    raise RuntimeError("Kopf ended by itself")
+    while True:
+        await listing()
+        stop: Future[Callable[[], object]] = Future()
+        try:
+            await asyncio.to_thread(asyncio.run, _kopf(settings, hand_over, stop))
+            logger.error("the watch ended; it begins anew")
+        except Exception as error:  # whatever Kopf ends with
+            logger.error("the watch ended: %s; it begins anew", error)
+        finally:
+            stop.add_done_callback(lambda stop: stop.result()())
+        await asyncio.sleep(AGAIN)
 
 
-async def _list(
-    api: KubeApi, settings: OperatorSettings, claims: Claims, queue: Queue[Key], listed: asyncio.Event
-) -> None:
-    """All resources at the start, before any is worked on; and again now and then, should a watch have gone deaf."""
+async def _kopf(settings: OperatorSettings, seen: Seen, stop: Future[Callable[[], object]]) -> None:
+    """In a thread and a loop of its own: at its end it cancels every task of its loop, and it takes the signals.
+
+    `stop` is told how to end it. Not by an event of threads: Kopf would wait for that for ever, also after a failure.
+    """
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+
+    def end() -> None:
+        with suppress(RuntimeError):  # it has ended, and its loop with it
+            loop.call_soon_threadsafe(stopping.set)
+
+    stop.set_result(end)
+    await kopf.operator(
+        registry=registry_of(seen),
+        settings=kopf.OperatorSettings(),
+        standalone=True,
+        clusterwide=not settings.namespaces,
+        namespaces=settings.namespaces,
+        stop_flag=stopping,
+    )
+
+
+async def _list(api: KubeApi, settings: OperatorSettings, claims: Claims, queue: Queue[Key]) -> None:
+    """All resources, before any is worked on. Asks until it is answered."""
     while True:
         try:
             found = [one for namespace in settings.namespaces or ("",) for one in await api.resources(namespace)]
+            break
         except KubeError as error:
             logger.warning("the resources could not be listed: %s", error)
-            await asyncio.sleep(LIST_AGAIN)
-            continue
-        for resource in found:
-            claims.note(resource)
-        listed.set()
-        for resource in found:
-            queue.wake(Key.of(resource))
-        await asyncio.sleep(settings.resync)
+            await asyncio.sleep(max(AGAIN, error.retry_after))
+    for resource in found:
+        claims.note(resource)
+    for resource in found:
+        queue.wake(Key.of(resource))

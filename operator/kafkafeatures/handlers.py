@@ -14,7 +14,7 @@ from typing import Any
 import kopf
 
 from kafkafeatures.api.names import GROUP, PLURAL, VERSION
-from kafkafeatures.kube.client import in_pod
+from kafkafeatures.kube.client import account_of_the_pod, in_pod
 
 Seen = Callable[[Mapping[str, Any]], None]
 
@@ -35,9 +35,10 @@ def registry_of(seen: Seen) -> kopf.OperatorRegistry:
 
     @kopf.on.login(registry=registry)
     async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        # Named, because Kopf would take whatever client library is installed.
+        # Named, because Kopf would take whatever client library is installed. Its own way in a pod asks for the name of
+        # the API server: where names do not resolve, it would give up, and with it the whole process.
         if in_pod():
-            return kopf.login_with_service_account(**kwargs)
+            return kopf.ConnectionInfo(**account_of_the_pod()._asdict())
         return kopf.login_with_kubeconfig(**kwargs)
 
     @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)

@@ -17,9 +17,10 @@ import pykube
 
 from tests.e2e.kafka.wire import meddle
 from tests.e2e.kubernetes.resources import Resources, install
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.process import wait_until
 
 FEATURE = "share.version"
 REST = 120.0

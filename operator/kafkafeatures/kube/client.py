@@ -1,7 +1,8 @@
 """The API server, as far as we use it: KafkaFeatures and their statuses, Secrets, ConfigMaps, Events.
 
 Called by `reconcile/kube_home.py`, `reconcile/worker.py` and `app.py`. Every request has a deadline and none is
-repeated here: the queue tries the whole pass again. The client reads the token of a pod again every minute.
+repeated here: the queue tries the whole pass again. The token is read again every minute in a pod, and when it is
+refused.
 """
 
 from __future__ import annotations
@@ -44,6 +45,22 @@ class Key(NamedTuple):
 def in_pod() -> bool:
     """Whether the account of a pod is to be used."""
     return "KUBECONFIG" not in os.environ and os.path.exists(config.incluster_config.SERVICE_TOKEN_FILENAME)
+
+
+class Account(NamedTuple):
+    """Who we are to the API server, and where it is: its address, not its name."""
+
+    server: str
+    ca_path: str | None
+    token: str
+
+
+def account_of_the_pod() -> Account:
+    """As its files say now: kubelet renews the token in good time. Raises OSError, ConfigException."""
+    configuration = client.Configuration()
+    config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
+    token = configuration.api_key["BearerToken"].partition(" ")[2]
+    return Account(configuration.host, configuration.ssl_ca_cert, token)
 
 
 @asynccontextmanager
@@ -150,6 +167,9 @@ class KubeApi:
             )
             reply = await self._api.call_api(*request, _request_timeout=PATIENCE)
             data = await reply.read()  # type: ignore[no-untyped-call]  # theirs
+            if reply.status == 401:
+                with suppress(config.ConfigException, OSError):
+                    await _load(self._api.configuration)  # for the next request
             if not 200 <= reply.status < 300:
                 raise ApiException(http_resp=reply, body=data.decode("utf-8", "replace"))
             found: dict[str, Any] = json.loads(data)

@@ -5,7 +5,7 @@
     ├── Conflict         409: somebody wrote it since it was read; read again, decide again
     ├── Refused          400, 403, 413, 422: it will not be taken as it is; the server's words say why
     ├── NoAccount        nothing says where the API server is and who we are to it; before any request
-    └── Unavailable      401, 429, 5xx, no connection, no answer in time: try again, after `retry_after` seconds
+    └── Unavailable      401, 429, 5xx, no connection, no answer in time: try again, not before `retry_after`
 
 The mapping from the client's exceptions is `translated`, and nowhere else.
 """
@@ -21,7 +21,9 @@ from kubernetes.aio.client import ApiException
 
 
 class KubeError(Exception):
-    """Any failure of a request to the API server."""
+    """Any failure of a request to the API server. `retry_after`: seconds it asks to wait, 0 where it does not say."""
+
+    retry_after = 0.0
 
 
 class Gone(KubeError):
@@ -41,7 +43,7 @@ class NoAccount(KubeError):
 
 
 class Unavailable(KubeError):
-    """Not now. `retry_after`: seconds the server asks to wait, 0 where it does not say."""
+    """Not now."""
 
     def __init__(self, text: str, *, retry_after: float = 0.0) -> None:
         super().__init__(text)

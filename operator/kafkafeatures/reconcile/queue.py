@@ -2,8 +2,8 @@
 
 Wake-ups coalesce; a key works again at a wake-up or when its pause is over, whichever is first. `work` returns the
 pause in seconds, or None when the key is gone, and that alone forgets a key: whatever `work` raises is kept from ending
-anything, counted, and tried again later and later. Every pass has a hard deadline. Knows nothing of Kafka or
-Kubernetes; called by `app.py`.
+anything, counted, and tried again later and later; where it has a `retry_after`, in seconds, not before that. Every
+pass has a hard deadline. Knows nothing of Kafka or Kubernetes; called by `app.py`.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class Queue(Generic[K]):
                 except (Exception, asyncio.CancelledError) as error:  # the end of this task is the end of the key
                     if _is_meant(error):
                         raise
-                    pause = min(FIRST_RETRY * 2**failures, LAST_RETRY)
-                    failures = min(failures + 1, 10)
+                    pause = retry_in(failures, error)
+                    failures += 1
                     await self._tell(key, error)
                 finally:
                     entry.running_since = None
@@ -141,6 +141,12 @@ class Queue(Generic[K]):
             if _is_meant(another):
                 raise
             logger.exception("could not tell of a failed pass of %s", key)
+
+
+def retry_in(failures: int, error: BaseException) -> float:
+    """Seconds, after so many failures in a row before this one. Who asks for an hour is asked again before that."""
+    asked: float = getattr(error, "retry_after", 0.0)
+    return min(max(FIRST_RETRY * 2.0 ** min(failures, 10), asked), LAST_RETRY)
 
 
 def _is_meant(error: BaseException) -> bool:

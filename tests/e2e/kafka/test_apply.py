@@ -19,7 +19,8 @@ from kafkafeatures.reconcile.file_home import FileHome, read_file
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 from tests.e2e.kafka.cli import describe, levels, run, write_document
 from tests.e2e.kafka.wire import feature_records
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST, OLD
 
 UPDATE_FEATURES = 57

@@ -21,7 +21,8 @@ from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_address
 from kafkafeatures.reconcile.cluster import Cluster as Client
 from tests.e2e.kafka.cli import describe, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
-from tests.e2e.rig.cluster import USERS, Cluster, Node, free_port, wait_until
+from tests.e2e.rig.cluster import USERS, Cluster, Node
+from tests.e2e.rig.process import free_port, wait_until
 from tests.e2e.rig.releases import NEWEST
 
 TIMEOUT = "2"

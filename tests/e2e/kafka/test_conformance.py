@@ -10,7 +10,8 @@ from kafkafeatures.kafka.wire.codec import decode_response
 from tests.conformance import changes
 from tests.conformance.cases import WORLDS, World, recorded
 from tests.conformance.record import RAISE_KRAFT, answers, ask, changed, may_raise_kraft
-from tests.e2e.rig.cluster import Cluster, Node, wait_until
+from tests.e2e.rig.cluster import Cluster, Node
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
 EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)

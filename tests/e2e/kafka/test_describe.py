@@ -11,7 +11,8 @@ from kafka import KafkaAdminClient
 from kafkafeatures.core.releases import level_name
 from kafkafeatures.kafka.api_names import API_NAMES
 from tests.e2e.kafka.cli import describe, node, run
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}

@@ -26,7 +26,8 @@ from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
 from kraftlog import Image, Replay
 from tests.e2e.kafka.wire import send
-from tests.e2e.rig.cluster import Cluster, Node, wait_until
+from tests.e2e.rig.cluster import Cluster, Node
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kraftlog import Replay
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
 from tests.kraftlog.dump import compare
 

@@ -17,7 +17,8 @@ from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
 from tests.e2e.kafka.cli import describe, levels, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
-from tests.e2e.rig.cluster import USERS, Cluster, wait_until
+from tests.e2e.rig.cluster import USERS, Cluster
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST, OLD
 from tests.e2e.rig.tokens import CLIENT_ID, CLIENT_SECRET, TokenServer
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.kafka.cli import KAFKAFEATURES, describe, node, run
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.kubernetes.resources import install
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.kind import KIND, KindNode
 from tests.e2e.rig.kubernetes.network import HOST, network
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.operator import Operator
@@ -21,9 +22,13 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 
 @pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """With a control plane of its own."""
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | KindNode]:
+    """With a control plane of its own; by kind where that is asked for."""
     folder = tmp_path_factory.mktemp("node")
+    if KIND:
+        with KindNode(folder) as by_kind:
+            yield by_kind
+        return
     with network(), ControlPlane(folder / "control-plane", HOST) as plane, Node(plane, folder / "node") as running:
         yield running
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.binaries import binary
-from tests.e2e.rig.kubernetes.cluster import ControlPlane, Refused
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE
+from tests.e2e.rig.kubernetes.tools import Refused
+from tests.e2e.rig.process import wait_until
 
 ROOT = Path(__file__).parents[3]
 NS = "kafka"

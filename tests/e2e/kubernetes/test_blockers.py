@@ -11,8 +11,9 @@ import pytest
 
 from tests.e2e.kafka.wire import feature_records
 from tests.e2e.kubernetes.resources import Resources
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import Operator
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, OLD
 
 

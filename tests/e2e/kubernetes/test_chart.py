@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes.resources import RIGHTS
-from tests.e2e.rig.cluster import wait_until
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES, binary, build
-from tests.e2e.rig.kubernetes.cluster import ControlPlane, Refused
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.tools import Refused
+from tests.e2e.rig.process import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "kafka-features-operator"

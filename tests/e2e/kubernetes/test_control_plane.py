@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.rig.cluster import wait_until
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES
-from tests.e2e.rig.kubernetes.cluster import ControlPlane, Refused
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.tools import Refused
+from tests.e2e.rig.process import wait_until
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kept": "yes"}}
 

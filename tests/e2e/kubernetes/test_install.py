@@ -14,12 +14,12 @@ import yaml
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from tests.e2e.kubernetes.resources import ROOT, Resources
-from tests.e2e.rig.cluster import wait_until
 from tests.e2e.rig.kubernetes.binaries import binary, build
-from tests.e2e.rig.kubernetes.cluster import is_true
 from tests.e2e.rig.kubernetes.images import PREFIX, operator_image
 from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
 from tests.e2e.rig.kubernetes.node import Node
+from tests.e2e.rig.kubernetes.tools import is_true
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE
 
 RELEASE, NS = "kafka-features-operator", "kafka-features"

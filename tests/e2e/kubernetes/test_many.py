@@ -9,9 +9,9 @@ import pykube
 import pytest
 
 from tests.e2e.kubernetes.resources import NS, Resources, install
-from tests.e2e.rig.cluster import wait_until
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.process import wait_until
 
 MANY = int(os.environ.get("MANY", "1000"))
 PATH = f"/apis/kafkafeatures.dev/v1alpha1/namespaces/{NS}/kafkafeatures"

@@ -9,8 +9,9 @@ import pytest
 
 from tests.e2e.kafka.wire import feature_records, meddle
 from tests.e2e.kubernetes.resources import NS, Resources
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
 SHARE, STREAMS = "share.version", "streams.version"

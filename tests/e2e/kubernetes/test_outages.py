@@ -6,27 +6,34 @@ import os
 import random
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.kafka.wire import feature_records, meddle
-from tests.e2e.kubernetes.resources import ROOT, Resources
-from tests.e2e.rig.cluster import Cluster, wait_until
+from tests.e2e.kubernetes.resources import ROOT, Resources, install
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import Operator
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
 SOAK = bool(os.environ.get("SOAK"))
 INSTANTS = 60 if SOAK else 20
-TWO_MINUTES, A_WHILE = 120.0, 20.0
-"""Seconds. Each is longer than any request may take."""
 
 LEVELS = {"share.version": 1, "streams.version": 1, "eligible.leader.replicas.version": 1}
 
 
+def one_broker(folder: Path) -> Cluster:
+    return Cluster(folder, NEWEST, release_version="4.2", controllers=1, brokers=1)
+
+
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("kafka"), NEWEST, release_version="4.2", controllers=1, brokers=1) as running:
+    with one_broker(tmp_path_factory.mktemp("kafka")) as running:
         yield running
 
 
@@ -86,33 +93,69 @@ def away(seconds: float) -> None:
         return
 
 
-@pytest.mark.parametrize("who", ["the API server", "Kafka", "both"])
-def test_what_is_away_for_long_comes_back_to_the_same_keys(
-    resources: Resources, operator: Operator, kafka: Cluster, who: str
+@dataclass(frozen=True)
+class Site:
+    """An operator with what it needs."""
+
+    operator: Operator
+    kafka: Cluster
+    without_api: bool
+    without_kafka: bool
+
+    @property
+    def resources(self) -> Resources:
+        return Resources(self.operator.plane, self.kafka)
+
+    def break_down(self) -> None:
+        if self.without_api:
+            self.operator.plane.api_server.kill()
+        if self.without_kafka:
+            for node in self.kafka.nodes.values():
+                node.kill()
+
+    def repair(self) -> None:
+        if self.without_kafka:
+            for node in self.kafka.nodes.values():
+                node.start(wait=False)
+            self.kafka.wait_ready()
+        if self.without_api:
+            self.operator.plane.api_server.start()
+
+
+@contextmanager
+def another_site(folder: Path, *, without_api: bool, without_kafka: bool) -> Iterator[Site]:
+    with ControlPlane(folder / "plane") as plane, one_broker(folder / "kafka") as kafka:
+        install(plane)
+        with Operator(plane, folder / "operator") as operator:
+            yield Site(operator, kafka, without_api, without_kafka)
+
+
+def test_what_is_away_for_two_minutes_comes_back_to_the_same_keys(
+    resources: Resources, operator: Operator, kafka: Cluster, tmp_path: Path
 ) -> None:
-    resources.apply("known", {"share.version": 1})
-    resources.wait("known", "Ready")
-    process = operator.process
-    if who != "Kafka":
-        operator.plane.api_server.kill()
-    if who != "the API server":
-        for node in kafka.nodes.values():
-            node.kill()
-    away(TWO_MINUTES if SOAK or who == "both" else A_WHILE)
-    assert operator.asked("/healthz")[0] == 200
-    if who != "the API server":
-        for node in kafka.nodes.values():
-            node.start(wait=False)
-        kafka.wait_ready()
-    if who != "Kafka":
-        operator.plane.api_server.start()
-    meddle(kafka, "share.version", 0)
-    resources.until("known", "Ready", "Drifted", seconds=90)
-    resources.apply("known", {"streams.version": 1})
-    resources.wait("known", "Ready", seconds=90)
-    resources.apply("new", {}, mode="Observe")
-    resources.wait("new", "Ready")
-    assert operator.process is process
+    """The API server, Kafka, and both; at three sites, so that all of them are away in the same two minutes."""
+    with (
+        another_site(tmp_path / "api", without_api=True, without_kafka=False) as no_api,
+        another_site(tmp_path / "kafka", without_api=False, without_kafka=True) as no_kafka,
+    ):
+        sites = (Site(operator, kafka, without_api=True, without_kafka=True), no_api, no_kafka)
+        for site in sites:
+            site.resources.apply("known", {"share.version": 1})
+            site.resources.wait("known", "Ready")
+        for site in sites:
+            site.break_down()
+        away(120.0)
+        assert [site.operator.asked("/healthz")[0] for site in sites] == [200] * 3
+        for site in sites:
+            site.repair()
+            meddle(site.kafka, "share.version", 0)
+        for site in sites:
+            site.resources.until("known", "Ready", "Drifted", seconds=90)
+            site.resources.apply("known", {"streams.version": 1})
+            site.resources.wait("known", "Ready", seconds=90)
+            site.resources.apply("new", {}, mode="Observe")
+            site.resources.wait("new", "Ready")
+            assert site.operator.alive
 
 
 def test_kafka_that_is_away_is_said_and_the_facts_of_before_stay(resources: Resources, kafka: Cluster) -> None:

@@ -12,23 +12,21 @@ with it.
 from __future__ import annotations
 
 import base64
-import ctypes
 import json
 import os
-import random
 import shutil
-import signal
 import socket
 import struct
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.e2e.rig.certificates import Certificates
+from tests.e2e.rig.process import Daemon, free_port, wait_until
 from tests.e2e.rig.releases import Release, release
 
 USERS = {"alice": "alice-secret-9f3c", "bob": "bob-secret-77aa", "node": "node-secret-1b2c"}
@@ -38,24 +36,6 @@ SASL_KINDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 CLIENT, INTERNAL, CONTROLLER = "CLIENT", "INTERNAL", "CONTROLLER"
 
 REGISTERED = "registration has been persisted to the metadata log"  # ControllerRegistrationManager.scala
-
-_PR_SET_PDEATHSIG = 1
-_CHANCE, _GIVEN = random.SystemRandom(), set[int]()  # of this process
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def free_port() -> int:
-    """A port nobody listens on, and that no outgoing connection is ever given: the kernel's own range begins above."""
-    while True:
-        port = _CHANCE.randrange(12_000, 30_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in _GIVEN:
-            _GIVEN.add(port)
-            return port
 
 
 def listed_brokers(port: int) -> set[int]:
@@ -79,48 +59,29 @@ def uuid64() -> str:
     return text
 
 
-def wait_until(what: str, holds: Callable[[], object], seconds: float = 60.0, *, step: float = 0.05) -> None:
-    """Look until it holds, each `step` seconds; fails with `what`, never quietly."""
-    until = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > until:
-            raise AssertionError(f"after {seconds:g} s still not: {what}")
-        time.sleep(step)
-
-
-class Node:
-    """One process. Ports by listener name."""
+class Node(Daemon):
+    """One node. Ports by listener name. Its log is that of this life; those of earlier ones lie beside it."""
 
     def __init__(self, cluster: Cluster, id_: int, roles: str, version: str) -> None:
         self.cluster, self.id, self.roles, self.version = cluster, id_, roles, version
         self.folder = cluster.root / str(id_)
         self.folder.mkdir(parents=True, exist_ok=True)
+        super().__init__([], self.folder / "log", lambda: "Kafka Server started" in self.log, os.environ)
         self.directory_id = uuid64()
         listeners = [CONTROLLER] if "controller" in roles else []
         if "broker" in roles:
             listeners += [CLIENT] if cluster.internal == CLIENT else [CLIENT, INTERNAL]
         self.ports = {name: free_port() for name in listeners}
-        self.process: subprocess.Popen[bytes] | None = None
         self.extra: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        return f"node {self.id}"
 
     @property
     def port(self) -> int:
         """Of the listener for clients, or of the controller's."""
         return self.ports.get(CLIENT) or self.ports[CONTROLLER]
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    @property
-    def alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    @property
-    def log(self) -> str:
-        path = self.folder / "log"
-        return path.read_text(errors="replace") if path.exists() else ""
 
     @property
     def metadata_dir(self) -> Path:
@@ -129,54 +90,16 @@ class Node:
     def start(self, version: str | None = None, *, wait: bool = True) -> None:
         self.version = version or self.version
         self.write_properties()
-        log = self.folder / "log"
-        if log.exists():
-            log.rename(self.folder / f"log.{time.monotonic_ns()}")
-        command = release(self.version).java("kafka.Kafka", str(self.folder / "server.properties"))
-        if self.cluster.jvm:
-            command[1:1] = self.cluster.jvm
-        with log.open("wb") as file:
-            self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)  # noqa: PLW1509 - one system call, no locks
-        if wait:
-            self.wait_started()
-
-    def wait_started(self, seconds: float = 90.0) -> None:
-        def started() -> bool:
-            assert self.alive, f"node {self.id} ended:\n{self.log[-3000:]}"
-            return "Kafka Server started" in self.log
-
-        wait_until(f"node {self.id} started", started, seconds)
-
-    def stop(self, seconds: float = 60.0) -> None:
-        self._signal(signal.SIGTERM)
-        self._gone(seconds)
-
-    def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-        self._gone(10)
-
-    def freeze(self) -> None:
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> None:
-        if self.alive:
-            os.kill(self.pid, number)
-
-    def _gone(self, seconds: float) -> None:
-        if self.process is not None:
-            self.process.wait(seconds)
+        if self.log_file.exists():
+            self.log_file.rename(self.folder / f"log.{time.monotonic_ns()}")
+        self.command = release(self.version).java("kafka.Kafka", str(self.folder / "server.properties"))
+        self.command[1:1] = self.cluster.jvm
+        super().start(wait=wait)
 
     def write_properties(self) -> None:
         lines = {**self.cluster.node_properties(self), **self.extra}
         text = "".join(f"{key}={value}\n" for key, value in lines.items())
         (self.folder / "server.properties").write_text(text)
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Cluster:
@@ -264,7 +187,7 @@ class Cluster:
         """All nodes started, and known to each other: that comes a little later (controllers register from 3.7 on)."""
         living = [node for node in self.nodes.values() if node.alive]
         for node in living:
-            node.wait_started()
+            node.wait_ready()
             if "controller" in node.roles:
                 wait_until(f"controller {node.id} is registered", lambda node=node: REGISTERED in node.log)
         brokers = {node.id for node in living if "broker" in node.roles}

@@ -120,7 +120,7 @@ def _fetch(version: str, home: Path) -> None:
 
 def _archive(it: Release) -> None:
     """Run one combined node once and let it dump its classes: the later starts take about half the time."""
-    from tests.e2e.rig.cluster import free_port
+    from tests.e2e.rig.process import free_port
 
     with tempfile.TemporaryDirectory(prefix="rig-archive-") as folder:
         ports = free_port(), free_port()

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from kafkafeatures.reconcile.queue import HUNG_AFTER, Queue
+import pytest
+
+from kafkafeatures.kube.errors import Unavailable
+from kafkafeatures.reconcile.queue import HUNG_AFTER, LAST_RETRY, Queue, retry_in
 
 
 class Work:
@@ -127,6 +130,16 @@ async def test_whatever_a_pass_raises_is_told_and_tried_again() -> None:
         work.go.release()
         await work.until(lambda: len(work.failures) == 2)
         assert [type(one) for one in work.failures] == [RuntimeError, ValueError]
+
+
+@pytest.mark.parametrize(
+    ("failures", "asked", "seconds"),
+    [(0, 0.0, 1.0), (3, 0.0, 8.0), (100_000, 0.0, LAST_RETRY), (0, 7.0, 7.0), (3, 7.0, 8.0), (0, 3600.0, LAST_RETRY)],
+)
+def test_it_is_tried_later_and_later_and_not_before_the_other_side_wants(
+    failures: int, asked: float, seconds: float
+) -> None:
+    assert retry_in(failures, Unavailable("429 Too Many Requests", retry_after=asked)) == seconds
 
 
 async def test_a_pass_that_takes_too_long_is_ended_and_the_key_stays() -> None:

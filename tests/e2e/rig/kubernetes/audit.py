@@ -9,30 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.rig.cluster import wait_until
+from tests.e2e.rig.process import wait_until
 
-# Reading by the cluster's own parts is most of the traffic and none of the interest.
-_READING = ["get", "list", "watch"]
-POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived", "ResponseStarted"],
-    "rules": [
-        {"level": "None", "userGroups": ["system:nodes", "system:serviceaccounts:kube-system"], "verbs": _READING},
-        {
-            "level": "None",
-            "users": [
-                "system:apiserver",
-                "system:kube-controller-manager",
-                "system:kube-scheduler",
-                "system:kube-proxy",
-            ],
-            "verbs": _READING,
-        },
-        {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"]},
-        {"level": "Metadata"},
-    ],
-}
+POLICY = Path(__file__).with_name("audit-policy.yaml")
 
 
 @dataclass(frozen=True)

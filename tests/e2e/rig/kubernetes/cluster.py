@@ -14,45 +14,33 @@ from __future__ import annotations
 import json
 import shutil
 import ssl
-import subprocess
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.e2e.rig.cluster import free_port, wait_until
 from tests.e2e.rig.kubernetes.audit import POLICY, AuditLog
 from tests.e2e.rig.kubernetes.binaries import CONTROL_PLANE, binary, build
 from tests.e2e.rig.kubernetes.certificates import KUBERNETES_NAMES, Authority
-from tests.e2e.rig.kubernetes.process import ENVIRONMENT, Daemon
+from tests.e2e.rig.kubernetes.tools import Tools
+from tests.e2e.rig.process import Daemon, free_port, wait_until
 
 LOOPBACK = "127.0.0.1"
 SERVICES = "198.19.100"  # /24 of Services; its first address is the API server's
 SECONDS = 90
 
 
-class Refused(AssertionError):
-    """kubectl did not succeed; the text is what it said."""
-
-
-def is_true(condition: str, found: dict[str, Any]) -> bool:
-    """Whether an object has this condition, with status True."""
-    conditions = found.get("status", {}).get("conditions", [])
-    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
-
-
-class ControlPlane:
+class ControlPlane(Tools):
     """See the prologue."""
 
     def __init__(self, folder: Path, address: str = LOOPBACK) -> None:
         build(CONTROL_PLANE)
-        self.folder, self.address = folder, address
-        self.port = free_port()
         folder.mkdir(parents=True, exist_ok=True)
+        self.address, self.port = address, free_port()
         self.authority = Authority(folder / "pki")
-        self.audit = AuditLog(folder / "audit.log")
-        self.kubeconfig = self.authority.kubeconfig("admin", self.server, group="system:masters")
+        admin = self.authority.kubeconfig("admin", self.server, group="system:masters")
+        super().__init__(folder, admin, AuditLog(folder / "audit.log"))
         self._opener = self._trusted()
         self._etcd_url = f"http://{LOOPBACK}:{free_port()}"
         self.etcd = Daemon(self._etcd_command(), folder / "etcd.log")
@@ -99,39 +87,6 @@ class ControlPlane:
         found: dict[str, Any] = json.loads(self._ask(path) or "{}")
         return found
 
-    def kubectl(
-        self,
-        *arguments: str,
-        input: str | None = None,  # noqa: A002 - as subprocess has it
-        kubeconfig: Path | None = None,
-    ) -> str:
-        """As the administrator, or as whom `kubeconfig` says. Raises Refused."""
-        return self._tool("kubectl", *arguments, input_=input, kubeconfig=kubeconfig)
-
-    def helm(self, *arguments: str, kubeconfig: Path | None = None) -> str:
-        """As `kubectl`."""
-        build(["helm"])
-        return self._tool("helm", *arguments, kubeconfig=kubeconfig)
-
-    def _tool(self, name: str, *arguments: str, input_: str | None = None, kubeconfig: Path | None = None) -> str:
-        command = [str(binary(name)), "--kubeconfig", str(kubeconfig or self.kubeconfig), *arguments]
-        environment = {**ENVIRONMENT, "HOME": str(self.folder)}
-        done = subprocess.run(
-            command, input=input_, capture_output=True, text=True, check=False, timeout=300, env=environment
-        )
-        if done.returncode:
-            raise Refused(f"{name} {' '.join(arguments)}: {done.stderr.strip()}")
-        return done.stdout
-
-    def get(self, *arguments: str) -> dict[str, Any]:
-        """What `kubectl get` finds, as an object."""
-        found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
-        return found
-
-    def apply(self, *objects: dict[str, Any]) -> None:
-        content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        self.kubectl("apply", "-f", "-", input=json.dumps(content))
-
     def kubeconfig_of(self, namespace: str, service_account: str, *, seconds: int = 24 * 3600) -> Path:
         """To act with the rights of a service account, from outside of pods."""
         token = self.kubectl("create", "token", service_account, "-n", namespace, f"--duration={seconds}s").strip()
@@ -155,8 +110,6 @@ class ControlPlane:
         names = (self.address, LOOPBACK, f"{SERVICES}.1", "localhost", *KUBERNETES_NAMES)
         certificate, key = self.authority.issue("api-server", *dict.fromkeys(names))
         to_kubelet, to_kubelet_key = self.authority.issue("to-kubelet", group="system:masters")
-        policy = self.folder / "audit-policy.json"
-        policy.write_text(json.dumps(POLICY))
         return [
             binary("kube-apiserver"),
             f"--etcd-servers={self._etcd_url}",
@@ -175,7 +128,7 @@ class ControlPlane:
             *(f"--kubelet-client-certificate={to_kubelet}", f"--kubelet-client-key={to_kubelet_key}"),
             "--kubelet-preferred-address-types=InternalIP",
             "--shutdown-watch-termination-grace-period=1s",  # or a SIGTERM waits a minute for watches
-            *(f"--audit-policy-file={policy}", f"--audit-log-path={self.audit.path}", "--audit-log-maxsize=10000"),
+            *(f"--audit-policy-file={POLICY}", f"--audit-log-path={self.audit.path}", "--audit-log-maxsize=10000"),
         ]
 
     def _advertised(self) -> list[str]:

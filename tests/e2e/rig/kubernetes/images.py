@@ -1,7 +1,8 @@
 """Container images without a Docker engine or a registry: Debian packages, our files and Kafka's jars, put together.
 
-Every function returns an OCI archive for `Node.load_image`. Images and what they are made of are cached outside the
-tree; the bases and Kafka's images are made once. In pods an image is named `localhost/rig/...`: no registry is meant.
+Every function returns an archive for `Node.load_image`. Images and what they are made of are cached outside the tree;
+the bases and Kafka's images are made once. In pods an image is named `localhost/rig/...`: no registry is meant. For
+kind Docker builds them, on bases from its registry.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from kafkafeatures import __version__
-from tests.e2e.rig.cluster import free_port
 from tests.e2e.rig.kubernetes.binaries import CACHE, Failed, binary, build, install_packages, locked, run
+from tests.e2e.rig.kubernetes.kind import KIND
+from tests.e2e.rig.process import free_port
 from tests.e2e.rig.releases import JVM, release
 
 PREFIX = "localhost/rig"
 ROOT = Path(__file__).parents[4]
-PAUSE, PYTHON, JAVA = f"{PREFIX}/pause:1", f"{PREFIX}/python:3.11", f"{PREFIX}/java:17"
+PAUSE = f"{PREFIX}/pause:1"
+PYTHON, JAVA = f"{PREFIX}/python:3.11", f"{PREFIX}/java:17"
+if KIND:
+    PYTHON, JAVA = "python:3.11-slim", "eclipse-temurin:17-jre"
 PIP, OPERATOR = f"{PREFIX}/pip:1", f"{PREFIX}/kafka-features-operator:{__version__}"
 SUITE = "bookworm"  # of Debian; the one with Python 3.11 and Java 17
 
@@ -89,6 +94,8 @@ def kafka_image(version: str) -> Path:
 def base_image(name: str = PYTHON) -> Path:
     """PYTHON or JAVA: minimal Debian with the interpreter. For the FROM line of an image that is built here."""
     archive = _archive_of(name)
+    if KIND:
+        return archive  # Docker finds it by its name
     with locked("images"):
         if archive.exists() and _id(name):
             return archive
@@ -106,13 +113,16 @@ def base_image(name: str = PYTHON) -> Path:
 
 def build_image(name: str, context: Path, arguments: Mapping[str, str] | None = None) -> Path:
     """What the Dockerfile in the folder says, FROM images that were built here. `name`: `localhost/rig/NAME:TAG`."""
-    install_packages()
+    if not KIND:
+        install_packages()
     with locked("images"):
         return _build(name, context, arguments or {})
 
 
 def operator_image() -> Path:
     """Of the Dockerfile that users build, from the sources as they are now."""
+    if KIND:
+        return build_image(OPERATOR, ROOT)
     base_image(PYTHON)
     with tempfile.TemporaryDirectory(prefix="rig-pip-") as folder:
         _pip_context(Path(folder))
@@ -137,7 +147,8 @@ def _once(name: str, fill: Callable[[Path], dict[str, str]]) -> Path:
     """Made at the first time. `fill` writes the context, and says what to build it with."""
     archive = _archive_of(name)
     if not archive.exists():
-        install_packages()
+        if not KIND:
+            install_packages()
         with tempfile.TemporaryDirectory(prefix="rig-image-") as folder:
             arguments = fill(Path(folder))
             with locked("images"):
@@ -164,13 +175,20 @@ def _kafka_context(folder: Path, version: str) -> dict[str, str]:
 
 
 def _archive_of(name: str) -> Path:
-    return CACHE / "images" / (name.removeprefix(f"{PREFIX}/").replace("/", "_").replace(":", "_") + ".tar")
+    folder = "images-docker" if KIND else "images"
+    return CACHE / folder / (name.removeprefix(f"{PREFIX}/").replace("/", "_").replace(":", "_") + ".tar")
 
 
 def _build(name: str, context: Path, arguments: Mapping[str, str]) -> Path:
     """Nothing to export if the image is the same as before; the one that lost its name is dropped."""
-    archive, before = _archive_of(name), _id(name)
+    archive = _archive_of(name)
     words = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+    if KIND:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        run("docker", "build", *words, f"--tag={name}", context)
+        run("docker", "save", name, f"--output={archive}")
+        return archive
+    before = _id(name)
     _buildah(
         "bud", "--isolation=chroot", "--network=host", "--pull-never", "--layers", *words, f"--tag={name}", context
     )

@@ -8,15 +8,14 @@ the image of its StatefulSet (`kafka_name`), then evict pod by pod; data stay.
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from typing import Any
 
-from tests.e2e.rig.cluster import wait_until
-from tests.e2e.rig.kubernetes.cluster import ControlPlane, is_true
 from tests.e2e.rig.kubernetes.images import kafka_image, kafka_name
-from tests.e2e.rig.kubernetes.network import NODE
+from tests.e2e.rig.kubernetes.kind import KindNode
 from tests.e2e.rig.kubernetes.node import Node
+from tests.e2e.rig.kubernetes.tools import Tools, is_true
+from tests.e2e.rig.process import wait_until
 
 ROLES = ("controller", "broker")
 _FIRST_ID = {"controller": 1, "broker": 101}
@@ -36,18 +35,18 @@ exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.properties
 class Kafka:
     """What runs in one namespace of a node."""
 
-    node: Node
+    node: Node | KindNode
     namespace: str
     controllers: int
     brokers: int
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{NODE}:{_FIRST_PORT['broker'] + n}" for n in range(self.brokers))
+        return ",".join(f"{self.node.address}:{_FIRST_PORT['broker'] + n}" for n in range(self.brokers))
 
     @property
     def bootstrap_controllers(self) -> str:
-        return ",".join(f"{NODE}:{_FIRST_PORT['controller'] + n}" for n in range(self.controllers))
+        return ",".join(f"{self.node.address}:{_FIRST_PORT['controller'] + n}" for n in range(self.controllers))
 
     def replicas(self, role: str) -> int:
         return self.controllers if role == "controller" else self.brokers
@@ -80,10 +79,10 @@ class Kafka:
         self._plane.kubectl("delete", "statefulsets", "--all", "--cascade=orphan", *where)
         self._plane.kubectl("delete", "pods", "--all", "--grace-period=1", *where)
         self._plane.kubectl("delete", "namespace", self.namespace)
-        shutil.rmtree(self.node.data(self.namespace))
+        self.node.remove_data(self.namespace)
 
     @property
-    def _plane(self) -> ControlPlane:
+    def _plane(self) -> Tools:
         return self.node.control_plane
 
     def _ready(self, role: str) -> int:
@@ -97,7 +96,7 @@ class Kafka:
 
 
 def apply_kafka(
-    node: Node,
+    node: Node | KindNode,
     version: str,
     controllers: int = 1,
     brokers: int = 1,
@@ -108,7 +107,6 @@ def apply_kafka(
     """Nodes of this release, formatted with `release_version` (by default the newest that they know), when Ready."""
     node.load_image(kafka_image(version))
     kafka = Kafka(node, namespace, controllers, brokers)
-    node.data(namespace)
     node.control_plane.apply(*manifests(kafka, version, release_version))
     kafka.wait_ready()
     return kafka
@@ -132,18 +130,19 @@ def _config_map(kafka: Kafka, release_version: str | None) -> dict[str, Any]:
         for number in range(kafka.replicas(role)):
             lines = _properties(kafka, role, number)
             data[f"kafka-{role}-{number}.properties"] = "".join(f"{key}={value}\n" for key, value in lines.items())
-            data[f"kafka-{role}-{number}.probe"] = f"exec 3<>/dev/tcp/{NODE}/{_FIRST_PORT[role] + number}\n"
+            where = f"{kafka.node.address}/{_FIRST_PORT[role] + number}"
+            data[f"kafka-{role}-{number}.probe"] = f"exec 3<>/dev/tcp/{where}\n"
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka"}, "data": data}
 
 
 def _properties(kafka: Kafka, role: str, number: int) -> dict[str, str]:
     first_id, first_port = _FIRST_ID["controller"], _FIRST_PORT["controller"]
-    voters = (f"{first_id + n}@{NODE}:{first_port + n}" for n in range(kafka.controllers))
+    voters = (f"{first_id + n}@{kafka.node.address}:{first_port + n}" for n in range(kafka.controllers))
     replication = min(3, kafka.brokers)
     lines = {
         "process.roles": role,
         "node.id": str(_FIRST_ID[role] + number),
-        "listeners": f"{_LISTENER[role]}://{NODE}:{_FIRST_PORT[role] + number}",
+        "listeners": f"{_LISTENER[role]}://{kafka.node.address}:{_FIRST_PORT[role] + number}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(voters),
@@ -184,7 +183,7 @@ def _stateful_set(kafka: Kafka, role: str, image: str) -> dict[str, Any]:
     }
     volumes = [
         {"name": "config", "configMap": {"name": "kafka"}},
-        {"name": "data", "hostPath": {"path": kafka.node.data_of_pods(kafka.namespace)}},
+        {"name": "data", "hostPath": {"path": kafka.node.data_of_pods(kafka.namespace), "type": "DirectoryOrCreate"}},
     ]
     return {
         "apiVersion": "apps/v1",

@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.e2e.rig.cluster import wait_until
 from tests.e2e.rig.kubernetes.binaries import CACHE, install_packages, run
 from tests.e2e.rig.kubernetes.cluster import SERVICES
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MissingTool
 
 RESERVED = "198.18.0.0/15"

@@ -19,18 +19,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.e2e.rig.cluster import free_port, wait_until
 from tests.e2e.rig.kubernetes.binaries import NODE as PROGRAMS
 from tests.e2e.rig.kubernetes.binaries import Failed, binary, build, run
-from tests.e2e.rig.kubernetes.cluster import LOOPBACK, SECONDS, ControlPlane, is_true
+from tests.e2e.rig.kubernetes.cluster import LOOPBACK, SECONDS, ControlPlane
 from tests.e2e.rig.kubernetes.images import pause_image
 from tests.e2e.rig.kubernetes.network import HOST, NAMESPACE, NODE, PODS
 from tests.e2e.rig.kubernetes.node_files import GROUP, HERE, NAME, SOCKET, write_files
-from tests.e2e.rig.kubernetes.process import Daemon
+from tests.e2e.rig.kubernetes.tools import is_true
+from tests.e2e.rig.process import Daemon, free_port, wait_until
 
 
 class Node:
     """See the prologue. One on a machine."""
+
+    address, pods = NODE, PODS
 
     def __init__(self, control_plane: ControlPlane, folder: Path) -> None:
         assert control_plane.address == HOST, "pods reach the API server only where the node's network begins"
@@ -90,15 +92,13 @@ class Node:
         """SIGKILL to its first process. `container_id` as in a pod's status, `containerd://...`."""
         self._ctr("tasks", "kill", "--signal", "SIGKILL", container_id.removeprefix("containerd://"))
 
-    def data(self, name: str) -> Path:
-        """A folder of this machine that pods may mount as a hostPath; they see it under `data_of_pods`."""
-        path = self.folder / "data" / name
-        path.mkdir(parents=True, exist_ok=True)
-        return path
-
     @staticmethod
     def data_of_pods(name: str) -> str:
+        """A folder that pods may mount as a hostPath (DirectoryOrCreate)."""
         return str(HERE / "data" / name)
+
+    def remove_data(self, name: str) -> None:
+        shutil.rmtree(self.folder / "data" / name)
 
     # --- inside the namespaces ---
 

@@ -8,7 +8,6 @@ with Operator(plane, folder) as operator:
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -19,16 +18,19 @@ from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.rig.cluster import free_port, wait_until
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.process import Daemon, free_port
 
 NAMESPACE, ACCOUNT = "operator", "kafka-features-operator"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-class Operator:
-    """See the prologue. The account and its rights are there already; `namespaces` none: all of them."""
+class Operator(Daemon):
+    """See the prologue. The account and its rights are there already; `namespaces` none: all of them.
+
+    `kubeconfig`: another one than the account's. `before`: words of the command line before Python's.
+    """
 
     def __init__(
         self,
@@ -37,15 +39,21 @@ class Operator:
         *namespaces: str,
         flags: tuple[str, ...] = (),
         program: tuple[str, ...] = ("kafkafeatures", "run"),
+        kubeconfig: Path | None = None,
+        before: tuple[str, ...] = (),
     ) -> None:
         self.plane, self.folder = plane, folder
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
-        self.log_path = folder / "log"
-        self.kubeconfig = plane.kubeconfig_of(NAMESPACE, ACCOUNT)
         watched = [word for one in namespaces for word in ("--namespace", one)]
-        self.command = [sys.executable, "-m", *program, "--listen", f"127.0.0.1:{self.port}", *watched, *flags]
-        self.process: subprocess.Popen[bytes] | None = None
+        python = [*before, sys.executable, "-m", *program]
+        command = [*python, "--listen", f"127.0.0.1:{self.port}", *watched, *flags]
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig or plane.kubeconfig_of(NAMESPACE, ACCOUNT))}
+        super().__init__(command, folder / "log", lambda: self.asked("/readyz")[0] == 200, environment)
+
+    @property
+    def name(self) -> str:
+        return "the operator"
 
     def __enter__(self) -> Self:
         self.start()
@@ -55,37 +63,6 @@ class Operator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-
-    def start(self, *, wait: bool = True) -> None:
-        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=environment)
-        if wait:
-            wait_until("the operator is ready", self.ready, 60)
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
-
-    def stop(self) -> int:
-        """SIGTERM; the exit code."""
-        assert self.process is not None
-        self.process.terminate()
-        code = self.process.wait(60)
-        self.process = None
-        return code
-
-    @property
-    def log(self) -> str:
-        return self.log_path.read_text()
-
-    def ready(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, f"the operator ended:\n{self.log[-3000:]}"
-        return self.asked("/readyz")[0] == 200
 
     def asked(self, path: str) -> tuple[int, str]:
         """Code and text of one of its pages; 0 where nobody answers."""
@@ -105,8 +82,7 @@ class Operator:
 
     def connections(self, ports: Collection[int]) -> int:
         """How many it holds to these ports of this machine."""
-        assert self.process is not None
-        targets = (os.readlink(one) for one in Path(f"/proc/{self.process.pid}/fd").iterdir())
+        targets = (os.readlink(one) for one in Path(f"/proc/{self.pid}/fd").iterdir())
         ours = {target[8:-1] for target in targets if target.startswith("socket:[")}
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         return sum(row[9] in ours and int(row[2].rpartition(":")[2], 16) in ports for row in rows)
@@ -114,13 +90,11 @@ class Operator:
     @property
     def cpu_seconds(self) -> float:
         """Used so far, by all threads."""
-        assert self.process is not None
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def memory(self) -> int:
         """Resident, in MiB."""
-        assert self.process is not None
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) // 1024

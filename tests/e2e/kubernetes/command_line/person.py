@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.e2e.kafka.cli import KAFKAFEATURES, run
-from tests.e2e.rig.cluster import wait_until
-from tests.e2e.rig.kubernetes.process import ENVIRONMENT
+from tests.e2e.rig.process import ENVIRONMENT, wait_until
 
 
 class Person:

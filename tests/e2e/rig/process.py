@@ -1,18 +1,46 @@
-"""A program of the rig as a child of the test process: started, killed, frozen, and started again as before."""
+"""Programs of the rig as children of the test process: started, killed, frozen, and started again as before."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import random
 import signal
+import socket
 import subprocess
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.e2e.rig.cluster import _die_with_parent as die_with_parent
-from tests.e2e.rig.cluster import wait_until
-
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
-"""For all of them: a proxy that this machine needs is not for addresses of the rig."""
+"""Without the proxy that this machine may need: that is not for addresses of the rig."""
+
+_PR_SET_PDEATHSIG = 1
+_CHANCE, _GIVEN = random.SystemRandom(), set[int]()  # of this process
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def free_port() -> int:
+    """A port nobody listens on, and that no outgoing connection is ever given: the kernel's own range begins above."""
+    while True:
+        port = _CHANCE.randrange(12_000, 30_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in _GIVEN:
+            _GIVEN.add(port)
+            return port
+
+
+def wait_until(what: str, holds: Callable[[], object], seconds: float = 60.0, *, step: float = 0.05) -> None:
+    """Look until it holds, each `step` seconds; fails with `what`, never quietly."""
+    until = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > until:
+            raise AssertionError(f"after {seconds:g} s still not: {what}")
+        time.sleep(step)
 
 
 class Daemon:
@@ -21,9 +49,15 @@ class Daemon:
     The kernel kills it with the thread that started it: start daemons from the main thread.
     """
 
-    def __init__(self, command: Sequence[str | Path], log: Path, ready: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        log: Path,
+        ready: Callable[[], bool] = lambda: True,
+        environment: Mapping[str, str] = ENVIRONMENT,
+    ) -> None:
         self.command = [str(word) for word in command]
-        self.log_file, self._ready = log, ready
+        self.log_file, self._ready, self.environment = log, ready, environment
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -51,8 +85,8 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=ENVIRONMENT,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no locks
+                env=self.environment,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no locks
             )
         if wait:
             self.wait_ready()
@@ -64,11 +98,14 @@ class Daemon:
 
         wait_until(f"{self.name} is ready (see {self.log_file})", ready, seconds)
 
-    def stop(self, seconds: float = 60.0) -> None:
+    def stop(self, seconds: float = 60.0) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
         self._signal(signal.SIGTERM)
-        self.wait_gone(seconds)
+        return self.process.wait(seconds)
 
     def kill(self) -> None:
+        """SIGKILL."""
         self._signal(signal.SIGKILL)
         self.wait_gone(10)
 
@@ -86,3 +123,7 @@ class Daemon:
     def wait_gone(self, seconds: float = 60.0) -> None:
         if self.process is not None:
             self.process.wait(seconds)
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

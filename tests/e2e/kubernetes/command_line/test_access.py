@@ -1,0 +1,157 @@
+"""How the commands find the API server, what they may do there, and what can go wrong on the way."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.kubernetes.command_line.orders import NS, Orders
+from tests.e2e.kubernetes.command_line.person import Person
+from tests.e2e.kubernetes.resources import install
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.process import free_port, wait_until
+from tests.kafkafeatures import statuses
+
+COMMANDS = ("status", "wait", "plan", "suspend", "resume", "report")
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "approve"])
+def test_a_resource_that_is_not_there_is_named(plane: ControlPlane, person: Person, command: str) -> None:
+    words = ("--yes",) if command == "approve" else ()
+    done = person.run(command, "missing", *words)
+    assert done.returncode == 4
+    assert f"there is no KafkaFeatures {NS}/missing at {plane.server}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_who_may_not_is_told_which_right_is_missing(orders: Orders, tmp_path: Path, command: str) -> None:
+    nobody = Person(tmp_path, orders.plane.kubeconfig_of(NS, "nobody"))
+    done = nobody.run(command, "orders")
+    assert done.returncode == 4
+    verb = "patch" if command in ("suspend", "resume") else "get"
+    assert f"a role has to give the verb {verb} on kafkafeatures.kafkafeatures.dev" in done.stderr
+    assert f"system:serviceaccount:{NS}:nobody" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_a_kubeconfig_it_says_what_to_set(tmp_path: Path) -> None:
+    done = Person(tmp_path).run("status", "orders")
+    assert done.returncode == 4
+    assert "KUBECONFIG" in done.stderr
+
+
+def test_an_api_server_that_is_not_there_is_5(kubeconfig: Path, plane: ControlPlane, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text(kubeconfig.read_text().replace(str(plane.port), str(free_port())))
+    done = Person(tmp_path, elsewhere).run("status", "orders")
+    assert done.returncode == 5
+    assert "cannot be reached: connection refused" in done.stderr
+
+
+def test_an_api_server_with_another_certificate_is_not_believed(
+    kubeconfig: Path, plane: ControlPlane, tmp_path: Path
+) -> None:
+    doubtful = tmp_path / "doubtful"
+    other = plane.folder / "pki" / "admin.crt"
+    doubtful.write_text(kubeconfig.read_text().replace(str(plane.authority.ca), str(other)))
+    done = Person(tmp_path, doubtful).run("wait", "orders")
+    assert done.returncode == 5
+    assert "is not to be trusted" in done.stderr
+
+
+def test_a_login_that_is_not_accepted_is_4_and_the_token_is_nowhere(plane: ControlPlane, tmp_path: Path) -> None:
+    stale = plane.authority.token_kubeconfig("stale", plane.server, "sekret-token-9f3c", NS)
+    for command in ("status", "wait"):
+        done = Person(tmp_path, stale).run(command, "orders", "--debug")
+        assert done.returncode == 4
+        assert "does not accept the login" in done.stderr
+        assert "9f3c" not in done.stdout + done.stderr
+
+
+def test_without_the_crd_it_says_what_to_install(tmp_path: Path, plane: ControlPlane) -> None:
+    admin = Person(tmp_path, plane.kubeconfig)
+    plane.kubectl("delete", "crd", "kafkafeatures.kafkafeatures.dev", "--timeout=30s")
+    try:
+        wait_until("the API server forgot it", lambda: "install the CRD" in admin.run("status", "orders").stderr)
+        assert admin.run("status", "orders").returncode == 4
+    finally:
+        install(plane)
+
+
+def _content(kubeconfig: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(kubeconfig.read_text())
+    return found
+
+
+def test_several_files_are_one_configuration(orders: Orders, kubeconfig: Path, tmp_path: Path) -> None:
+    content = _content(kubeconfig)
+    first, second = tmp_path / "first", tmp_path / "folder" / "second"
+    second.parent.mkdir()
+    shutil.copy(content["clusters"][0]["cluster"].pop("certificate-authority"), second.parent / "ca.crt")
+    content["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"  # from where the file lies
+    (tmp_path / "token").write_text(content["users"][0]["user"].pop("token"))
+    content["users"][0]["user"]["tokenFile"] = "token"
+    first.write_text(json.dumps({"contexts": content.pop("contexts"), "users": content.pop("users")}))
+    second.write_text(json.dumps(content))
+    person = Person(tmp_path / "home", f"{tmp_path / 'none'}:{first}:{second}")
+    person.environment["HTTPS_PROXY"] = f"http://127.0.0.1:{free_port()}"  # not for addresses of this machine
+    assert person.run("status", "orders").returncode == 0
+    assert person.run("status", "orders", "--context", "rig").returncode == 0
+    done = person.run("status", "orders", "--context", "other")
+    assert done.returncode == 4
+    assert "has no context 'other'; there is: rig" in done.stderr
+
+
+def test_keys_inside_a_kubeconfig_are_used_and_leave_nothing_behind(orders: Orders, tmp_path: Path) -> None:
+    content = _content(orders.plane.kubeconfig)
+    for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
+        for key in [one for one in part if one in ("certificate-authority", "client-certificate", "client-key")]:
+            part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
+    inside = tmp_path / "inside"
+    inside.write_text(json.dumps(content))
+    assert Person(tmp_path / "home", inside).run("status", "orders", "-n", NS).returncode == 0
+
+
+PLUGIN = """#!/bin/sh
+echo run >> {log}
+echo "$KUBERNETES_EXEC_INFO" > {log}.info
+cat {answer}
+"""
+
+
+@pytest.mark.parametrize("gives", ["token", "certificate"])
+def test_a_login_plugin_is_run_once_for_many_requests(
+    orders: Orders, kubeconfig: Path, tmp_path: Path, gives: str
+) -> None:
+    content, log, answer = _content(kubeconfig), tmp_path / "runs", tmp_path / "answer"
+    pki = orders.plane.folder / "pki"
+    status = {
+        "token": {"token": content["users"][0]["user"].pop("token")},
+        "certificate": {
+            "clientCertificateData": (pki / "admin.crt").read_text(),
+            "clientKeyData": (pki / "admin.key").read_text(),
+        },
+    }[gives]
+    exec_ = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "interactiveMode": "Never"}
+    answer.write_text(json.dumps({"apiVersion": exec_["apiVersion"], "kind": "ExecCredential", "status": status}))
+    plugin, config = tmp_path / "plugin", tmp_path / "config"
+    plugin.write_text(PLUGIN.format(log=log, answer=answer))
+    plugin.chmod(0o700)
+    content["users"][0]["user"] = {"exec": exec_}
+    config.write_text(json.dumps(content))
+    person = Person(tmp_path / "home", config)
+    with person.running("wait", "orders") as wait:
+        wait.until_it_says("has not said anything")
+        orders.write(statuses.acting())
+        wait.until_it_says("UpdatingFeatures")
+        orders.write(statuses.in_sync())
+        assert wait.ends() == 0
+    assert log.read_text() == "run\n"
+    assert json.loads(Path(f"{log}.info").read_text())["apiVersion"] == exec_["apiVersion"]
+    assert person.run("status", "orders").returncode == 0

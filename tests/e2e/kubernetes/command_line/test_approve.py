@@ -1,0 +1,83 @@
+"""`approve` as a process against a real API server: one plan, by its whole hash, and by a yes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.kubernetes.command_line.orders import CLUSTER, Orders
+from tests.e2e.kubernetes.command_line.person import Person
+from tests.kafkafeatures import statuses
+
+
+def test_a_plan_is_approved_by_its_whole_hash(orders: Orders, person: Person) -> None:
+    orders.write(statuses.waiting_for_approval())
+    hash_ = orders.status("orders")["plan"]["hash"]
+    done = person.run("approve", "orders", "--plan", hash_[:15])
+    assert done.returncode == 0, done.stderr
+    assert "1. metadata.version 21 (3.9-IV0) -> 27 (4.1-IV1)  irreversible" in done.stdout
+    assert orders.annotations["kafkafeatures.dev/approve"] == hash_
+    again = person.run("approve", "orders", "--yes")
+    assert again.returncode == 0
+    assert "approved already" in again.stdout
+
+
+def test_once_approved_waiting_goes_on_though_the_operator_did_not_read_it_yet(orders: Orders, person: Person) -> None:
+    orders.write(statuses.waiting_for_approval())
+    assert person.run("wait", "orders").returncode == 3
+    assert person.run("approve", "orders", "--yes").returncode == 0
+    with person.running("wait", "orders") as wait:
+        wait.until_it_says("ApprovalRequired")
+        orders.write(statuses.in_sync())
+        assert wait.ends() == 0
+
+
+@pytest.mark.parametrize(
+    ("made", "words", "code", "said"),
+    [
+        ("in_sync", ("--yes",), 4, "no plan of people/orders waits for approval: InSync"),
+        ("stalled", ("--yes",), 4, "waits for approval: GhostRegistration"),
+        ("waiting_for_approval", ("--plan", "sha256:00000000"), 4, "not sha256:00000000"),
+        ("waiting_for_approval", ("--plan", "sha256:0000000"), 64, "no hash of a plan"),
+        ("waiting_for_approval", (), 64, "there is no terminal"),
+    ],
+)
+def test_nothing_else_is_approved(
+    orders: Orders, person: Person, made: str, words: tuple[str, ...], code: int, said: str
+) -> None:
+    orders.write(getattr(statuses, made)())
+    done = person.run("approve", "orders", *words)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "kafkafeatures.dev/approve" not in orders.annotations
+
+
+def test_a_plan_of_an_older_generation_is_not_approved(orders: Orders, person: Person) -> None:
+    orders.write(statuses.waiting_for_approval(1))
+    orders.apply("orders", {"metadata.version": 21}, **CLUSTER)
+    done = person.run("approve", "orders", "--yes")
+    assert done.returncode == 4
+    assert "has not looked at generation 2 yet" in done.stderr
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 4), ("", 4), ("yesterday", 4)])
+def test_on_a_terminal_it_asks_and_only_a_yes_is_a_yes(orders: Orders, person: Person, answer: str, code: int) -> None:
+    orders.write(statuses.waiting_for_approval())
+    with person.running("approve", "orders") as approve:
+        approve.until_it_says("Approve it? [y/N]")
+        assert "irreversible cannot be undone" in approve.out
+        approve.types(answer)
+        assert approve.ends() == code
+    assert ("kafkafeatures.dev/approve" in orders.annotations) == (code == 0)
+
+
+def test_while_it_asks_the_operator_may_write_but_the_plan_must_stay(orders: Orders, person: Person) -> None:
+    orders.write(statuses.waiting_for_approval())
+    for change, code in (({"operatorVersion": "0.1.1"}, 0), ({"plan": {"hash": "sha256:" + "1" * 64}}, 4)):
+        orders.annotate("orders", "kafkafeatures.dev/approve-")
+        with person.running("approve", "orders") as approve:
+            approve.until_it_says("Approve it? [y/N]")
+            orders.write({**statuses.waiting_for_approval(), **change})
+            approve.types("y")
+            assert approve.ends() == code, approve.err
+    assert "is sha256:111111111111 now, not sha256:" in approve.err
+    assert "kafkafeatures.dev/approve" not in orders.annotations

@@ -1,0 +1,125 @@
+"""The commands that show and hold, as processes against a real API server: status, plan, suspend, resume, report."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkafeatures.core.happenings import Happening
+from kafkafeatures.kube.events import event_of
+from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, USER, Orders
+from tests.e2e.kubernetes.command_line.person import Person
+from tests.e2e.rig.kubernetes.binaries import binary
+from tests.kafkafeatures import statuses
+from tests.kafkafeatures.worlds import NOW
+
+
+def test_status_shows_what_a_person_needs_and_writes_nothing(orders: Orders, person: Person) -> None:
+    orders.write(statuses.stalled())
+    mark = orders.plane.audit.mark()
+    done = person.run("status", "orders")
+    assert done.returncode == 0, done.stderr
+    assert f"{NS}/orders  not ready: GhostRegistration" in done.stdout
+    assert "start a controller with id 3003" in done.stdout
+    rows = orders.plane.audit.wait_for(lambda rows: rows, mark, user=USER)
+    assert {(row.verb, row.resource) for row in rows} == {("get", "kafkafeatures")}
+    assert {row.agent.split("/")[0] for row in rows} == {"kafkafeatures"}
+
+
+def test_status_prints_the_object_for_scripts(orders: Orders, person: Person) -> None:
+    orders.write(statuses.in_sync())
+    for form, load in (("json", json.loads), ("yaml", yaml.safe_load)):
+        found = load(person.run("status", "orders", "-o", form).stdout)
+        assert found["status"] == orders.status("orders")
+        assert "managedFields" not in found["metadata"]
+
+
+def test_before_the_operator_spoke_it_says_so(orders: Orders, person: Person) -> None:
+    done = person.run("status", "orders", "-n", NS)
+    assert done.returncode == 0
+    assert "the operator has not said anything about it yet" in done.stdout
+
+
+def test_it_is_a_plugin_of_kubectl(orders: Orders, person: Person) -> None:
+    path = f"{Path(sys.executable).parent}:{person.environment['PATH']}"
+    done = subprocess.run(
+        [binary("kubectl"), "kafkafeatures", "status", orders.name],
+        env={**person.environment, "PATH": path}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == person.run("status", orders.name).stdout
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict", "code"),
+    [
+        ("in_sync", "InSync", 0),
+        ("acting", "Changes", 0),
+        ("waiting_for_approval", "ApprovalRequired", 3),
+        ("stalled", "Blocked", 4),
+        ("suspended", "Blocked", 4),
+    ],
+)
+def test_plan_shows_the_operators_plan(orders: Orders, person: Person, made: str, verdict: str, code: int) -> None:
+    orders.write(getattr(statuses, made)())
+    done = person.run("plan", "orders", "-o", "json")
+    assert done.returncode == code
+    plan = json.loads(done.stdout)
+    assert (plan["kind"], plan["verdict"], plan["resource"]) == ("Plan", verdict, f"{NS}/orders")
+    assert plan["steps"] == orders.status("orders").get("plan", {}).get("steps", [])
+    assert person.run("plan", "orders").returncode == code
+    if verdict == "Changes":
+        assert person.run("plan", "orders", "--detailed-exitcode").returncode == 2
+
+
+def test_suspend_and_resume_write_the_annotation_and_nothing_else(orders: Orders, person: Person) -> None:
+    before = orders.get("orders")
+    assert person.run("suspend", "orders").returncode == 0
+    assert orders.annotations["kafkafeatures.dev/pause"] == "true"
+    assert person.run("resume", "orders").returncode == 0
+    after = orders.get("orders")
+    assert "kafkafeatures.dev/pause" not in after["metadata"]["annotations"]
+    assert (after["spec"], after["metadata"]["generation"]) == (before["spec"], before["metadata"]["generation"])
+
+
+def test_what_the_document_suspends_only_the_document_resumes(orders: Orders, person: Person) -> None:
+    orders.apply("orders", {}, suspend=True, **CLUSTER)
+    done = person.run("resume", "orders")
+    assert done.returncode == 4
+    assert "spec.suspend is true in the document" in done.stderr
+
+
+def test_a_report_has_all_of_it_and_reads_no_secret(orders: Orders, person: Person, tmp_path: Path) -> None:
+    orders.write(statuses.stalled())
+    orders.annotate("orders", "somebody.else/token=do-not-show-9f3c")
+    for note, resource in (("of today", orders.get("orders")), ("of an earlier life", {**orders.get("orders")})):
+        metadata = {**resource["metadata"], **({} if note == "of today" else {"uid": "another"})}
+        happening = Happening("GhostRegistration", "Reconcile", note, warning=True)
+        event = event_of(happening, {**resource, "metadata": metadata}, at=NOW, instance="test")
+        orders.plane.kubectl("create", "-f", "-", input=json.dumps(event))
+    mark = orders.plane.audit.mark()
+    done = person.run("report", "orders", "-o", str(tmp_path / "report.yaml"))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "report.yaml").read_text()
+    report = yaml.safe_load(text)
+    assert [one["note"] for one in report["events"]] == ["of today"]
+    assert report["status"] == orders.status("orders")
+    assert report["versions"]["operator"] == "0.1.0"
+    assert report["versions"]["kubernetes"].startswith("v1.")
+    assert report["notRead"] == []
+    assert "do-not-show" not in text
+    assert report["resource"]["otherAnnotations"][-1] == "somebody.else/token"
+    rows = orders.plane.audit.wait_for(lambda rows: len(rows) >= 3, mark, user=USER)
+    assert {row.resource for row in rows} == {"kafkafeatures", "events", ""}
+
+
+def test_a_report_without_the_right_to_events_says_so(orders: Orders, tmp_path: Path) -> None:
+    done = Person(tmp_path, orders.plane.kubeconfig_of(NS, "reader")).run("report", "orders")
+    assert done.returncode == 0
+    report = yaml.safe_load(done.stdout)
+    assert report["events"] is None
+    assert "a role has to give the verb list on events.events.k8s.io" in report["notRead"][0]["why"]

@@ -1,0 +1,121 @@
+"""Whatever an API server answers, the operator goes on by itself, as the same process.
+
+No Kafka runs here. A pass that writes the condition of a new generation is all that these tests want to see.
+"""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPSConnection
+
+import pytest
+
+from tests.e2e.kubernetes.resources import NS, Resources
+from tests.e2e.rig.kubernetes.cluster import LOOPBACK, ControlPlane
+from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, USER, Operator
+from tests.e2e.rig.process import free_port, wait_until
+
+JSON = "application/json"
+FLOW = "flowcontrol.apiserver.k8s.io/v1"
+
+
+@pytest.fixture
+def resources(operator: Operator) -> Iterator[Resources]:
+    """With one that was worked on, and that is looked at every ten seconds."""
+    made = Resources(operator.plane)
+    worked_on(made, "orders")
+    yield made
+    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+
+
+def worked_on(resources: Resources, name: str) -> None:
+    """A new generation of it, and what a pass says of that: nobody listens at its address, at each time another one."""
+    cluster = {"bootstrapServers": f"{LOOPBACK}:{free_port()}"}
+    resources.apply(name, {"share.version": 1}, cluster=cluster)
+    resources.until(name, "Reachable", "BootstrapUnreachable", seconds=90)
+
+
+def goes_on(resources: Resources, operator: Operator) -> None:
+    """With what it knew and with what is new; nobody started it again."""
+    worked_on(resources, "orders")
+    worked_on(resources, "new")
+    assert operator.alive
+    assert operator.asked("/healthz")[0] == 200
+
+
+@contextmanager
+def one_seat(plane: ControlPlane) -> Iterator[None]:
+    """The server's own flow control gives the operator's account one seat, and there sits a request without an end."""
+    limit = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
+    level = {"type": "Limited", "limited": {**limit, "limitResponse": {"type": "Reject"}}}
+    subject = {"kind": "ServiceAccount", "serviceAccount": {"namespace": NAMESPACE, "name": ACCOUNT}}
+    rule = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
+    flow = {
+        "priorityLevelConfiguration": {"name": "one-seat"},
+        "matchingPrecedence": 2,
+        "rules": [{"subjects": [subject], "resourceRules": [rule]}],
+    }
+    plane.apply(
+        {"apiVersion": FLOW, "kind": "PriorityLevelConfiguration", "metadata": {"name": "one-seat"}, "spec": level},
+        {"apiVersion": FLOW, "kind": "FlowSchema", "metadata": {"name": "one-seat"}, "spec": flow},
+    )
+    token = plane.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE).strip()
+    context = ssl.create_default_context(cafile=plane.authority.ca)
+    with closing(HTTPSConnection(LOOPBACK, plane.port, context=context)) as seated:
+        seated.putrequest("POST", f"/apis/events.k8s.io/v1/namespaces/{NS}/events")
+        for header in (("Authorization", f"Bearer {token}"), ("Content-Type", JSON), ("Content-Length", "1000")):
+            seated.putheader(*header)
+        seated.endheaders()
+        yield
+    plane.kubectl("delete", "flowschema,prioritylevelconfiguration", "one-seat")
+
+
+def test_told_to_ask_less_it_asks_less_and_goes_on_when_it_may(resources: Resources, operator: Operator) -> None:
+    """429 with Retry-After."""
+    plane, mark = operator.plane, operator.plane.audit.mark()
+    with one_seat(plane):
+        refused = plane.audit.wait_for(lambda rows: len(rows) >= 4, mark, user=USER, code=429, verb="get")
+    assert "the API server: GET" in operator.log
+    assert "429" in operator.log
+    asked = [row.at for row in refused if row.name == "orders"]
+    assert all((after - before).total_seconds() >= 1 for before, after in itertools.pairwise(asked))
+    goes_on(resources, operator)
+
+
+def test_an_api_server_without_its_store_fails_and_nothing_else_does(resources: Resources, operator: Operator) -> None:
+    """5xx."""
+    plane, log = operator.plane, len(operator.log)
+    plane.etcd.kill()
+    try:
+        wait_until("it was told", lambda: "the API server: " in operator.log[log:])
+        assert operator.asked("/healthz")[0] == 200
+    finally:
+        plane.etcd.start()
+    wait_until("the API server is well", plane.ready)
+    goes_on(resources, operator)
+
+
+def test_an_api_server_that_answers_nothing_holds_nobody_up(resources: Resources, operator: Operator) -> None:
+    """Time-outs."""
+    plane, log = operator.plane, len(operator.log)
+    plane.api_server.freeze()
+    try:
+        wait_until("a request was given up", lambda: "the API server: " in operator.log[log:])
+        assert operator.asked("/healthz")[0] == 200
+    finally:
+        plane.api_server.thaw()
+    wait_until("the API server is well", plane.ready)
+    goes_on(resources, operator)
+
+
+def test_a_watch_from_too_long_ago_begins_anew(resources: Resources, operator: Operator) -> None:
+    """410: what a restarted server does not remember any more."""
+    plane, mark = operator.plane, operator.plane.audit.mark()
+    plane.kubectl("create", "configmap", "moves-on", "-n", "default")  # the version of everything, past that of ours
+    plane.api_server.kill()
+    plane.api_server.start()
+    plane.audit.wait_for(lambda rows: rows, mark, user=USER, resource="kafkafeatures", verb="list", code=200)
+    goes_on(resources, operator)

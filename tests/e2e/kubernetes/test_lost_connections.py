@@ -1,0 +1,149 @@
+"""What can be lost between the operator and the API server: a connection, a token, the kind of the resources itself."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from tests.e2e.kubernetes.resources import Resources, install
+from tests.e2e.rig.kubernetes.cluster import LOOPBACK, ControlPlane
+from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, Operator
+from tests.e2e.rig.process import wait_until
+
+CLUSTER = {"bootstrapServers": "127.0.0.1:9092"}
+CRD = "kafkafeatures.kafkafeatures.dev"
+ACCOUNTS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@pytest.fixture
+def resources(control_plane: ControlPlane) -> Iterator[Resources]:
+    install(control_plane)
+    yield Resources(control_plane)
+    control_plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+
+
+class Relay:
+    """Between the operator and the API server. Told to, it goes quiet: connections stay open and carry nothing."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener = socket.create_server((LOOPBACK, 0))
+        self._quiet: list[threading.Event] = []
+        self.port = self._listener.getsockname()[1]
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+
+    def go_quiet(self) -> None:
+        """All that are open now. Connections that come later work."""
+        for one in self._quiet:
+            one.set()
+
+    def _accept(self) -> None:
+        with self._listener, suppress(OSError):  # which ends it
+            while True:
+                ours, _ = self._listener.accept()
+                self._quiet.append(quiet := threading.Event())
+                threading.Thread(target=self._carry, args=(ours, quiet), daemon=True).start()
+
+    def _carry(self, ours: socket.socket, quiet: threading.Event) -> None:
+        with ours, socket.create_connection((LOOPBACK, self._target)) as theirs:
+            back = threading.Thread(target=_pump, args=(theirs, ours, quiet), daemon=True)
+            back.start()
+            _pump(ours, theirs, quiet)
+            back.join()
+
+
+def _pump(source: socket.socket, sink: socket.socket, quiet: threading.Event) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            if not quiet.is_set():
+                sink.sendall(data)
+    with suppress(OSError):
+        sink.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_watch_that_went_quiet_is_noticed(resources: Resources, control_plane: ControlPlane, tmp_path: Path) -> None:
+    """A connection that nobody ended and that carries nothing, as a firewall leaves it behind."""
+    token = control_plane.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE).strip()
+    with Relay(control_plane.port) as relay:
+        server = f"https://{LOOPBACK}:{relay.port}"
+        kubeconfig = control_plane.authority.token_kubeconfig("relayed", server, token, NAMESPACE)
+        with Operator(control_plane, tmp_path / "operator", kubeconfig=kubeconfig) as operator:
+            for name in ("listed", "watched"):
+                resources.apply(name, {"share.version": 1}, cluster=CLUSTER)
+                resources.until(name, "Reachable", "BootstrapUnreachable")
+            relay.go_quiet()
+            resources.apply("unseen", {"share.version": 1}, cluster=CLUSTER)
+            resources.until("unseen", "Reachable", "BootstrapUnreachable", seconds=100)
+            assert operator.alive
+
+
+def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
+    resources: Resources, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """The operator as in a pod, in a mount namespace with the account's files."""
+    account = tmp_path / "account"
+    account.mkdir()
+    shutil.copy(control_plane.authority.ca, account / "ca.crt")
+    (account / "namespace").write_text(NAMESPACE)
+
+    def token(bound_to: str) -> str:
+        """It ends with the Secret that it is bound to; by time none ends before ten minutes."""
+        control_plane.kubectl("create", "secret", "generic", bound_to, "-n", NAMESPACE)
+        bound = ("--bound-object-kind=Secret", f"--bound-object-name={bound_to}")
+        return control_plane.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE, *bound)
+
+    (account / "token").write_text(token("first"))
+    mount = f"mount -t tmpfs none /run && mkdir -p {ACCOUNTS} && mount --bind {account} {ACCOUNTS}"
+    host = f"KUBERNETES_SERVICE_HOST=127.0.0.1 KUBERNETES_SERVICE_PORT={control_plane.port}"
+    before = ("unshare", "--mount", "sh", "-c", f'{mount} && unset KUBECONFIG && {host} exec "$0" "$@"')
+    with Operator(control_plane, tmp_path / "operator", before=before) as operator:
+        resources.apply("orders", {"share.version": 1}, cluster=CLUSTER)
+        resources.until("orders", "Reachable", "AddressRefused")  # in a pod, loopback is nobody's
+        control_plane.kubectl("delete", "secret", "first", "-n", NAMESPACE)
+        control_plane.api_server.kill()  # or the watch would go on: a token counts when a connection begins
+        control_plane.api_server.start()
+        wait_until("it is refused", lambda: operator.log.count("401") > 3)
+        (account / "next").write_text(token("second"))
+        (account / "next").replace(account / "token")
+        resources.apply("later", {"share.version": 1}, cluster=CLUSTER)
+        resources.until("later", "Reachable", "AddressRefused", seconds=90)
+        assert operator.alive
+
+
+def test_a_kind_that_is_installed_later_or_anew_is_watched(
+    resources: Resources, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    operator = Operator(control_plane, tmp_path / "operator")
+    control_plane.kubectl("delete", "crd", CRD, "--timeout=30s")
+    operator.start(wait=False)
+    try:
+        wait_until("it asked", lambda: "could not be listed" in operator.log)
+        assert operator.asked("/readyz")[0] == 503
+        install(control_plane)
+        operator.wait_ready()
+        resources.apply("later", {"share.version": 1}, cluster=CLUSTER)
+        resources.until("later", "Reachable", "BootstrapUnreachable")
+        control_plane.kubectl("delete", "crd", CRD, "--timeout=30s")
+        wait_until("it noticed", lambda: "the watch ended: 404" in operator.log)
+        install(control_plane)
+        resources.apply("anew", {"share.version": 1}, cluster=CLUSTER)
+        resources.until("anew", "Reachable", "BootstrapUnreachable")
+    finally:
+        operator.kill()
+        install(control_plane)

@@ -4,12 +4,15 @@ Made of the commands themselves, printed once, static: no Python runs while some
 
     source <(kafkafeatures completion bash)       # zsh the same, after compinit
     kafkafeatures completion fish | source
+
+For `kubectl kafkafeatures` it is kubectl that completes, and asks the program `kubectl_complete-kafkafeatures`.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Iterator
 
 from kafkafeatures.cli.exit_codes import Exit
@@ -103,6 +106,30 @@ def _commands() -> Iterator[tuple[str, str, list[argparse.Action]]]:
 def _quoted(text: str) -> str:
     """For fish."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def for_kubectl() -> None:
+    """The program that kubectl runs with the words after `kafkafeatures`: an offer a line, and last what else to offer.
+
+    Its answer is that of Cobra's `__complete`: `:4` for nothing else, `:0` for files.
+    """
+    *before, current = sys.argv[1:] or [""]
+    offered, files = _offered(before)
+    print(*(one for one in offered if one.startswith(current)), f":{0 if files else 4}", sep="\n")
+
+
+def _offered(before: list[str]) -> tuple[list[str], bool]:
+    """What may come next, and whether files may."""
+    commands = {name: (told, actions) for name, told, actions in _commands()}
+    if not before:
+        return [f"{name}\t{told}" for name, (told, _) in commands.items()], False
+    _, actions = commands.get(before[0], ("", []))
+    flags = {flag: action for action in actions for flag in action.option_strings}
+    asking = flags.get(before[-1])
+    if asking is not None and asking.nargs != 0:
+        return [str(one) for one in asking.choices or ()], not asking.choices
+    places = [str(one) for action in actions if not action.option_strings for one in action.choices or ()]
+    return [*places, *(f"{flag}\t{(action.help or '') % vars(action)}" for flag, action in flags.items())], False
 
 
 SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}

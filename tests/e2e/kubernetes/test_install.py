@@ -15,7 +15,7 @@ import yaml
 from kafkafeatures.api.names import API_VERSION, KIND
 from tests.e2e.kubernetes.resources import ROOT, Resources
 from tests.e2e.rig.kubernetes.binaries import binary, build
-from tests.e2e.rig.kubernetes.images import PREFIX, operator_image
+from tests.e2e.rig.kubernetes.images import OPERATOR, PREFIX, operator_image
 from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import is_true
@@ -101,15 +101,36 @@ def pods(kafka: Kafka) -> dict[str, tuple[str, int]]:
     }
 
 
+def operator_pod(node: Node) -> dict[str, Any]:
+    """The one that is to stay."""
+    pods_ = node.control_plane.get("pods", "-n", NS, "-l", "app.kubernetes.io/name=kafka-features-operator")["items"]
+    (one,) = (pod for pod in pods_ if "deletionTimestamp" not in pod["metadata"])
+    found: dict[str, Any] = one
+    return found
+
+
 def operator_container(node: Node) -> str:
     """The id of the one that runs."""
-    pods_ = node.control_plane.get("pods", "-n", NS, "-l", "app.kubernetes.io/name=kafka-features-operator")["items"]
-    (ready,) = (pod for pod in pods_ if is_true("Ready", pod) and "deletionTimestamp" not in pod["metadata"])
-    return str(ready["status"]["containerStatuses"][0]["containerID"])
+    pod = operator_pod(node)
+    assert is_true("Ready", pod)
+    return str(pod["status"]["containerStatuses"][0]["containerID"])
 
 
 def test_helm_test_says_that_it_works(installed: Node) -> None:
     assert "Phase:          Succeeded" in installed.control_plane.helm("test", RELEASE, "-n", NS)
+
+
+def test_an_operator_that_answers_nothing_any_more_is_started_anew(installed: Node) -> None:
+    """By kubelet: a process that is frozen does not answer /healthz, as one would whose loop is blocked."""
+    frozen = operator_container(installed)
+    installed.kill_container(frozen, "SIGSTOP")
+
+    def anew() -> bool:
+        (container,) = operator_pod(installed)["status"]["containerStatuses"]
+        return bool(container["ready"]) and container["containerID"] != frozen
+
+    wait_until("another one is ready", anew, 240, step=1.0)
+    assert operator_pod(installed)["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
 def test_the_readme_works_as_printed_and_no_kafka_pod_restarts(
@@ -150,6 +171,17 @@ def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, reso
         assert all("read back" in one["result"] or "not applied" in one["result"] for one in history), history
         resources.delete(name)
         node.control_plane.kubectl("rollout", "status", "-n", NS, f"deploy/{RELEASE}", "--timeout=60s")
+
+
+def test_the_image_runs_as_any_user(installed: Node) -> None:
+    """Some clusters give each namespace numbers of its own, and a user that an image or a chart fixes is refused."""
+    plane, name = installed.control_plane, "anybody"
+    security = {"runAsUser": 1_000_680_000, "runAsGroup": 0, "readOnlyRootFilesystem": True}
+    container = {"name": name, "image": OPERATOR, "imagePullPolicy": "Never", "args": ["version"]}
+    spec = {"containers": [{**container, "securityContext": security}], "restartPolicy": "Never"}
+    plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NS}, "spec": spec})
+    plane.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "-n", NS, "--timeout=60s")
+    plane.kubectl("delete", "pod", name, "-n", NS)
 
 
 def test_what_is_granted_is_what_is_used(kafka: Kafka, resources: Resources) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 import pytest
 
-from kafkafeatures.cli.completion import SHELLS
+from kafkafeatures.cli.completion import SHELLS, for_kubectl
 from kafkafeatures.cli.main import COMMANDS
 
 
@@ -33,6 +34,31 @@ def offered(*words: str) -> set[str]:
 )
 def test_commands_flags_and_values_are_offered(words: tuple[str, ...], expected: set[str]) -> None:
     assert offered(*words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "files"),
+    [
+        ((), set(COMMANDS), False),
+        (("wa",), {"wait"}, False),
+        (("status", "-o", ""), {"table", "json", "yaml"}, False),
+        (("status", "orders", "--n"), {"--namespace"}, False),
+        (("plan", "-f", "le"), set(), True),
+        (("nonsense", ""), set(), False),
+    ],
+)
+def test_kubectl_is_offered_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    expected: set[str],
+    files: bool,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kubectl_complete-kafkafeatures", *words])
+    for_kubectl()
+    *offers, directive = capsys.readouterr().out.splitlines()
+    assert {one.split("\t")[0] for one in offers} == expected
+    assert directive == (":0" if files else ":4")
 
 
 @pytest.mark.parametrize("shell", SHELLS)

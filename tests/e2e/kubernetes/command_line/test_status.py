@@ -45,13 +45,23 @@ def test_before_the_operator_spoke_it_says_so(orders: Orders, person: Person) ->
     assert "the operator has not said anything about it yet" in done.stdout
 
 
-def test_it_is_a_plugin_of_kubectl(orders: Orders, person: Person) -> None:
+def kubectl(person: Person, *words: str) -> str:
+    """With our commands on the path."""
     path = f"{Path(sys.executable).parent}:{person.environment['PATH']}"
     done = subprocess.run(
-        [binary("kubectl"), "kafkafeatures", "status", orders.name],
+        [binary("kubectl"), *words],
         env={**person.environment, "PATH": path}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == person.run("status", orders.name).stdout
+    return done.stdout
+
+
+def test_it_is_a_plugin_of_kubectl(orders: Orders, person: Person) -> None:
+    assert kubectl(person, "kafkafeatures", "status", orders.name) == person.run("status", orders.name).stdout
+
+
+def test_kubectl_completes_it(person: Person) -> None:
+    assert kubectl(person, "__complete", "kafkafeatures", "sus").splitlines()[0].split("\t")[0] == "suspend"
+    assert kubectl(person, "__complete", "kafkafeatures", "status", "-o", "js").splitlines()[0] == "json"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import Self
 from tests.e2e.rig.kubernetes.audit import AuditLog
 from tests.e2e.rig.kubernetes.binaries import run
 from tests.e2e.rig.kubernetes.tools import Tools
+from tests.e2e.rig.process import wait_until
 
 KIND = os.environ.get("KIND", "")
 ROOT = Path(__file__).parents[4]
@@ -46,6 +47,8 @@ class KindNode:
             address = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
             self.address = run("docker", "inspect", "--format", address, NODE).strip()
             run("docker", "exec", NODE, "chmod", "0644", "/var/log/kubernetes/audit.log")
+            account = "/api/v1/namespaces/default/serviceaccounts/default"
+            wait_until("the controllers work", lambda: self.control_plane.read(account))
         except BaseException:
             self._delete()
             raise
@@ -60,10 +63,10 @@ class KindNode:
         """As Node's."""
         run("kind", "load", "image-archive", archive, "--name", NAME)
 
-    def kill_container(self, container_id: str) -> None:
+    def kill_container(self, container_id: str, signal_: str = "SIGKILL") -> None:
         """As Node's."""
         id_ = container_id.removeprefix("containerd://")
-        run("docker", "exec", NODE, "ctr", "-n", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id_)
+        run("docker", "exec", NODE, "ctr", "-n", "k8s.io", "tasks", "kill", "--signal", signal_, id_)
 
     @staticmethod
     def data_of_pods(name: str) -> str:

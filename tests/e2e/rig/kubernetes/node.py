@@ -88,9 +88,9 @@ class Node:
             self._ctr("images", "import", archive)
             self._loaded[archive] = written
 
-    def kill_container(self, container_id: str) -> None:
-        """SIGKILL to its first process. `container_id` as in a pod's status, `containerd://...`."""
-        self._ctr("tasks", "kill", "--signal", "SIGKILL", container_id.removeprefix("containerd://"))
+    def kill_container(self, container_id: str, signal_: str = "SIGKILL") -> None:
+        """A signal to its first process. `container_id` as in a pod's status, `containerd://...`."""
+        self._ctr("tasks", "kill", "--signal", signal_, container_id.removeprefix("containerd://"))
 
     @staticmethod
     def data_of_pods(name: str) -> str:

@@ -14,11 +14,12 @@ from kafkafeatures.kafka.wire.addresses import Network
 class OperatorSettings:
     """`namespaces` empty: all of them. `deadline` in seconds for one pass; `grace` for all passes at the end.
 
+    `listen_host` empty: all addresses, IPv4 and IPv6; probes and scrapes come from outside the pod.
     `allowed`: where given, no other addresses are connected to. `denied`: besides those that never are.
     """
 
     namespaces: tuple[str, ...] = ()
-    listen_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod
+    listen_host: str = ""
     listen_port: int = 8080
     at_once: int = 32
     deadline: float = 120.0

@@ -60,7 +60,4 @@ def told(path: Path) -> Iterator[None]:
 def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]:
     """The document and how to reach its cluster. Raises what `told` words."""
     resource = read_file(arguments.file)
-    try:
-        return resource, settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))
-    except ValueError as error:
-        raise InvalidDocument((str(error),)) from None
+    return resource, settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))

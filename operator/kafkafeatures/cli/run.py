@@ -5,27 +5,31 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import re
 import socket
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.wire.addresses import Network
+
+LOG_FORMATS = ("json", "text")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `run`; each has an environment variable for the chart."""
     parser.add_argument(
         "--namespace",
+        type=_namespace,
         action="append",
-        default=[one for one in os.environ.get("KAFKAFEATURES_NAMESPACES", "").split(",") if one],
+        default=[],
         metavar="NS",
         help="watch this namespace; may be given again (default: all namespaces)",
     )
     parser.add_argument(
         "--listen",
         type=_listen,
-        default=os.environ.get("KAFKAFEATURES_LISTEN", "0.0.0.0:8080"),
+        default=os.environ.get("KAFKAFEATURES_LISTEN", ":8080"),
         metavar="HOST:PORT",
-        help="probes and metrics (default: %(default)s)",
+        help="probes and metrics; without HOST on all addresses, IPv4 and IPv6 (default: %(default)s)",
     )
     for flag, what in (
         ("--allow-address", "no other addresses are connected to"),
@@ -40,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument(
         "--log-format",
-        choices=("json", "text"),
-        default=os.environ.get("KAFKAFEATURES_LOG_FORMAT"),
+        choices=LOG_FORMATS,
         help="default: text on a terminal, json otherwise",
     )
 
@@ -61,16 +64,16 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkafeatures.logs import configure
     from kafkafeatures.settings import OperatorSettings
 
-    configure(arguments.log_format)
     host, port = arguments.listen
     settings = OperatorSettings(
-        namespaces=tuple(dict.fromkeys(arguments.namespace)),
+        namespaces=tuple(dict.fromkeys([*_namespaces(), *arguments.namespace])),
         listen_host=host,
         listen_port=port,
         allowed=tuple(arguments.allow_address or _networks_in("KAFKAFEATURES_ALLOW_ADDRESS")),
         denied=tuple(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")),
         instance=os.environ.get("POD_NAME") or socket.gethostname(),
     )
+    configure(arguments.log_format or _log_format())
     try:
         asyncio.run(app.run(settings))
     except NoAccount as error:
@@ -80,11 +83,35 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
+def _namespaces() -> list[str]:
+    listed = (one.strip() for one in os.environ.get("KAFKAFEATURES_NAMESPACES", "").split(","))
+    try:
+        return [_namespace(one) for one in listed if one]
+    except argparse.ArgumentTypeError as error:
+        raise CommandFailed(f"KAFKAFEATURES_NAMESPACES: {error}", Exit.USAGE) from None
+
+
 def _networks_in(variable: str) -> list[Network]:
     try:
         return [_network(one) for one in os.environ.get(variable, "").split(",") if one]
     except argparse.ArgumentTypeError as error:
         raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
+
+
+def _log_format() -> str:
+    """Empty where nothing is said."""
+    found = os.environ.get("KAFKAFEATURES_LOG_FORMAT", "")
+    if found and found not in LOG_FORMATS:
+        raise CommandFailed(f"KAFKAFEATURES_LOG_FORMAT: found {found[:60]!r}; write json or text", Exit.USAGE)
+    return found
+
+
+def _namespace(text: str) -> str:
+    if len(text) > 63 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text[:70]!r} is no name of a namespace; it has at most 63 of a-z, 0-9 and '-' (not first, not last)"
+        )
+    return text
 
 
 def _network(text: str) -> Network:
@@ -95,7 +122,9 @@ def _network(text: str) -> Network:
 
 
 def _listen(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
-    return host.strip("[]"), int(port)
+    """Without a host: all addresses."""
+    name, colon, port = text.rpartition(":")
+    host = name.strip("[]")
+    if not colon or (name and not host) or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no HOST:PORT; write 127.0.0.1:8080, or :8080 for all")
+    return host, int(port)

@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import CREDENTIALS
 from kafkafeatures.api.spec import ClusterSpec, SaslSpec, TlsSpec
 from kafkafeatures.kafka.errors import TlsFailed
 from kafkafeatures.kafka.settings import (
+    Address,
     ClusterSettings,
     OAuthClient,
     OAuthToken,
@@ -42,6 +44,31 @@ Material = Mapping[Reference, Mapping[str, str] | None]
 
 class CredentialsInvalid(Exception):
     """A Secret, or a key of it, is missing or cannot be read."""
+
+
+class Bootstrap(NamedTuple):
+    """The addresses a document names."""
+
+    servers: tuple[Address, ...]
+    controllers: tuple[Address, ...]
+
+
+def bootstrap_of(cluster: ClusterSpec) -> Bootstrap:
+    """Read them; no Secret is needed for that. Raises InvalidDocument with every list that is none."""
+    found, problems = [], []
+    for text, where in (
+        (cluster.bootstrap_servers, "spec.cluster.bootstrapServers"),
+        (cluster.bootstrap_controllers, "spec.cluster.bootstrapControllers"),
+    ):
+        try:
+            found.append(parse_addresses(text or "", where))
+        except ValueError as error:
+            problems.append(str(error))
+    if not problems and not any(found):
+        problems.append("spec.cluster: bootstrapServers and bootstrapControllers name no address; write host:port")
+    if problems:
+        raise InvalidDocument(tuple(problems))
+    return Bootstrap(*found)
 
 
 def references(cluster: ClusterSpec) -> tuple[Reference, ...]:
@@ -99,8 +126,9 @@ def secrets_in(folder: Path | None) -> Read:
 def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:
     """Resolve everything. `policy`: which addresses may be connected to, learned ones too.
 
-    Raises CredentialsInvalid, ValueError for an address that is none.
+    Raises InvalidDocument for an address that is none, before any secret is read; CredentialsInvalid.
     """
+    bootstrap = bootstrap_of(cluster)
     brokers = Security(_tls(cluster.tls, read), _sasl(cluster.sasl, read))
     controllers = brokers
     if cluster.controller_listener is not None:
@@ -110,8 +138,8 @@ def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
         if security.tls is not None or security.sasl is not None:
             _check(security, where)
     return ClusterSettings(
-        bootstrap_servers=parse_addresses(cluster.bootstrap_servers or "", "spec.cluster.bootstrapServers"),
-        bootstrap_controllers=parse_addresses(cluster.bootstrap_controllers or "", "spec.cluster.bootstrapControllers"),
+        bootstrap_servers=bootstrap.servers,
+        bootstrap_controllers=bootstrap.controllers,
         brokers=_within(brokers, policy),
         controllers=_within(controllers, policy),
         request_timeout=cluster.request_timeout_seconds,

@@ -29,6 +29,7 @@ from kafkafeatures.reconcile.credentials import (
     CredentialsInvalid,
     Material,
     Reference,
+    bootstrap_of,
     material_of,
     references,
     settings_of,
@@ -198,6 +199,7 @@ class Worker:
         previous = home.status
         try:
             spec = home.document().spec
+            bootstrap_of(spec.cluster)  # before any Secret is asked for
             await home.read()
         except InvalidDocument as error:
             message = "; ".join(error.problems)
@@ -237,10 +239,7 @@ class Worker:
         held = self._clusters.get(key)
         if held is not None and (held.spec, held.material) == (spec, material):
             return held.cluster
-        try:
-            settings = settings_of(spec, material_of(material), policy=self._around.policy)
-        except ValueError as error:
-            raise CredentialsInvalid(str(error)) from None
+        settings = settings_of(spec, material_of(material), policy=self._around.policy)
         await self._close(key)
         settings = replace(settings, request_timeout=min(settings.request_timeout, LONGEST_REQUEST))
         opened = _Open(spec, material, self._open(settings))

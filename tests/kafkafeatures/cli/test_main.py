@@ -78,6 +78,33 @@ def test_an_unreachable_cluster_sends_nothing_and_leaves_an_honest_state(tmp_pat
     assert "Unreachable" in state
 
 
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        ("bootstrapServers: kafka", "spec.cluster.bootstrapServers: 'kafka' is no address; write host:port"),
+        ("bootstrapControllers: 'k:x'", "spec.cluster.bootstrapControllers: 'k:x' has no port from 1 to 65535"),
+        ("bootstrapServers: ',,,'", "spec.cluster: bootstrapServers and bootstrapControllers name no address"),
+        ("bootstrapServers: kafka, tls: {caSecretRef: {name: ca}}", "'kafka' is no address; write host:port"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_an_address_that_is_none_is_told_with_its_path_once(
+    tmp_path: Path, command: str, cluster: str, said: str
+) -> None:
+    document = tmp_path / "levels.yaml"
+    document.write_text(
+        "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"
+        f"spec: {{cluster: {{{cluster}}}}}\n"
+    )
+    done = run(command, "-f", str(document))
+    assert done.returncode == 4
+    assert done.stderr.startswith(f"kafkafeatures: {document}: spec.cluster")
+    assert done.stderr.count("spec.cluster") == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [document]
+
+
 def test_describe_imports_only_what_it_uses() -> None:
     """Start-up time is a promise: tables, documents and schemas of resources are imported by who needs them."""
     code = (

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+import pytest
+
 from kafkafeatures.core.happenings import Happening
 from kafkafeatures.core.steps import NotSent
 from kafkafeatures.kafka.settings import ClusterSettings
@@ -15,7 +17,7 @@ from kafkafeatures.kube.errors import Refused
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.worker import LONGEST_REQUEST, SLOWEST_WAIT, Surroundings, Worker
+from kafkafeatures.reconcile.worker import CHECK_EVERY, LONGEST_REQUEST, SLOWEST_WAIT, Surroundings, Worker
 from tests.kafkafeatures.reconcile.test_loop import World, no_time
 from tests.kafkafeatures.worlds import NOW
 
@@ -92,6 +94,49 @@ async def test_a_secret_that_may_not_be_read_is_said_in_the_status() -> None:
     assert await Rig(api).worker.work(KEY)
     assert api.condition("Reachable")["reason"] == "CredentialsInvalid"
     assert "allow its ServiceAccount to get secrets in the namespace kafka" in api.condition("Ready")["message"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        (
+            {"bootstrapServers": "kafka"},
+            "spec.cluster.bootstrapServers: 'kafka' is no address; write host:port",
+        ),
+        (
+            {"bootstrapControllers": "quorum:0"},
+            "spec.cluster.bootstrapControllers: 'quorum:0' has no port from 1 to 65535",
+        ),
+        (
+            {"bootstrapServers": "kafka", "bootstrapControllers": "u:canary@quorum:9093"},
+            "spec.cluster.bootstrapServers: 'kafka' is no address; write host:port; "
+            "spec.cluster.bootstrapControllers: an address has no user; write host:port",
+        ),
+        (
+            {"bootstrapServers": ",,,"},
+            "spec.cluster: bootstrapServers and bootstrapControllers name no address; write host:port",
+        ),
+    ],
+)
+async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_is_asked_for(
+    cluster: dict[str, str], said: str
+) -> None:
+    rig = Rig(Api(tls={"caSecretRef": {"name": "ca"}}, **cluster))
+    assert await rig.worker.work(KEY) == CHECK_EVERY
+    stalled = rig.api.condition("Stalled")
+    assert (stalled["status"], stalled["reason"], stalled["message"]) == ("True", "InvalidSpec", said)
+    assert rig.api.condition("Ready")["reason"] == "InvalidSpec"
+    assert not rig.opened
+
+
+async def test_an_address_that_was_mended_is_connected_to() -> None:
+    rig = Rig(Api(bootstrapServers="kafka"))
+    await rig.worker.work(KEY)
+    rig.api.object["spec"]["cluster"]["bootstrapServers"] = "kafka:9092"
+    rig.api.object["metadata"]["generation"] = 2
+    await rig.worker.work(KEY)
+    assert [str(one) for one in rig.opened[0].bootstrap_servers] == ["kafka:9092"]
+    assert "Stalled" not in [one["type"] for one in rig.api.object["status"]["conditions"]]
 
 
 async def test_a_request_never_waits_so_long_that_a_look_exceeds_the_deadline_of_a_pass() -> None:

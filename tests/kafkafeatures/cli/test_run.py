@@ -1,0 +1,121 @@
+"""`run`: what its flags and their environment variables make of the operator, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures import app, logs
+from kafkafeatures.cli.main import main
+from kafkafeatures.settings import OperatorSettings
+
+VARIABLES = ("NAMESPACES", "LISTEN", "LOG_FORMAT", "ALLOW_ADDRESS", "DENY_ADDRESS")
+LONGEST = "a" * 63
+
+
+class Started:
+    """An operator that only keeps how it was started."""
+
+    def __init__(self) -> None:
+        self.settings: list[OperatorSettings] = []
+        self.log_formats: list[str | None] = []
+
+    async def run(self, settings: OperatorSettings) -> None:
+        self.settings.append(settings)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    for one in VARIABLES:
+        monkeypatch.delenv(f"KAFKAFEATURES_{one}", raising=False)
+    operator = Started()
+    monkeypatch.setattr(app, "run", operator.run)
+    monkeypatch.setattr(logs, "configure", operator.log_formats.append)
+    return operator
+
+
+@pytest.mark.parametrize(
+    ("words", "listed", "watched"),
+    [
+        ((), "", ()),
+        ((), "a, b", ("a", "b")),
+        ((), " kafka-1 ,, ,a,a,", ("kafka-1", "a")),
+        (("--namespace", LONGEST, "--namespace", "0"), "", (LONGEST, "0")),
+        (("--namespace", "b"), "a,b", ("a", "b")),
+    ],
+)
+def test_namespaces_are_those_named_each_once(
+    started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], listed: str, watched: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("KAFKAFEATURES_NAMESPACES", listed)
+    assert main(["run", *words]) == 0
+    assert started.settings[0].namespaces == watched
+
+
+@pytest.mark.parametrize(
+    ("words", "host", "port"),
+    [
+        ((), "", 8080),
+        (("--listen", ":0"), "", 0),
+        (("--listen", "127.0.0.1:9000"), "127.0.0.1", 9000),
+        (("--listen", "[::1]:9000"), "::1", 9000),
+    ],
+)
+def test_without_a_host_all_addresses_are_listened_on(
+    started: Started, words: tuple[str, ...], host: str, port: int
+) -> None:
+    assert main(["run", *words]) == 0
+    assert (started.settings[0].listen_host, started.settings[0].listen_port) == (host, port)
+    assert OperatorSettings().listen_host == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "used"),
+    [((), "json", "json"), ((), "text", "text"), (("--log-format", "text"), "xml", "text")],
+)
+def test_log_lines_have_the_form_that_is_named_and_a_flag_wins(
+    started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str, used: str
+) -> None:
+    monkeypatch.setenv("KAFKAFEATURES_LOG_FORMAT", variable)
+    assert main(["run", *words]) == 0
+    assert started.log_formats == [used]
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        (("--namespace", ""), {}, "--namespace: '' is no name of a namespace"),
+        (("--namespace", "a*"), {}, "--namespace: 'a*' is no name of a namespace"),
+        (("--namespace", "a,b"), {}, "--namespace: 'a,b' is no name of a namespace"),
+        (("--namespace", "a.b"), {}, "--namespace: 'a.b' is no name of a namespace"),
+        (("--namespace", "a\n"), {}, "is no name of a namespace"),
+        (("--namespace", "-a"), {}, "--namespace"),
+        (("--namespace", "a-"), {}, "--namespace: 'a-' is no name of a namespace"),
+        (("--namespace", "a" + LONGEST), {}, "at most 63"),
+        ((), {"NAMESPACES": "a, b c"}, "KAFKAFEATURES_NAMESPACES: 'b c' is no name of a namespace"),
+        ((), {"NAMESPACES": "a,*"}, "KAFKAFEATURES_NAMESPACES: '*' is no name of a namespace"),
+        ((), {"LOG_FORMAT": "xml"}, "KAFKAFEATURES_LOG_FORMAT: found 'xml'; write json or text"),
+        (("--log-format", "xml"), {}, "--log-format"),
+        (("--listen", "8080"), {}, "--listen: '8080' is no HOST:PORT"),
+        (("--listen", ":"), {}, "--listen: ':' is no HOST:PORT"),
+        (("--listen", "[]:8080"), {}, "--listen: '[]:8080' is no HOST:PORT"),
+        (("--listen", ":65536"), {}, "--listen: ':65536' is no HOST:PORT"),
+        (("--listen", ":" + "1" * 5000), {}, "is no HOST:PORT"),
+        ((), {"LISTEN": "kafka"}, "--listen: 'kafka' is no HOST:PORT"),
+        ((), {"DENY_ADDRESS": "10.0.0.0/99"}, "KAFKAFEATURES_DENY_ADDRESS: '10.0.0.0/99' is no network"),
+    ],
+)
+def test_what_cannot_be_meant_ends_in_one_line_and_starts_nothing(
+    started: Started,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    variables: dict[str, str],
+    said: str,
+) -> None:
+    for name, text in variables.items():
+        monkeypatch.setenv(f"KAFKAFEATURES_{name}", text)
+    assert main(["run", *words]) == 64
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert not started.settings

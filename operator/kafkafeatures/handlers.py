@@ -8,15 +8,19 @@ would give each plain function a thread.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import kopf
 
 from kafkafeatures.api.names import GROUP, PLURAL, VERSION
-from kafkafeatures.kube.client import account_of_the_pod, in_pod
+from kafkafeatures.kube.client import account
 
 Seen = Callable[[Mapping[str, Any]], None]
+End = Callable[[], object]
 
 
 def registry_of(seen: Seen) -> kopf.OperatorRegistry:
@@ -32,17 +36,38 @@ def registry_of(seen: Seen) -> kopf.OperatorRegistry:
         settings.watching.client_timeout = 310
         settings.networking.request_timeout = 30
         settings.networking.connect_timeout = 10
+        settings.networking.error_backoffs = (1, 2, 4)  # then it ends, and begins anew after a list
 
     @kopf.on.login(registry=registry)
-    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        # Named, because Kopf would take whatever client library is installed. Its own way in a pod asks for the name of
-        # the API server: where names do not resolve, it would give up, and with it the whole process.
-        if in_pod():
-            return kopf.ConnectionInfo(**account_of_the_pod()._asdict())
-        return kopf.login_with_kubeconfig(**kwargs)
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        # The account of our own requests. Kopf's own ways in know no login plugins of a kubeconfig, and in a pod they
+        # ask for the API server by its name: where names do not resolve, Kopf would give up.
+        return kopf.ConnectionInfo(**(await account())._asdict())
 
     @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
     async def wake(body: kopf.Body, **_: Any) -> None:
         seen(body)
 
     return registry
+
+
+async def watch(namespace: str, seen: Seen, stop: Future[End]) -> None:
+    """Run Kopf for one namespace, or for all by an empty one; in a loop of its own, whose tasks it cancels at its end.
+
+    `stop` is told how to end it. Not by an event of threads: Kopf would wait for that for ever, also after a failure.
+    """
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+
+    def end() -> None:
+        with suppress(RuntimeError):  # it has ended, and its loop with it
+            loop.call_soon_threadsafe(stopping.set)
+
+    stop.set_result(end)
+    await kopf.operator(
+        registry=registry_of(seen),
+        settings=kopf.OperatorSettings(),
+        standalone=True,
+        clusterwide=not namespace,
+        namespaces=[namespace] if namespace else [],
+        stop_flag=stopping,
+    )

@@ -1,7 +1,7 @@
 """/healthz, /readyz and /metrics on one port.
 
 Alive: no pass hangs. It waits for nothing outside: neither a Kafka nor an API server that is away turns it red. Ready:
-the resources were listed once since the start.
+every namespace was listed, and its watch did not end.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`hung`: the name of a resource whose pass hangs, empty while all is well. `ready`: whether they were listed."""
+    """`hung`: the name of a resource whose pass hangs. `missing`: what is not watched. Both empty while all is well."""
 
     hung: Callable[[], str]
-    ready: Callable[[], bool]
+    missing: Callable[[], str]
     metrics: CollectorRegistry
 
 
@@ -36,8 +36,9 @@ async def serving(health: Health, host: str, port: int) -> AsyncIterator[int]:
         return web.Response(text="alive\n")
 
     async def ready(request: web.Request) -> web.Response:
-        if not health.ready():
-            return web.Response(status=503, text="the resources were not listed yet\n")
+        missing = health.missing()
+        if missing:
+            return web.Response(status=503, text=f"not watched: {missing}\n")
         return web.Response(text="ready\n")
 
     async def metrics(request: web.Request) -> web.Response:
@@ -51,7 +52,7 @@ async def serving(health: Health, host: str, port: int) -> AsyncIterator[int]:
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
+        site = web.TCPSite(runner, host or None, port)  # None: all addresses, of both kinds
         await site.start()
         yield runner.addresses[0][1]
     finally:

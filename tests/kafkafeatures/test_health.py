@@ -11,7 +11,7 @@ from kafkafeatures.health import Health, serving
 class State:
     """What the operator would say of itself."""
 
-    hung, ready = "", False
+    hung, missing = "", "all namespaces"
 
 
 async def asked(port: int, path: str) -> tuple[int, str]:
@@ -19,13 +19,13 @@ async def asked(port: int, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def test_alive_is_red_only_while_a_pass_hangs_and_ready_only_until_the_first_list() -> None:
+async def test_alive_is_red_only_while_a_pass_hangs_and_ready_only_while_nothing_is_missing() -> None:
     state, registry = State(), CollectorRegistry()
     Gauge("one", "For the test.", registry=registry).set(7)
-    async with serving(Health(lambda: state.hung, lambda: state.ready, registry), "127.0.0.1", 0) as port:
-        assert await asked(port, "/readyz") == (503, "the resources were not listed yet\n")
+    async with serving(Health(lambda: state.hung, lambda: state.missing, registry), "127.0.0.1", 0) as port:
+        assert await asked(port, "/readyz") == (503, "not watched: all namespaces\n")
         assert await asked(port, "/healthz") == (200, "alive\n")
-        state.ready, state.hung = True, "kafka/orders"
+        state.missing, state.hung = "", "kafka/orders"
         assert await asked(port, "/readyz") == (200, "ready\n")
         assert await asked(port, "/healthz") == (500, "a pass of kafka/orders hangs\n")
         state.hung = ""

@@ -7,11 +7,13 @@ refused.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,11 +22,15 @@ from kubernetes.aio import client, config
 from kubernetes.aio.client import ApiException
 
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
-from kafkafeatures.kube.errors import Gone, NoAccount, translated
+from kafkafeatures.kube.errors import Gone, NoAccount, Unavailable, translated
 
 PATIENCE = 10.0
 """Seconds for one request."""
+NAMES = 5.0
+"""Seconds for a name of the API server to resolve; probes wait meanwhile."""
 PAGE = 500
+
+logger = logging.getLogger(__name__)
 
 
 class Key(NamedTuple):
@@ -48,40 +54,49 @@ def in_pod() -> bool:
 
 
 class Account(NamedTuple):
-    """Who we are to the API server, and where it is: its address, not its name."""
+    """Who we are to the API server, and where it is."""
 
     server: str
     ca_path: str | None
-    token: str
+    certificate_path: str | None
+    private_key_path: str | None
+    scheme: str | None
+    token: str | None
+    insecure: bool
 
 
-def account_of_the_pod() -> Account:
-    """As its files say now: kubelet renews the token in good time. Raises OSError, ConfigException."""
-    configuration = client.Configuration()
-    config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
-    token = configuration.api_key["BearerToken"].partition(" ")[2]
-    return Account(configuration.host, configuration.ssl_ca_cert, token)
+async def account() -> Account:
+    """As the files say now, which change: kubelet renews a pod's token in good time. Raises NoAccount."""
+    found = await _configuration()
+    scheme, _, token = found.api_key.get("BearerToken", "").partition(" ")
+    files = found.ssl_ca_cert, found.cert_file, found.key_file
+    return Account(found.host, *files, scheme.capitalize() or None, token or None, not found.verify_ssl)
 
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[KubeApi]:
     """A client with the account of the pod, or that of KUBECONFIG outside of one."""
-    configuration = client.Configuration()
-    configuration.client_session_kwargs = {"trust_env": False}  # or ~/.netrc is read for every single request
-    try:
-        await _load(configuration)
-    except (config.ConfigException, OSError) as error:
-        where = os.environ.get("KUBECONFIG") or "~/.kube/config"
-        raise NoAccount(f"no API server: {error}; run it in a pod, or check {where} (KUBECONFIG)") from None
-    async with client.ApiClient(configuration) as api:
+    async with client.ApiClient(await _configuration()) as api:
         yield KubeApi(api)
 
 
+async def _configuration() -> client.Configuration:
+    configuration = client.Configuration()
+    configuration.client_session_kwargs = {"trust_env": False}  # or ~/.netrc is read for every single request
+    await _load(configuration)
+    return configuration
+
+
 async def _load(configuration: client.Configuration) -> None:
-    if in_pod():
-        config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
-    else:
-        await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
+    try:
+        if in_pod():
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
+        else:
+            await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
+    except Exception as error:  # a file that is no kubeconfig raises whatever their loader stumbles over
+        where = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise NoAccount(f"no API server: {why}; run it in a pod, or check {where} (KUBECONFIG)") from None
 
 
 class KubeApi:
@@ -93,13 +108,18 @@ class KubeApi:
     def __init__(self, api: client.ApiClient) -> None:
         self._api = api
 
-    def endpoints(self) -> Iterator[tuple[str, int]]:
-        """(IP address, port) of the API server, by every name we have for it."""
+    async def endpoints(self) -> frozenset[tuple[str, int]]:
+        """(IP address, port) of the API server, by every name we have for it that resolves soon."""
         url = urlsplit(self._api.configuration.host)
-        for host in {url.hostname, os.environ.get("KUBERNETES_SERVICE_HOST"), "kubernetes.default.svc"}:
-            with suppress(OSError):
-                for found in socket.getaddrinfo(host, url.port or 443, type=socket.SOCK_STREAM) if host else ():
-                    yield str(found[4][0]), url.port or 443
+        port = url.port or 443
+        found = set()
+        for host in {url.hostname, os.environ.get("KUBERNETES_SERVICE_HOST"), "kubernetes.default.svc"} - {None, ""}:
+            resolving = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            try:
+                found |= {(str(one[4][0]), port) for one in await asyncio.wait_for(resolving, NAMES)}
+            except (OSError, TimeoutError) as error:
+                logger.debug("%s does not resolve: %s", host, error)
+        return frozenset(found)
 
     async def resource(self, key: Key) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""
@@ -111,8 +131,11 @@ class KubeApi:
         query = {"limit": str(PAGE)}
         while True:
             page = await self._ask("GET", _path(namespace), query=query)
-            found += page["items"]
-            query["continue"] = page["metadata"].get("continue", "")
+            try:
+                found += page["items"]
+                query["continue"] = page["metadata"].get("continue", "")
+            except (KeyError, TypeError):
+                raise Unavailable("the answer to a list is no list; is it the API server that answers?") from None
             if not query["continue"]:
                 return found
 
@@ -168,7 +191,7 @@ class KubeApi:
             reply = await self._api.call_api(*request, _request_timeout=PATIENCE)
             data = await reply.read()  # type: ignore[no-untyped-call]  # theirs
             if reply.status == 401:
-                with suppress(config.ConfigException, OSError):
+                with suppress(NoAccount):
                     await _load(self._api.configuration)  # for the next request
             if not 200 <= reply.status < 300:
                 raise ApiException(http_resp=reply, body=data.decode("utf-8", "replace"))

@@ -3,7 +3,8 @@
 Wake-ups coalesce; a key works again at a wake-up or when its pause is over, whichever is first. `work` returns the
 pause in seconds, or None when the key is gone, and that alone forgets a key: whatever `work` raises is kept from ending
 anything, counted, and tried again later and later; where it has a `retry_after`, in seconds, not before that. Every
-pass has a hard deadline. Knows nothing of Kafka or Kubernetes; called by `app.py`.
+pass has a hard deadline. So many begin at a time; one that is not done soon waits for somebody outside, and gives its
+place to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
+HOLD = 1.0
+"""Seconds for which a pass keeps others waiting: clusters that do not answer may be many."""
 HUNG_AFTER = 600.0
 
 logger = logging.getLogger(__name__)
@@ -34,7 +37,7 @@ class _Entry:
 
 
 class Queue(Generic[K]):
-    """`at_once` bounds the passes that run at the same time, `deadline` each of them, in seconds.
+    """`at_once` passes begin at the same time, and keep others waiting for `hold`; `deadline` bounds each. In seconds.
 
     `failed` hears what a pass raised, `waited` the seconds between a wake-up and the beginning of its pass.
     """
@@ -46,13 +49,14 @@ class Queue(Generic[K]):
         failed: Callable[[K, BaseException], Awaitable[None]],
         at_once: int = 32,
         deadline: float = 120.0,
+        hold: float = HOLD,
         waited: Callable[[float], None] = lambda seconds: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._work = work
         self._failed = failed
         self._slots = asyncio.Semaphore(at_once)
-        self._deadline = deadline
+        self._deadline, self._hold = deadline, hold
         self._waited = waited
         self._clock = clock
         self._entries: dict[K, _Entry] = {}
@@ -103,7 +107,7 @@ class Queue(Generic[K]):
         failures = 0
         while not self._stopping.is_set():
             entry.waiting_since = self._clock()
-            async with self._slots:
+            async with self._place():
                 if self._stopping.is_set():
                     return
                 entry.wake.clear()  # from here on a wake-up means something this pass may not see
@@ -116,7 +120,7 @@ class Queue(Generic[K]):
                         pause = await self._work(key)
                     failures = 0
                 except (Exception, asyncio.CancelledError) as error:  # the end of this task is the end of the key
-                    if _is_meant(error):
+                    if is_meant(error):
                         raise
                     pause = retry_in(failures, error)
                     failures += 1
@@ -133,12 +137,30 @@ class Queue(Generic[K]):
                 async with asyncio.timeout(pause or 0.0):
                     await entry.wake.wait()
 
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        await self._slots.acquire()
+        held = True
+
+        def give_back() -> None:
+            nonlocal held
+            if held:
+                held = False
+                self._slots.release()
+
+        timer = asyncio.get_running_loop().call_later(self._hold, give_back)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            give_back()
+
     async def _tell(self, key: K, error: BaseException) -> None:
         try:
             async with asyncio.timeout(self._deadline):
                 await self._failed(key, error)
         except (Exception, asyncio.CancelledError) as another:
-            if _is_meant(another):
+            if is_meant(another):
                 raise
             logger.exception("could not tell of a failed pass of %s", key)
 
@@ -149,7 +171,7 @@ def retry_in(failures: int, error: BaseException) -> float:
     return min(max(FIRST_RETRY * 2.0 ** min(failures, 10), asked), LAST_RETRY)
 
 
-def _is_meant(error: BaseException) -> bool:
+def is_meant(error: BaseException) -> bool:
     """Whether somebody cancels this very task. A task that was awaited and cancelled by others raises the same."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

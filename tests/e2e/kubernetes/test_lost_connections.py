@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import threading
@@ -20,6 +21,7 @@ from tests.e2e.rig.process import wait_until
 
 CLUSTER = {"bootstrapServers": "127.0.0.1:9092"}
 CRD = "kafkafeatures.kafkafeatures.dev"
+EXEC = "client.authentication.k8s.io/v1"
 ACCOUNTS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -111,7 +113,8 @@ def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
     (account / "token").write_text(token("first"))
     mount = f"mount -t tmpfs none /run && mkdir -p {ACCOUNTS} && mount --bind {account} {ACCOUNTS}"
     host = f"KUBERNETES_SERVICE_HOST=127.0.0.1 KUBERNETES_SERVICE_PORT={control_plane.port}"
-    before = ("unshare", "--mount", "sh", "-c", f'{mount} && unset KUBECONFIG && {host} exec "$0" "$@"')
+    script = f'{mount} && unset KUBECONFIG && {host} exec "$0" "$@"'
+    before = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script)
     with Operator(control_plane, tmp_path / "operator", before=before) as operator:
         resources.apply("orders", {"share.version": 1}, cluster=CLUSTER)
         resources.until("orders", "Reachable", "AddressRefused")  # in a pod, loopback is nobody's
@@ -140,10 +143,57 @@ def test_a_kind_that_is_installed_later_or_anew_is_watched(
         resources.apply("later", {"share.version": 1}, cluster=CLUSTER)
         resources.until("later", "Reachable", "BootstrapUnreachable")
         control_plane.kubectl("delete", "crd", CRD, "--timeout=30s")
-        wait_until("it noticed", lambda: "the watch ended: 404" in operator.log)
+        wait_until("it noticed", lambda: "ended: 404" in operator.log)
         install(control_plane)
         resources.apply("anew", {"share.version": 1}, cluster=CLUSTER)
         resources.until("anew", "Reachable", "BootstrapUnreachable")
     finally:
         operator.kill()
         install(control_plane)
+
+
+def test_a_login_plugin_of_the_kubeconfig_is_good_for_the_watch_too(
+    resources: Resources, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """As the kubeconfigs of the clouds have it."""
+    token = control_plane.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE).strip()
+    credential = {"apiVersion": EXEC, "kind": "ExecCredential", "status": {"token": token}}
+    (tmp_path / "credential").write_text(json.dumps(credential))
+    content = json.loads(control_plane.authority.token_kubeconfig("plugin", control_plane.server, "", "").read_text())
+    plugin = {"command": "cat", "args": [str(tmp_path / "credential")], "interactiveMode": "Never"}
+    content["users"][0]["user"] = {"exec": {"apiVersion": EXEC, **plugin}}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(content))
+    with Operator(control_plane, tmp_path / "operator", kubeconfig=kubeconfig):
+        for name in ("listed", "watched"):
+            resources.apply(name, {"share.version": 1}, cluster=CLUSTER)
+            resources.until(name, "Reachable", "BootstrapUnreachable", seconds=20)
+
+
+def test_a_namespace_that_goes_takes_no_other_one_along(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """With rights in two namespaces and nowhere else, as the chart gives them for `watchNamespaces`."""
+    account, rbac = "two", "rbac.authorization.k8s.io"
+    install(control_plane)
+    for name in ("aa", "bb"):
+        role = {"apiGroup": rbac, "kind": "ClusterRole", "name": "kafka-features-operator"}
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+        binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": {"name": account, "namespace": name}}
+        control_plane.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": NAMESPACE}},
+            {**binding, "roleRef": role, "subjects": [subject]},
+        )
+    here, there = Resources(control_plane, namespace="aa"), Resources(control_plane, namespace="bb")
+    kubeconfig = control_plane.kubeconfig_of(NAMESPACE, account)
+    with Operator(control_plane, tmp_path / "operator", "aa", "bb", kubeconfig=kubeconfig) as operator:
+        for one in (here, there):
+            one.apply("before", {"share.version": 1}, cluster=CLUSTER)
+            one.until("before", "Reachable", "BootstrapUnreachable")
+        control_plane.kubectl("delete", "namespace", "bb", "--timeout=60s")
+        control_plane.api_server.kill()  # or the watch would go on: a right counts when a request begins
+        control_plane.api_server.start()
+        wait_until("it says what is missing", lambda: operator.asked("/readyz") == (503, "not watched: bb\n"))
+        here.apply("after", {"share.version": 1}, cluster=CLUSTER)
+        here.until("after", "Reachable", "BootstrapUnreachable", seconds=20)
+        assert operator.asked("/healthz")[0] == 200
+    control_plane.kubectl("delete", "namespace", "aa", "--timeout=60s")

@@ -22,7 +22,7 @@ def settled(operator: Operator) -> bool:
     return operator.metric("kafkafeatures_condition", type="Ready", status="True") == MANY
 
 
-def test_a_thousand_resources_settle_and_a_restart_writes_nothing(
+def test_a_thousand_resources_settle_and_nobody_waits_long_also_after_a_restart(
     control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     install(control_plane)

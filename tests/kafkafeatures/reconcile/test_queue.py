@@ -98,6 +98,34 @@ async def test_different_keys_run_side_by_side_up_to_the_bound() -> None:
         assert work.most == 2
 
 
+async def test_a_pass_that_waits_for_somebody_outside_keeps_nobody_waiting() -> None:
+    work = Work()
+    async with running(work, at_once=1, hold=0.01) as queue:
+        for key in ("mute", "also mute", "well"):
+            queue.wake(key)
+        await work.until(lambda: work.running == 3)
+
+
+async def test_places_are_given_back_once() -> None:
+    """Whether a pass ended before its time was over, or after it."""
+    work = Work(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    async with running(work, at_once=1, hold=0.01) as queue:
+        queue.wake("slow")
+        queue.wake("slow too")
+        await work.until(lambda: work.running == 2)
+        for _ in range(4):
+            work.go.release()
+        await work.until(lambda: len(work.begun) > 4)
+    work = Work()
+    async with running(work, at_once=1, hold=3600.0) as queue:
+        for key in "abc":
+            queue.wake(key)
+        work.go.release()
+        await work.until(lambda: len(work.begun) == 2)
+        await turns()
+        assert work.running == 1
+
+
 async def test_a_key_works_again_when_its_pause_is_over() -> None:
     work = Work(0.001)
     async with running(work) as queue:

@@ -1,0 +1,128 @@
+"""Which resources there are: for each namespace one list and one watch, and both anew when the watch ends.
+
+A namespace that refuses, or is not there, keeps no other one waiting. A watch is given up after a while even if nothing
+seems wrong with it: whatever made it deaf, the next list has what it missed. Called by `app.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from kafkafeatures.handlers import End, watch
+from kafkafeatures.kube.client import KubeApi
+from kafkafeatures.kube.errors import Gone, KubeError, Refused
+from kafkafeatures.reconcile.queue import LAST_RETRY, is_meant
+
+AGAIN = 5.0
+"""Seconds until a list that failed, or a watch that ended by itself, begins anew."""
+
+Resource = Mapping[str, Any]
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """Of these namespaces; of all there are for none.
+
+    `listed` is told of all resources of a list, `seen` of each that a watch shows, also of the last state of one that
+    is gone. `every`: seconds after which a watch begins anew.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        namespaces: Sequence[str],
+        *,
+        listed: Callable[[Sequence[Resource]], None],
+        seen: Callable[[Resource], None],
+        every: float,
+    ) -> None:
+        self._api = api
+        self._namespaces = tuple(namespaces) or ("",)
+        self._listed, self._seen, self._every = listed, seen, every
+        self._unlisted = set(self._namespaces)
+        self._deaf: set[str] = set()
+        """Whose watch ended by itself. A new one is believed when it shows something, or holds."""
+        self._said: dict[str, str] = {}
+
+    def missing(self) -> str:
+        """The namespaces whose resources are not known now; empty while all are."""
+        return ", ".join(sorted(one or "all namespaces" for one in self._unlisted | self._deaf))
+
+    async def run(self) -> None:
+        """Until it is cancelled. All namespaces are listed before any resource is worked on: who owns which cluster?"""
+        first = await asyncio.gather(*(self._first(namespace) for namespace in self._namespaces))
+        self._listed([resource for found in first for resource in found or ()])
+        async with asyncio.TaskGroup() as parts:
+            for namespace, found in zip(self._namespaces, first, strict=True):
+                parts.create_task(self._follow(namespace, found is not None), name=f"watch of {namespace or 'all'}")
+
+    async def _first(self, namespace: str) -> list[dict[str, Any]] | None:
+        """None where it is refused; whoever is only away is waited for."""
+        while True:
+            try:
+                return await self._list(namespace)
+            except (Refused, Gone):
+                return None
+            except KubeError as error:
+                await asyncio.sleep(_pause(error))
+
+    async def _follow(self, namespace: str, known: bool) -> None:
+        while True:
+            if known and not await self._held(namespace):
+                await asyncio.sleep(AGAIN)
+            try:
+                self._listed(await self._list(namespace))
+            except KubeError as error:
+                await asyncio.sleep(_pause(error))
+            known = namespace not in self._unlisted
+
+    async def _list(self, namespace: str) -> list[dict[str, Any]]:
+        try:
+            found = await self._api.resources(namespace)
+        except KubeError as error:
+            self._unlisted.add(namespace)
+            if self._said.get(namespace) != str(error):
+                self._said[namespace] = str(error)
+                logger.warning("the resources of %s could not be listed: %s", namespace or "all namespaces", error)
+            raise
+        self._unlisted.discard(namespace)
+        if self._said.pop(namespace, ""):
+            logger.info("the resources of %s are listed again", namespace or "all namespaces")
+        return found
+
+    async def _held(self, namespace: str) -> bool:
+        """Watch. Whether that went well for as long as it was to go."""
+        here, stop = asyncio.get_running_loop(), Future[End]()
+
+        def show(resource: Resource) -> None:
+            here.call_soon_threadsafe(self._show, namespace, dict(resource))
+
+        try:
+            async with asyncio.timeout(self._every) as enough:
+                # A thread and a loop of its own: at its end Kopf cancels every task of its loop.
+                await asyncio.to_thread(asyncio.run, watch(namespace, show, stop))
+            why = "for no reason"
+        except (Exception, asyncio.CancelledError) as error:  # whatever it ends with
+            if is_meant(error):
+                raise
+            if enough.expired():
+                self._deaf.discard(namespace)
+                return True
+            why = str(error) or type(error).__name__
+        finally:
+            stop.add_done_callback(lambda stop: stop.result()())
+        self._deaf.add(namespace)
+        logger.error("the watch of %s ended: %s; it begins anew", namespace or "all namespaces", why)
+        return False
+
+    def _show(self, namespace: str, resource: Resource) -> None:
+        self._deaf.discard(namespace)
+        self._seen(resource)
+
+
+def _pause(error: KubeError) -> float:
+    return min(max(AGAIN, error.retry_after), LAST_RETRY)

@@ -101,6 +101,6 @@ async def _obituary() -> AsyncIterator[None]:
 
 
 async def _policy(settings: OperatorSettings, api: KubeApi) -> AddressPolicy:
-    """In a pod its own loopback and its own address are refused too: nothing of a tenant's is there."""
+    """In a pod its own loopback is refused too; its own address is by the settings. Nothing of a tenant's is there."""
     denied = (*NEVER, *settings.denied, *(LOOPBACK if in_pod() else ()))
     return AddressPolicy(denied, settings.allowed, await api.endpoints())

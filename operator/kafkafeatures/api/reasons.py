@@ -121,7 +121,7 @@ EXPLAINED: Mapping[Reason, Told] = {
     Reason.WAITING_FOR_QUORUM: Told((_READY, _RECONCILING), "no active controller with a majority", _TIME),
     Reason.MIGRATING: Told((_READY, _RECONCILING), "a migration from ZooKeeper is open", _TIME),
     Reason.INTERNAL_ERROR: Told((_READY, _RECONCILING), "a pass failed or hung: a bug; see the operator's log", _TIME),
-    Reason.INVALID_SPEC: Told((_READY, _STALLED), "the document contradicts itself", _HUMAN),
+    Reason.INVALID_SPEC: Told((_READY, _STALLED), "the document contradicts itself, or an address is none", _HUMAN),
     Reason.UNKNOWN_RELEASE: Told((_READY, _STALLED), "a release or level name this version does not know", _HUMAN),
     Reason.UNKNOWN_FEATURE: Told((_READY, _STALLED), "no node knows a feature of that name", _HUMAN),
     Reason.UNSUPPORTED_LEVEL: Told((_READY, _STALLED), "no node supports the level", _HUMAN),

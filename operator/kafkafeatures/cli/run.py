@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         listen_host=host,
         listen_port=port,
         allowed=tuple(arguments.allow_address or _networks_in("KAFKAFEATURES_ALLOW_ADDRESS")),
-        denied=tuple(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")),
+        denied=(*(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")), *_networks_in("POD_IP")),
         instance=os.environ.get("POD_NAME") or socket.gethostname(),
     )
     configure(arguments.log_format or _log_format())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
+
 import pytest
 
 from kafkafeatures import app, logs
@@ -66,6 +68,12 @@ def test_without_a_host_all_addresses_are_listened_on(
     assert main(["run", *words]) == 0
     assert (started.settings[0].listen_host, started.settings[0].listen_port) == (host, port)
     assert OperatorSettings().listen_host == ""
+
+
+def test_the_pods_own_address_is_never_connected_to(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_IP", "10.244.0.7")
+    assert main(["run", "--deny-address", "10.1.0.0/16"]) == 0
+    assert started.settings[0].denied == (ip_network("10.1.0.0/16"), ip_network("10.244.0.7"))
 
 
 @pytest.mark.parametrize(

@@ -419,8 +419,10 @@ PAGES: Mapping[Reason, Page] = {
         <message>
 
         Fix: Correct the address, or what the brokers advertise. If Kafka really is there, whoever installed the
-        operator can say so: the chart's `addresses.allow` and `addresses.deny`. Loopback, link-local addresses,
-        metadata services of clouds and the API server are refused whatever these say.
+        operator can say so: the chart's `addresses.allow` and `addresses.deny`. Refused whatever these say are
+        loopback, link-local and metadata addresses, the operator's own pod, and the API server under the
+        address of its Service and under the one the operator uses. Other addresses of the API server, as
+        those of control-plane nodes, are refused only where `addresses.deny` has them.
         """
     ),
     Reason.BLOCKED: _page(

@@ -28,6 +28,17 @@ RIGHTS: list[dict[str, Any]] = [
     {"apiGroups": ["kafkafeatures.dev"], "resources": ["kafkafeatures/status"], "verbs": ["update"]},
     {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["get"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
+    {
+        "nonResourceURLs": [
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/apis/admissionregistration.k8s.io/v1",
+            "/apis/apiextensions.k8s.io/v1",
+            "/apis/kafkafeatures.dev/v1alpha1",
+        ],
+        "verbs": ["get"],
+    },
 ]
 
 

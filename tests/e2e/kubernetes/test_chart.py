@@ -14,8 +14,10 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes.resources import RIGHTS
+from tests.e2e.rig.kubernetes.audit import Row
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES, binary, build
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.process import wait_until
 
@@ -116,14 +118,16 @@ def test_the_operator_is_told_all_it_needs() -> None:
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment == {
         "KAFKAFEATURES_NAMESPACES": "kafka,payments",
-        "KAFKAFEATURES_LISTEN": "0.0.0.0:8080",
+        "KAFKAFEATURES_LISTEN": ":8080",
         "KAFKAFEATURES_LOG_FORMAT": "json",
         "KAFKAFEATURES_ALLOW_ADDRESS": "10.0.0.0/8,fd00::/8",
         "KAFKAFEATURES_DENY_ADDRESS": "10.1.0.0/16",
         "POD_NAME": None,
+        "POD_IP": None,
         "TZ": "Europe/Oslo",
     }
-    assert container["env"][5]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+    fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"] if "valueFrom" in one}
+    assert fields == {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
     assert (container["image"], container["imagePullPolicy"]) == ("elsewhere/kff:9.9", "Always")
 
 
@@ -174,39 +178,42 @@ def test_the_crd_can_be_let_go_or_left_out() -> None:
 # --- rights ---
 
 Right = tuple[str, str, str]
+"""API group, resource, verb. A URL that is no resource stands for one; it begins with a slash."""
 
 
 def rights(rules: Iterable[Object]) -> set[Right]:
     return {
         (group, resource, verb)
         for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", ("",))
+        for resource in rule.get("resources", []) + rule.get("nonResourceURLs", [])
         for verb in rule["verbs"]
     }
 
 
 def documented() -> set[Right]:
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
-    rows = re.findall(r"^\| (core|`[\w.]+`) \| `([\w/]+)` \| ([^|]+) \| .+ \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| (core|URLs|`[\w.]+`) \| (`[^|]+`) \| ([^|]+) \| .+ \|$", page, re.MULTILINE)
     return {
-        ("" if group == "core" else group.strip("`"), resource, verb)
-        for group, resource, verbs in rows
+        (group.strip("`") if "`" in group else "", resource, verb)
+        for group, resources, verbs in rows
+        for resource in re.findall(r"`([\w./]+)`", resources)
         for verb in re.findall(r"`(\w+)`", verbs)
     }
 
 
-@pytest.mark.parametrize(("kind", "values"), [("ClusterRole", {}), ("Role", {"watchNamespaces": ["kafka"]})])
-def test_the_operator_has_the_rights_that_are_documented_and_no_other(kind: str, values: Values) -> None:
-    role = next(one for one in of_kind(render(values), kind) if one["metadata"]["name"] == NAME)
-    assert rights(role["rules"]) == documented() == rights(RIGHTS)
-    assert all(set(rule) == {"apiGroups", "resources", "verbs"} for rule in role["rules"])
+@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["kafka"]}], ids=str)
+def test_the_operator_has_the_rights_that_are_documented_and_no_other(values: Values) -> None:
+    objects = render({**values, "rbac": {"aggregateClusterRoles": False}})
+    rules = [rule for one in objects if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
+    assert rights(rules) == documented() == rights(RIGHTS)
+    assert {tuple(rule) for rule in rules} == {("apiGroups", "resources", "verbs"), ("nonResourceURLs", "verbs")}
 
 
-def test_with_namespaces_it_has_rights_in_these_alone() -> None:
+def test_with_namespaces_it_has_rights_in_these_alone_and_may_read_which_kinds_there_are() -> None:
     objects = render({"watchNamespaces": ["kafka", "payments"], "rbac": {"aggregateClusterRoles": False}})
-    assert not of_kind(objects, "ClusterRole")
-    assert not of_kind(objects, "ClusterRoleBinding")
+    (discovery,) = only(objects, "ClusterRole")["rules"]
+    assert set(discovery) == {"nonResourceURLs", "verbs"}
     for kind in ("Role", "RoleBinding"):
         assert [one["metadata"]["namespace"] for one in of_kind(objects, kind)] == ["kafka", "payments"]
 
@@ -220,7 +227,8 @@ def test_every_binding_is_for_the_account_of_the_pod(values: Values) -> None:
     assert bindings
     for one in bindings:
         assert one["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": NS}]
-        assert one["roleRef"]["name"] == NAME
+        assert one["roleRef"]["name"] == one["metadata"]["name"]
+        assert [role for role in of_kind(objects, one["roleRef"]["kind"]) if role["metadata"] == one["metadata"]]
 
 
 def test_rights_can_be_left_to_somebody_else() -> None:
@@ -301,6 +309,7 @@ def test_the_dashboard_arrives_as_it_is() -> None:
         {"addresses": {"allow": ["kafka.example"]}},
         {"addresses": {"allow": "10.0.0.0/8"}},
         {"extraEnv": [{"name": "KAFKAFEATURES_NAMESPACES", "value": ""}]},
+        {"extraEnv": [{"name": "POD_IP", "value": "10.0.0.1"}]},
         {"extraEnv": [{"value": "nameless"}]},
         {"resources": {"request": {}}},
         {"monitoring": {"prometheusRule": {"runbooks": "https://runbooks.example/"}}},
@@ -350,13 +359,14 @@ def document(name: str) -> Object:
 
 
 def can(plane: ControlPlane, who: str, verb: str, resource: str, group: str = "kafkafeatures.dev") -> bool:
-    """What the API server itself says. `resource` may have a part behind a slash, as in a role."""
+    """What the API server itself says. `resource` may have a part behind a slash, as in a role, or be a URL."""
     plain, _, part = resource.partition("/")
-    asked = {"namespace": "kafka", "verb": verb, "group": group, "resource": plain, "subresource": part}
+    asked: Object = {"namespace": "kafka", "verb": verb, "group": group, "resource": plain, "subresource": part}
+    attributes = {"resourceAttributes": asked} if plain else {"nonResourceAttributes": {"path": resource, "verb": verb}}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {"user": who, "resourceAttributes": asked},
+        "spec": {"user": who, **attributes},
     }
     answer = json.loads(plane.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review)))
     return bool(answer["status"]["allowed"])
@@ -390,8 +400,44 @@ def test_the_account_may_do_what_is_documented_and_nothing_more(plane: ControlPl
         ("create", "pods", ""),
         ("get", "namespaces", ""),
         ("get", "customresourcedefinitions", "apiextensions.k8s.io"),
+        ("get", "/metrics", ""),
+        ("get", "/logs", ""),
     ):
         assert not can(plane, account, verb, resource, group), (resource, verb)
+
+
+@pytest.fixture
+def hardened(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Not every account may read which kinds there are."""
+    default = plane.get("clusterrolebinding", "system:discovery")
+    plane.kubectl("delete", "clusterrolebinding", "system:discovery")
+    yield plane
+    plane.apply({**default, "metadata": {"name": "system:discovery"}})
+
+
+def of_kopf(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.agent.startswith("kopf/")]
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("namespaces", [(), ("kafka",)], ids=["all namespaces", "one namespace"])
+def test_with_these_rights_alone_it_watches(
+    hardened: ControlPlane, tmp_path: Path, namespaces: tuple[str, ...]
+) -> None:
+    watched = f"watchNamespaces={json.dumps(namespaces)}"
+    hardened.helm("upgrade", NAME, str(CHART), "-n", NS, "--set-json", watched)
+    mark = hardened.audit.mark()
+    with Operator(hardened, tmp_path, *namespaces):
+        hardened.audit.wait_for(of_kopf, mark, user=USER, verb="list")  # then it watches
+        hardened.apply(document("late"))
+        path = "/apis/kafkafeatures.dev/v1alpha1/namespaces/kafka/kafkafeatures/late"
+        wait_until("it was worked on", lambda: hardened.read(path).get("status"))
+    assert of_kopf(hardened.audit.wait_for(list, mark, user=USER, verb="watch", code=200))
+    rows = hardened.audit.rows(mark, user=USER)
+    assert not [row for row in rows if row.code == 403]
+    asked = {("", row.uri.partition("?")[0], row.verb) for row in rows if not row.resource}
+    assert asked == {right for right in documented() if right[1].startswith("/")}
+    hardened.kubectl("delete", "kff", "--all", "-A", "--timeout=20s")
 
 
 @pytest.mark.usefixtures("installed")

@@ -196,10 +196,10 @@ def test_what_is_granted_is_what_is_used(kafka: Kafka, resources: Resources) -> 
     granted = {
         (verb, *resource.partition("/")[::2])
         for rule in role["rules"]
-        for resource in rule["resources"]
+        for resource in rule.get("resources", ())
         for verb in rule["verbs"]
-    }
+    } | {(verb, url, "") for rule in role["rules"] for url in rule.get("nonResourceURLs", ()) for verb in rule["verbs"]}
     rows = plane.audit.rows(user=ACCOUNT)
-    used = {(row.verb, row.resource, row.subresource) for row in rows if row.resource}
+    used = {(row.verb, row.resource or row.uri.partition("?")[0], row.subresource) for row in rows}
     assert used == granted
     assert not [row for row in rows if row.code == 403]

@@ -127,7 +127,7 @@ def test_the_operator_is_told_all_it_needs() -> None:
         "TZ": "Europe/Oslo",
     }
     fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"] if "valueFrom" in one}
-    assert fields == {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
+    assert fields == {"POD_NAME": "metadata.name", "POD_IP": "status.podIPs"}
     assert (container["image"], container["imagePullPolicy"]) == ("elsewhere/kff:9.9", "Always")
 
 
@@ -216,6 +216,12 @@ def test_with_namespaces_it_has_rights_in_these_alone_and_may_read_which_kinds_t
     assert set(discovery) == {"nonResourceURLs", "verbs"}
     for kind in ("Role", "RoleBinding"):
         assert [one["metadata"]["namespace"] for one in of_kind(objects, kind)] == ["kafka", "payments"]
+
+
+def test_who_may_make_no_cluster_role_can_install_it_for_namespaces() -> None:
+    rbac = {"aggregateClusterRoles": False, "discovery": False}
+    objects = render({"watchNamespaces": ["kafka"], "rbac": rbac, "crds": {"enabled": False}})
+    assert not [one["kind"] for one in objects if one["kind"].startswith(("Cluster", "CustomResource"))]
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["nothing set", "everything set"])

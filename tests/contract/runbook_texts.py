@@ -481,8 +481,9 @@ OPERATOR_DOWN = _page(
         kubectl get pods -n OPERATOR-NS -l app.kubernetes.io/name=kafka-features-operator
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator --previous
 
-    Fix: The pod does not start: `kubectl describe pod` says why. It runs and is not ready: it could
-    not list the resources yet, so check the CRD and its rights ([install](../how-to/install.md)).
-    It runs and is not scraped: check the ServiceMonitor and network policies.
+    Fix: The pod does not start: `kubectl describe pod` says why. It runs and is not ready:
+    `/readyz` and the log say which namespace it cannot list or watch, so check the CRD, the
+    namespace and the rights there ([install](../how-to/install.md)). It runs and is not scraped:
+    check the ServiceMonitor and network policies.
     """
 )

@@ -79,7 +79,12 @@ async def test_the_log_that_fetch_serves_is_the_worlds() -> None:
         assert replay.image().brokers == face.world.image.brokers
 
 
-async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next_with_its_commit() -> None:
+async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next_with_its_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So slow that on a busy machine, too, the second request comes before the commit, and that before the next record.
+    monkeypatch.setattr("kafkasim.world.COMMIT_MS", 800)
+    monkeypatch.setattr("kafkasim.world.NOOP_MS", 2000)
     async with served(plan()) as face:
         end = face.world.log.end_offset
         first = await fetch(face, end, wait_ms=5000)

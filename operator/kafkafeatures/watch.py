@@ -47,6 +47,8 @@ class Watch:
         self._deaf: set[str] = set()
         """Whose watch ended by itself. A new one is believed when it shows something, or holds."""
         self._said: dict[str, str] = {}
+        self._versions: dict[str, frozenset[str]] = {}
+        """What was listed last: a watch begins with the same resources, and each would be worked on twice."""
 
     def missing(self) -> str:
         """The namespaces whose resources are not known now; empty while all are."""
@@ -90,6 +92,7 @@ class Watch:
                 logger.warning("the resources of %s could not be listed: %s", namespace or "all namespaces", error)
             raise
         self._unlisted.discard(namespace)
+        self._versions[namespace] = frozenset(one["metadata"]["resourceVersion"] for one in found)
         if self._said.pop(namespace, ""):
             logger.info("the resources of %s are listed again", namespace or "all namespaces")
         return found
@@ -121,7 +124,8 @@ class Watch:
 
     def _show(self, namespace: str, resource: Resource) -> None:
         self._deaf.discard(namespace)
-        self._seen(resource)
+        if resource["metadata"]["resourceVersion"] not in self._versions[namespace]:
+            self._seen(resource)
 
 
 def _pause(error: KubeError) -> float:

@@ -16,6 +16,10 @@ from kafkafeatures.kube.errors import KubeError, Refused, Unavailable
 from kafkafeatures.watch import Watch
 
 
+def named(name: str, version: str = "1") -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": f"{name}{version}"}}
+
+
 class Api:
     """What lists answer, by namespace; an exception is raised."""
 
@@ -65,7 +69,7 @@ async def watching(api: Api, *namespaces: str, every: float = 3600.0) -> AsyncIt
     told: list[str] = []
 
     def tell(*resources: Any) -> None:
-        told.extend(one["name"] for one in resources)
+        told.extend(one["metadata"]["name"] for one in resources)
 
     watch = Watch(cast(KubeApi, api), namespaces, listed=lambda found: tell(*found), seen=tell, every=every)
     task = asyncio.create_task(watch.run())
@@ -83,21 +87,21 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 async def test_a_namespace_that_refuses_keeps_no_other_one_waiting(kopf: Kopf) -> None:
-    api = Api(one=[{"name": "a"}], other=Refused("403"))
+    api = Api(one=[named("a")], other=Refused("403"))
     async with watching(api, "one", "other") as (watch, told):
         await until(lambda: kopf.begun == ["one"])
         assert (told, watch.missing()) == (["a"], "other")
-        api.answers["other"] = [{"name": "b"}]
+        api.answers["other"] = [named("b")]
         await until(lambda: "b" in told and watch.missing() == "")
 
 
 async def test_nothing_is_told_before_every_namespace_answered(kopf: Kopf) -> None:
     """Who is only away may hold an older resource, which owns a cluster."""
-    api = Api(one=[{"name": "a"}], other=Unavailable("503"))
+    api = Api(one=[named("a")], other=Unavailable("503"))
     async with watching(api, "one", "other") as (watch, told):
         await until(lambda: api.asked.count("other") > 2)
         assert (told, kopf.begun, watch.missing()) == ([], [], "other")
-        api.answers["other"] = [{"name": "b"}]
+        api.answers["other"] = [named("b")]
         await until(lambda: told == ["a", "b"])
 
 
@@ -108,7 +112,7 @@ async def test_whatever_a_watch_ends_with_it_begins_anew(kopf: Kopf, end: BaseEx
     async with watching(api) as (watch, told):
         await until(lambda: kopf.begun == ["", ""])
         assert watch.missing() == "all namespaces"  # nothing says that this one works
-        kopf.shows[""]({"name": "a"})
+        kopf.shows[""](named("a"))
         await until(lambda: watch.missing() == "")
         assert told == ["a"]
 
@@ -117,3 +121,12 @@ async def test_a_watch_that_holds_begins_anew_all_the_same(kopf: Kopf) -> None:
     async with watching(Api(**{"": []}), every=0.01) as (watch, _):
         await until(lambda: len(kopf.begun) > 2)
         assert watch.missing() == ""
+
+
+async def test_what_a_watch_begins_with_was_listed_already(kopf: Kopf) -> None:
+    async with watching(Api(**{"": [named("a")]})) as (_, told):
+        await until(lambda: kopf.begun)
+        for resource in (named("a"), named("b"), named("a", "2")):
+            kopf.shows[""](resource)
+        await until(lambda: len(told) > 2)
+        assert told == ["a", "b", "a"]

@@ -20,8 +20,9 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
-HOLD = 1.0
-"""Seconds for which a pass keeps others waiting: clusters that do not answer may be many."""
+HOLD = 5.0
+"""Seconds for which a pass keeps others waiting: clusters that do not answer may be many. Long enough for passes of a
+processor that is busy with all of them: were those let go, ever more would begin and none would end."""
 HUNG_AFTER = 600.0
 
 logger = logging.getLogger(__name__)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pykube
 import pytest
@@ -32,10 +34,13 @@ def test_a_thousand_resources_settle_and_nobody_waits_long_also_after_a_restart(
     for number in range(MANY):
         cluster = {"bootstrapServers": f"simulated:{number + 1}"}
         documents.append(resources.document(f"many-{number:04}", {"metadata.version": 27}, cluster=cluster, drift={}))
-    with Operator(control_plane, tmp_path_factory.mktemp("operator"), program=SIMULATED) as operator:
+    with (
+        deleted_at_the_end(api),
+        Operator(control_plane, tmp_path_factory.mktemp("operator"), program=SIMULATED) as operator,
+    ):
         for document in documents:  # kubectl would take minutes: it asks five times a second
             assert api.post(url=PATH, base="", version="", data=json.dumps(document)).status_code == 201
-        wait_until("all are ready", lambda: settled(operator), 120, step=1.0)
+        wait_until("all are ready", lambda: settled(operator), 240, step=1.0)
         assert operator.metric("kafkafeatures_reconciliations_total", result="failed") == 0
         told(operator, "applied")
 
@@ -55,7 +60,15 @@ def test_a_thousand_resources_settle_and_nobody_waits_long_also_after_a_restart(
         )
         told(operator, "restarted")
         assert {row.code for row in control_plane.audit.rows(mark, user=USER)} <= {200, 201}
-    api.delete(url=PATH, base="", version="")
+
+
+@contextmanager
+def deleted_at_the_end(api: pykube.HTTPClient) -> Iterator[None]:
+    """Also after a failure: other tests would find a thousand resources."""
+    try:
+        yield
+    finally:
+        api.delete(url=PATH, base="", version="")
 
 
 def waits(operator: Operator) -> tuple[float, float]:

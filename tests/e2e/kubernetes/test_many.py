@@ -47,7 +47,7 @@ def test_a_thousand_resources_settle_and_nobody_waits_long_also_after_a_restart(
         before = waits(operator)
         for number in range(50):
             resources.annotate(f"many-{number:04}", "touched=yes")
-        wait_until("all woke up", lambda: waits(operator)[0] >= before[0] + 50, step=1.0)
+        wait_until("all woke up", lambda: waits(operator)[0] >= before[0] + 50, 120, step=1.0)
         slow = (after - earlier for after, earlier in zip(waits(operator), before, strict=True))
         assert next(slow) - next(slow) == 0, "a wake-up waited longer than two seconds"
 
@@ -56,7 +56,7 @@ def test_a_thousand_resources_settle_and_nobody_waits_long_also_after_a_restart(
         # What was simulated is gone with the process: the clusters are at 3.9 again, under the ids they had.
         operator.start()
         wait_until(
-            "all had a pass", lambda: operator.metric("kafkafeatures_condition", type="Ready") == MANY, 120, step=1.0
+            "all had a pass", lambda: operator.metric("kafkafeatures_condition", type="Ready") == MANY, 240, step=1.0
         )
         told(operator, "restarted")
         assert {row.code for row in control_plane.audit.rows(mark, user=USER)} <= {200, 201}

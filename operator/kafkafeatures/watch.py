@@ -15,7 +15,7 @@ from typing import Any
 from kafkafeatures.handlers import End, watch
 from kafkafeatures.kube.client import KubeApi
 from kafkafeatures.kube.errors import Gone, KubeError, Refused
-from kafkafeatures.reconcile.queue import LAST_RETRY, is_meant
+from kafkafeatures.reconcile.queue import is_meant, not_before
 
 AGAIN = 5.0
 """Seconds until a list that failed, or a watch that ended by itself, begins anew."""
@@ -70,7 +70,7 @@ class Watch:
             except (Refused, Gone):
                 return None
             except KubeError as error:
-                await asyncio.sleep(_pause(error))
+                await asyncio.sleep(not_before(AGAIN, error))
 
     async def _follow(self, namespace: str, known: bool) -> None:
         while True:
@@ -79,7 +79,7 @@ class Watch:
             try:
                 self._listed(await self._list(namespace))
             except KubeError as error:
-                await asyncio.sleep(_pause(error))
+                await asyncio.sleep(not_before(AGAIN, error))
             known = namespace not in self._unlisted
 
     async def _list(self, namespace: str) -> list[dict[str, Any]]:
@@ -126,7 +126,3 @@ class Watch:
         self._deaf.discard(namespace)
         if resource["metadata"]["resourceVersion"] not in self._versions[namespace]:
             self._seen(resource)
-
-
-def _pause(error: KubeError) -> float:
-    return min(max(AGAIN, error.retry_after), LAST_RETRY)

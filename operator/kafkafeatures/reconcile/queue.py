@@ -168,8 +168,13 @@ class Queue(Generic[K]):
 
 def retry_in(failures: int, error: BaseException) -> float:
     """Seconds, after so many failures in a row before this one. Who asks for an hour is asked again before that."""
+    return not_before(FIRST_RETRY * 2.0 ** min(failures, 10), error)
+
+
+def not_before(own: float, error: BaseException) -> float:
+    """Our own seconds, or those that the error asks for, up to a minute."""
     asked: float = getattr(error, "retry_after", 0.0)
-    return min(max(FIRST_RETRY * 2.0 ** min(failures, 10), asked), LAST_RETRY)
+    return min(max(own, asked), LAST_RETRY)
 
 
 def is_meant(error: BaseException) -> bool:

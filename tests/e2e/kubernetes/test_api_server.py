@@ -61,7 +61,7 @@ def one_seat(plane: ControlPlane) -> Iterator[None]:
         {"apiVersion": FLOW, "kind": "PriorityLevelConfiguration", "metadata": {"name": "one-seat"}, "spec": level},
         {"apiVersion": FLOW, "kind": "FlowSchema", "metadata": {"name": "one-seat"}, "spec": flow},
     )
-    token = plane.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE).strip()
+    token = plane.token(NAMESPACE, ACCOUNT)
     context = ssl.create_default_context(cafile=plane.authority.ca)
     with closing(HTTPSConnection(LOOPBACK, plane.port, context=context)) as seated:
         seated.putrequest("POST", f"/apis/events.k8s.io/v1/namespaces/{NS}/events")
@@ -81,28 +81,22 @@ def test_told_to_ask_less_it_goes_on_when_it_may(resources: Resources, operator:
     goes_on(resources, operator)
 
 
-def test_an_api_server_without_its_store_fails_and_nothing_else_does(resources: Resources, operator: Operator) -> None:
-    """5xx."""
+@pytest.mark.parametrize(
+    ("part", "breaks", "mends"),
+    [("etcd", "kill", "start"), ("api_server", "freeze", "thaw")],
+    ids=["fails: 5xx", "answers nothing: time-outs"],
+)
+def test_an_api_server_that_is_not_well_holds_nobody_up(
+    resources: Resources, operator: Operator, part: str, breaks: str, mends: str
+) -> None:
     plane, log = operator.plane, len(operator.log)
-    plane.etcd.kill()
+    daemon = getattr(plane, part)
+    getattr(daemon, breaks)()
     try:
         wait_until("it was told", lambda: "the API server: " in operator.log[log:])
         assert operator.asked("/healthz")[0] == 200
     finally:
-        plane.etcd.start()
-    wait_until("the API server is well", plane.ready)
-    goes_on(resources, operator)
-
-
-def test_an_api_server_that_answers_nothing_holds_nobody_up(resources: Resources, operator: Operator) -> None:
-    """Time-outs."""
-    plane, log = operator.plane, len(operator.log)
-    plane.api_server.freeze()
-    try:
-        wait_until("a request was given up", lambda: "the API server: " in operator.log[log:])
-        assert operator.asked("/healthz")[0] == 200
-    finally:
-        plane.api_server.thaw()
+        getattr(daemon, mends)()
     wait_until("the API server is well", plane.ready)
     goes_on(resources, operator)
 

@@ -81,7 +81,7 @@ def _pump(source: socket.socket, sink: socket.socket, quiet: threading.Event) ->
 
 def test_a_watch_that_went_quiet_is_noticed(resources: Resources, control_plane: ControlPlane, tmp_path: Path) -> None:
     """A connection that nobody ended and that carries nothing, as a firewall leaves it behind."""
-    token = control_plane.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE).strip()
+    token = control_plane.token(NAMESPACE, ACCOUNT)
     with Relay(control_plane.port) as relay:
         server = f"https://{LOOPBACK}:{relay.port}"
         kubeconfig = control_plane.authority.token_kubeconfig("relayed", server, token, NAMESPACE)
@@ -108,7 +108,7 @@ def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
         """It ends with the Secret that it is bound to; by time none ends before ten minutes."""
         control_plane.kubectl("create", "secret", "generic", bound_to, "-n", NAMESPACE)
         bound = ("--bound-object-kind=Secret", f"--bound-object-name={bound_to}")
-        return control_plane.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE, *bound)
+        return control_plane.token(NAMESPACE, ACCOUNT, *bound)
 
     (account / "token").write_text(token("first"))
     mount = f"mount -t tmpfs none /run && mkdir -p {ACCOUNTS} && mount --bind {account} {ACCOUNTS}"
@@ -156,7 +156,7 @@ def test_a_login_plugin_of_the_kubeconfig_is_good_for_the_watch_too(
     resources: Resources, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     """As the kubeconfigs of the clouds have it."""
-    token = control_plane.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE).strip()
+    token = control_plane.token(NAMESPACE, ACCOUNT)
     credential = {"apiVersion": EXEC, "kind": "ExecCredential", "status": {"token": token}}
     (tmp_path / "credential").write_text(json.dumps(credential))
     content = json.loads(control_plane.authority.token_kubeconfig("plugin", control_plane.server, "", "").read_text())

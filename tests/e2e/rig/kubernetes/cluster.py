@@ -24,7 +24,7 @@ from tests.e2e.rig.kubernetes.audit import POLICY, AuditLog
 from tests.e2e.rig.kubernetes.binaries import CONTROL_PLANE, binary, build
 from tests.e2e.rig.kubernetes.certificates import KUBERNETES_NAMES, Authority
 from tests.e2e.rig.kubernetes.tools import Tools
-from tests.e2e.rig.process import Daemon, free_port, wait_until
+from tests.e2e.rig.process import Daemon, free_port
 
 LOOPBACK = "127.0.0.1"
 SERVICES = "198.19.100"  # /24 of Services; its first address is the API server's
@@ -65,8 +65,7 @@ class ControlPlane(Tools):
             self.etcd.start()
             self.api_server.start()
             self.controllers.start()
-            account = "/api/v1/namespaces/default/serviceaccounts/default"
-            wait_until("the controllers work", lambda: self.read(account), SECONDS)
+            self.wait_for_controllers()
         except BaseException:
             self.stop()
             raise
@@ -89,7 +88,7 @@ class ControlPlane(Tools):
 
     def kubeconfig_of(self, namespace: str, service_account: str, *, seconds: int = 24 * 3600) -> Path:
         """To act with the rights of a service account, from outside of pods."""
-        token = self.kubectl("create", "token", service_account, "-n", namespace, f"--duration={seconds}s").strip()
+        token = self.token(namespace, service_account, f"--duration={seconds}s")
         return self.authority.token_kubeconfig(f"{namespace}-{service_account}", self.server, token, namespace)
 
     # --- commands ---

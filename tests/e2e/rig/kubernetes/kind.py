@@ -17,7 +17,6 @@ from typing import Self
 from tests.e2e.rig.kubernetes.audit import AuditLog
 from tests.e2e.rig.kubernetes.binaries import run
 from tests.e2e.rig.kubernetes.tools import Tools
-from tests.e2e.rig.process import wait_until
 
 KIND = os.environ.get("KIND", "")
 ROOT = Path(__file__).parents[4]
@@ -47,8 +46,7 @@ class KindNode:
             address = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
             self.address = run("docker", "inspect", "--format", address, NODE).strip()
             run("docker", "exec", NODE, "chmod", "0644", "/var/log/kubernetes/audit.log")
-            account = "/api/v1/namespaces/default/serviceaccounts/default"
-            wait_until("the controllers work", lambda: self.control_plane.read(account))
+            self.control_plane.wait_for_controllers()
         except BaseException:
             self._delete()
             raise

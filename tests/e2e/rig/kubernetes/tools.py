@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.e2e.rig.kubernetes.audit import AuditLog
 from tests.e2e.rig.kubernetes.binaries import binary, build
-from tests.e2e.rig.process import ENVIRONMENT
+from tests.e2e.rig.process import ENVIRONMENT, wait_until
 
 
 class Refused(AssertionError):
@@ -55,6 +55,15 @@ class Tools:
         except Refused:
             return {}
         return found
+
+    def token(self, namespace: str, service_account: str, *options: str) -> str:
+        """A new one, to act with the rights of a service account."""
+        return self.kubectl("create", "token", service_account, "-n", namespace, *options).strip()
+
+    def wait_for_controllers(self) -> None:
+        """They work once the first account is there; before that no pod is taken."""
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        wait_until("the controllers work", lambda: self.read(account), 90)
 
     def apply(self, *objects: dict[str, Any]) -> None:
         content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}

@@ -40,7 +40,7 @@ from tests.e2e.rig.releases import NEWEST
 from tests.kafkafeatures.worlds import answer, node, observation
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("describe", "apply", "operator", "decide", "nodes", "log")
+PARTS = ("describe", "apply", "operator", "many", "decide", "nodes", "log")
 
 
 def main() -> int:
@@ -82,6 +82,8 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str]) -> int:
                     _operator(cluster, 2 * rounds)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+    if "many" in wanted:
+        _many()
     if "decide" in wanted:
         decisions()
     if "nodes" in wanted:
@@ -134,6 +136,12 @@ def _operator(cluster: Cluster, rounds: int) -> None:
     from tests.bench.operator import operator
 
     operator(rounds, cluster, interleaved, lambda: _their_upgrade(cluster), _pair)
+
+
+def _many() -> None:
+    from tests.bench.operator import many
+
+    many()
 
 
 def _their_upgrade(cluster: Cluster) -> float:

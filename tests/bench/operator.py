@@ -10,12 +10,15 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pykube
 
 from tests.e2e.kafka.wire import meddle
+from tests.e2e.kubernetes.many import Many
 from tests.e2e.kubernetes.resources import Resources, install
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -24,6 +27,12 @@ from tests.e2e.rig.process import wait_until
 
 FEATURE = "share.version"
 REST = 120.0
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 class Measured:
@@ -67,17 +76,42 @@ def operator(
     theirs: Callable[[], float],
     pair: Callable[..., None],
 ) -> None:
-    """Reaction against Kafka's own tool, then the cost of a hundred resources at rest."""
-    folder = Path(tempfile.mkdtemp(prefix="bench-operator-"))
-    with ControlPlane(folder / "plane") as plane:
+    """Start, reaction against Kafka's own tool, then the cost of a hundred resources at rest."""
+    with temporary_folder() as folder, ControlPlane(folder / "plane") as plane:
         measured = Measured(plane, kafka, folder)
-        began = time.perf_counter()
+        waiting, mark = measured.create({}, mode="Observe"), plane.audit.mark()
+        began = datetime.now(UTC)
         with Operator(plane, folder / "operator") as running:
-            print(f"operator, start to listed and ready: {time.perf_counter() - began:.2f} s")
+            ready = _since(began)
+            first, last = plane.audit.wait_for(lambda rows: len(rows) >= 2, mark, subresource="status", user=USER)
+            print(
+                f"operator, from its start: listed and ready {ready:.2f} s, first status "
+                f"{_since(began, first.answered):.2f} s, in sync {_since(began, last.answered):.2f} s"
+            )
+            measured.delete(waiting)
             ours, other = interleaved(measured.reaction, theirs, rounds)
             pair("operator: API server's answer to the controller's yes", ours, "FeatureCommand upgrade", other)
             print(f"  p50 {1000 * statistics.median(ours):.0f} ms; memory {running.memory} MiB")
             at_rest(measured, running)
+
+
+def many(count: int = 1000) -> None:
+    """A thousand resources on simulated clusters: raised, woken up one after the other, and a new start."""
+    with (
+        temporary_folder() as folder,
+        ControlPlane(folder / "plane") as plane,
+        Many(plane, folder / "operator", count) as there,
+    ):
+        mark, began = plane.audit.mark(), time.perf_counter()
+        there.create()
+        there.wait_settled()
+        print(f"created to settled: {time.perf_counter() - began:.0f} s; {there.figures(mark)}")
+        print(f"99 of 100 passes began within {there.touch(100):g} s of their wake-up")
+        there.operator.stop()
+        mark, began = plane.audit.mark(), time.perf_counter()
+        there.operator.start()
+        there.wait_passed()
+        print(f"start to settled: {time.perf_counter() - began:.0f} s; {there.figures(mark)}")
 
 
 def at_rest(measured: Measured, running: Operator, count: int = 100) -> None:
@@ -101,3 +135,8 @@ def at_rest(measured: Measured, running: Operator, count: int = 100) -> None:
 
 def _passes(running: Operator) -> float:
     return running.metric("kafkafeatures_reconciliations_total")
+
+
+def _since(began: datetime, until: datetime | None = None) -> float:
+    """Seconds."""
+    return ((until or datetime.now(UTC)) - began).total_seconds()

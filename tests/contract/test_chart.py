@@ -1,4 +1,4 @@
-"""The chart, as far as it can be read without helm. With helm: tests/e2e/kubernetes/test_chart.py."""
+"""The chart, as far as it can be read without helm. With helm: tests/e2e/kubernetes/chart."""
 
 from __future__ import annotations
 

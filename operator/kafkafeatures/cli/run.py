@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     host, port = arguments.listen
     settings = OperatorSettings(
-        namespaces=tuple(dict.fromkeys([*_namespaces(), *arguments.namespace])),
+        namespaces=tuple(dict.fromkeys(arguments.namespace or _namespaces())),
         listen_host=host,
         listen_port=port,
         allowed=tuple(arguments.allow_address or _networks_in("KAFKAFEATURES_ALLOW_ADDRESS")),

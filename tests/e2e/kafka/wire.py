@@ -25,9 +25,14 @@ async def send(node: Node, feature: str, level: int, *, timeout: float = 10.0) -
 
 def feature_records(cluster: Cluster) -> int:
     """How often a level was written since the cluster was formatted, from the files of the active controller."""
+    segments = sorted(cluster.nodes[cluster.leader()].metadata_dir.glob("*.log"))
+    return count_level_records(b"".join(segment.read_bytes() for segment in segments))
+
+
+def count_level_records(log: bytes) -> int:
+    """In a metadata log from its beginning, whether or not they are committed."""
     replay = Replay()
-    for segment in sorted(cluster.nodes[cluster.leader()].metadata_dir.glob("*.log")):
-        replay.append(segment.read_bytes(), below=2**62)
+    replay.append(log, below=2**62)
     return replay.image().counts.get(FEATURE_LEVEL, 0)
 
 

@@ -15,14 +15,16 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.binaries import binary
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
-from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE
+from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, Operator
 from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.process import wait_until
 
 ROOT = Path(__file__).parents[3]
 NS = "kafka"
+FEW = 30
+"""Requests: not even three looks at a small cluster."""
 
-# The same as the chart's for all namespaces; tests/e2e/kubernetes/test_chart.py holds the two against each other.
+# The same as the chart's for all namespaces; tests/e2e/kubernetes/chart holds the two against each other.
 RIGHTS: list[dict[str, Any]] = [
     {"apiGroups": ["kafkafeatures.dev"], "resources": ["kafkafeatures"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": ["kafkafeatures.dev"], "resources": ["kafkafeatures/status"], "verbs": ["update"]},
@@ -164,3 +166,19 @@ class Resources:
 
     def _kubectl(self, *arguments: str) -> str:
         return self.plane.kubectl(*arguments, "-n", self.namespace)
+
+
+def away(seconds: float) -> None:
+    """A while in which nobody waits for anything else."""
+    try:
+        subprocess.run(["tail", "-f", "/dev/null"], timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def requests_of_a_while(operator: Operator, seconds: float = 3.0) -> float:
+    """How many requests the operator sends to Kafka while nothing happens."""
+    name = "kafkafeatures_kafka_requests_total"
+    before = operator.metric(name)
+    away(seconds)
+    return operator.metric(name) - before

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ import pytest
 import yaml
 
 from kafkafeatures.api.names import API_VERSION, KIND
-from tests.e2e.kubernetes.resources import ROOT, Resources
+from tests.e2e.kafka.wire import count_level_records
+from tests.e2e.kubernetes.resources import ROOT, Resources, away
 from tests.e2e.rig.kubernetes.binaries import binary, build
 from tests.e2e.rig.kubernetes.images import OPERATOR, PREFIX, operator_image
 from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
@@ -21,10 +24,13 @@ from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE
+from tests.kafkafeatures.kafka.wire.test_addresses import SPELLINGS
 
 RELEASE, NS = "kafka-features-operator", "kafka-features"
 ACCOUNT = f"system:serviceaccount:{NS}:{RELEASE}"
 INSTANTS = 20
+REFUSED = "the operator's settings do not allow this address"
+JUDGED = {("Reachable", "False"), ("Stalled", "True")}
 
 
 def readme() -> tuple[list[str], list[str]]:
@@ -92,6 +98,14 @@ def document(kafka: Kafka, name: str, levels: dict[str, int], **spec: Any) -> di
     }
 
 
+def level_records(kafka: Kafka) -> int:
+    """How often a level was written since the cluster was formatted, from the files of its controller."""
+    files = "/data/kafka-controller-0/__cluster_metadata-0/*.log"
+    command = ("sh", "-c", f"cat {files} | base64 -w0")
+    exec_ = ("exec", "kafka-controller-0", "-n", kafka.namespace, "--", *command)
+    return count_level_records(base64.b64decode(kafka.node.control_plane.kubectl(*exec_)))
+
+
 def pods(kafka: Kafka) -> dict[str, tuple[str, int]]:
     """Uid and restarts of every Kafka pod."""
     items = kafka.node.control_plane.get("pods", "-n", kafka.namespace)["items"]
@@ -152,25 +166,47 @@ def test_the_readme_works_as_printed_and_no_kafka_pod_restarts(
 
 
 def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, resources: Resources) -> None:
+    """Three levels up, three down, and so on."""
     chance, node = random.Random(11), kafka.node
-    consents = ["group.version:1->0", "transaction.version:2->0"]
+    top = {"group.version": 1, "transaction.version": 2, "share.version": 1}
+    consents = [f"{feature}:{level}->0" for feature, level in top.items()]
+    node.control_plane.apply(document(kafka, "before", {"metadata.version": 27, **top}))
+    resources.wait("before", "Ready")
+    resources.delete("before")
+    done: list[int] = []
     for number in range(INSTANTS):
-        name, level, container = f"killed-{number}", number % 2, operator_container(node)
-        levels = {"group.version": level, "transaction.version": 2 * level}
+        name, container, before = f"killed-{number}", operator_container(node), level_records(kafka)
+        levels = top if number % 2 else dict.fromkeys(top, 0)
         node.control_plane.apply(document(kafka, name, levels, consents=consents))
-        wait_until(
-            "it began", lambda name=name: resources.status(name).get("conditions"), step=chance.uniform(0.001, 0.05)
-        )
+        away(chance.uniform(0.0, 0.2))
         node.kill_container(container)
+        done.append(level_records(kafka) - before)
         # Away with the pod as well, or its restarts would be put off for longer and longer.
         node.control_plane.kubectl("delete", "pod", "-n", NS, "--all", "--force", "--grace-period=0", "--wait=false")
         resources.wait(name, "Ready", seconds=120)
-        history = resources.status(name).get("history", [])
-        done = [one["action"] for one in history if one["result"] == "read back"]
-        assert len(done) == len(set(done)) <= 2
-        assert all("read back" in one["result"] or "not applied" in one["result"] for one in history), history
+        assert level_records(kafka) == before + len(top), name
         resources.delete(name)
         node.control_plane.kubectl("rollout", "status", "-n", NS, f"deploy/{RELEASE}", "--timeout=60s")
+    assert min(done) < len(top), "no kill came before the end"
+
+
+def test_in_a_pod_no_spelling_of_a_forbidden_address_is_connected_to(kafka: Kafka, resources: Resources) -> None:
+    """Some are no addresses to us, or to the resolver here."""
+    plane = kafka.node.control_plane
+    servers = [f"[{host}]:9092" if ":" in host else f"{host}:9092" for host in SPELLINGS]
+    plane.apply(
+        *(document(kafka, f"spelling-{n}", {}, cluster={"bootstrapServers": one}) for n, one in enumerate(servers))
+    )
+
+    def told() -> list[str]:
+        items = plane.get("kff", "-n", kafka.namespace)["items"]
+        conditions = (one.get("status", {}).get("conditions", ()) for one in items)
+        return [c["message"] for many in conditions for c in many if (c["type"], c["status"]) in JUDGED]
+
+    wait_until("each is judged", lambda: len(told()) == len(SPELLINGS))
+    ends = Counter(next(end for end in (REFUSED, "not known", " is no ", "") if end in one) for one in told())
+    assert ends[""] == 0, told()
+    assert ends[REFUSED] >= 35, ends
 
 
 def test_the_image_runs_as_any_user(installed: Node) -> None:

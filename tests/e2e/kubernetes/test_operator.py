@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.kafka.wire import feature_records, meddle
-from tests.e2e.kubernetes.resources import NS, Resources
+from tests.e2e.kubernetes.resources import FEW, NS, Resources, requests_of_a_while
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
@@ -128,38 +128,46 @@ def test_who_only_observes_or_is_paused_sends_nothing(
         assert [reason for _, reason, _ in resources.events("held")].count("Resumed") == 1
 
 
-def test_a_plan_waits_for_exactly_its_hash(resources: Resources) -> None:
+def test_a_plan_waits_for_exactly_its_hash(resources: Resources, operator: Operator) -> None:
     resources.apply("approve", {SHARE: 1}, approval={"policy": "Always"})
     resources.until("approve", "ApprovalRequired", "PlanPending")
     assert resources.condition("approve", "Ready")["reason"] == "ApprovalRequired"
     resources.annotate("approve", "kafkafeatures.dev/approve=sha256:" + "0" * 64)
     resources.until("approve", "ApprovalRequired", "PlanChanged")
+    assert requests_of_a_while(operator) <= FEW
     hash_ = resources.status("approve")["plan"]["hash"]
     resources.annotate("approve", f"kafkafeatures.dev/approve={hash_}")
     resources.wait("approve", "Ready")
 
 
-def test_a_lowering_needs_a_consent_and_the_consent_is_good_once(resources: Resources, kafka: Cluster) -> None:
+def test_a_lowering_needs_a_consent_and_the_consent_is_good_once(
+    resources: Resources, kafka: Cluster, operator: Operator
+) -> None:
     meddle(kafka, SHARE, 1)
     resources.apply("down", {SHARE: 0})
     resources.until("down", "Stalled", "ConsentRequired")
+    assert requests_of_a_while(operator) <= FEW
     consents = {"consents": [f"{SHARE}:1->0"]}
     resources.apply("down", {SHARE: 0}, **consents)
     resources.wait("down", "Ready")
     meddle(kafka, SHARE, 1)
     resources.apply("down", {SHARE: 0, STREAMS: 0}, **consents)
     resources.until("down", "Ready", "Drifted")
+    assert requests_of_a_while(operator) <= FEW
     assert kafka.features()[SHARE][2] == "1"
     assert resources.status("down")["spentConsents"] == consents["consents"]
 
 
-def test_the_younger_of_two_sends_nothing_until_the_older_is_gone(resources: Resources, kafka: Cluster) -> None:
+def test_the_younger_of_two_sends_nothing_until_the_older_is_gone(
+    resources: Resources, kafka: Cluster, operator: Operator
+) -> None:
     resources.apply("elder", {SHARE: 1})
     resources.wait("elder", "Ready")
     wait_until("another second begins", lambda: resources.age("elder") > 1)  # creation times are whole seconds
     resources.apply("younger", {STREAMS: 1})
     told = resources.until("younger", "Stalled", "DuplicateOwner")
     assert f"{NS}/elder" in told["message"]
+    assert requests_of_a_while(operator) <= FEW
     assert STREAMS not in kafka.features() or kafka.features()[STREAMS][2] == "0"
     resources.apply("elder", {SHARE: 1}, mode="Observe")
     resources.wait("younger", "Ready")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 from tests.e2e.kafka.wire import feature_records, meddle
-from tests.e2e.kubernetes.resources import ROOT, Resources, install
+from tests.e2e.kubernetes.resources import ROOT, Resources, away, install
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import Operator
@@ -85,14 +86,6 @@ def test_deleted_at_any_moment_it_is_gone_at_once_and_whoever_comes_next_goes_on
             meddle(kafka, feature, 0)
 
 
-def away(seconds: float) -> None:
-    """A while in which nobody waits for anything else."""
-    try:
-        subprocess.run(["tail", "-f", "/dev/null"], timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return
-
-
 @dataclass(frozen=True)
 class Site:
     """An operator with what it needs."""
@@ -133,8 +126,12 @@ def another_site(folder: Path, *, without_api: bool, without_kafka: bool) -> Ite
 def test_what_is_away_for_two_minutes_comes_back_to_the_same_keys(
     resources: Resources, operator: Operator, kafka: Cluster, tmp_path: Path
 ) -> None:
-    """The API server, Kafka, and both; at three sites, so that all of them are away in the same two minutes."""
+    """The API server, Kafka, and both; at three sites, so that all of them are away in the same two minutes.
+
+    Nor does a resource that asks for as much waiting as the schema allows turn anything red meanwhile.
+    """
     with (
+        socket.create_server(("", 0)) as nobody,  # takes connections, and never says a word
         another_site(tmp_path / "api", without_api=True, without_kafka=False) as no_api,
         another_site(tmp_path / "kafka", without_api=False, without_kafka=True) as no_kafka,
     ):
@@ -142,10 +139,16 @@ def test_what_is_away_for_two_minutes_comes_back_to_the_same_keys(
         for site in sites:
             site.resources.apply("known", {"share.version": 1})
             site.resources.wait("known", "Ready")
+        addresses = ",".join(f"127.0.0.{n}:{nobody.getsockname()[1]}" for n in range(10, 130))[:2048].rpartition(",")[0]
+        worst = {"bootstrapServers": addresses, "bootstrapControllers": addresses, "requestTimeout": "5m"}
+        no_kafka.resources.apply("worst", {"share.version": 1}, cluster=worst)
         for site in sites:
             site.break_down()
         away(120.0)
         assert [site.operator.asked("/healthz")[0] for site in sites] == [200] * 3
+        # A pass of it was completed.
+        assert no_kafka.resources.condition("worst", "Reachable")["reason"] == "BootstrapUnreachable"
+        no_kafka.resources.delete("worst")
         for site in sites:
             site.repair()
             meddle(site.kafka, "share.version", 0)

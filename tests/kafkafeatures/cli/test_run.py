@@ -42,7 +42,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         ((), "a, b", ("a", "b")),
         ((), " kafka-1 ,, ,a,a,", ("kafka-1", "a")),
         (("--namespace", LONGEST, "--namespace", "0"), "", (LONGEST, "0")),
-        (("--namespace", "b"), "a,b", ("a", "b")),
+        (("--namespace", "b"), "a,b", ("b",)),
     ],
 )
 def test_namespaces_are_those_named_each_once(

@@ -11,12 +11,13 @@ import os
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.process import Daemon, free_port
@@ -76,9 +77,11 @@ class Operator(Daemon):
 
     def metric(self, name: str, /, **labels: str) -> float:
         """The sum of all series with these labels."""
-        families = text_string_to_metric_families(self.asked("/metrics")[1])
-        samples = (sample for family in families for sample in family.samples if sample.name == name)
-        return sum(one.value for one in samples if labels.items() <= one.labels.items())
+        return sum(one.value for one in self._samples(name) if labels.items() <= one.labels.items())
+
+    def buckets(self, name: str) -> dict[float, float]:
+        """Of a histogram without labels: how many were not above each bound."""
+        return {float(one.labels["le"]): one.value for one in self._samples(f"{name}_bucket")}
 
     def connections(self, ports: Collection[int]) -> int:
         """How many it holds to these ports of this machine."""
@@ -86,6 +89,10 @@ class Operator(Daemon):
         ours = {target[8:-1] for target in targets if target.startswith("socket:[")}
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         return sum(row[9] in ours and int(row[2].rpartition(":")[2], 16) in ports for row in rows)
+
+    def _samples(self, name: str) -> Iterator[Sample]:
+        families = text_string_to_metric_families(self.asked("/metrics")[1])
+        return (sample for family in families for sample in family.samples if sample.name == name)
 
     @property
     def cpu_seconds(self) -> float:

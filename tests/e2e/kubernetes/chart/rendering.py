@@ -1,0 +1,70 @@
+"""What helm renders of the chart, and the values that set everything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.rig.kubernetes.binaries import KUBERNETES, binary
+
+ROOT = Path(__file__).resolve().parents[4]
+CHART = ROOT / "charts" / "kafka-features-operator"
+CRD = yaml.safe_load((ROOT / "crds" / "kafkafeatures.yaml").read_text())
+CRD_NAME = CRD["metadata"]["name"]
+NAME, NS = "kafka-features-operator", "operator"
+
+Object = dict[str, Any]
+Values = Mapping[str, Any]
+EVERYTHING: Values = {
+    "watchNamespaces": ["kafka", "payments"],
+    "image": {"repository": "elsewhere/kff", "tag": "9.9", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "serviceAccount": {"name": "kff", "annotations": {"team": "kafka"}},
+    "addresses": {"allow": ["10.0.0.0/8", "fd00::/8"], "deny": ["10.1.0.0/16"]},
+    "extraEnv": [{"name": "TZ", "value": "Europe/Oslo"}],
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"key": "infra", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "monitoring": {
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/kafka"},
+        "grafanaDashboard": {"enabled": True},
+    },
+}
+
+
+def helm(*arguments: str, values: Values | None = None) -> subprocess.CompletedProcess[str]:
+    words = [binary("helm"), *arguments, *(() if values is None else ("--values", "-"))]
+    given = None if values is None else json.dumps(values)
+    return subprocess.run(words, input=given, capture_output=True, text=True, check=False, timeout=60)
+
+
+def render(values: Values | None = None, *, name: str = NAME, kubernetes: str = KUBERNETES) -> list[Object]:
+    done = helm("template", name, str(CHART), "-n", NS, "--kube-version", kubernetes, values=values or {})
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def of_kind(objects: Iterable[Object], kind: str) -> list[Object]:
+    return [one for one in objects if one["kind"] == kind]
+
+
+def only(objects: Iterable[Object], kind: str) -> Object:
+    (found,) = of_kind(objects, kind)
+    return found
+
+
+def pod_spec(objects: Iterable[Object]) -> Object:
+    spec: Object = only(objects, "Deployment")["spec"]["template"]["spec"]
+    return spec
+
+
+def document(name: str) -> Object:
+    spec = {"mode": "Observe", "cluster": {"bootstrapServers": "kafka:9092"}}
+    metadata = {"name": name, "namespace": "kafka"}
+    return {"apiVersion": "kafkafeatures.dev/v1alpha1", "kind": "KafkaFeatures", "metadata": metadata, "spec": spec}

@@ -1,0 +1,197 @@
+"""What helm renders, and which values it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.kubernetes.chart.rendering import (
+    CHART,
+    CRD,
+    CRD_NAME,
+    EVERYTHING,
+    NAME,
+    NS,
+    ROOT,
+    Values,
+    helm,
+    of_kind,
+    only,
+    pod_spec,
+    render,
+)
+from tests.e2e.rig.kubernetes.binaries import KUBERNETES
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["nothing set", "everything set"])
+def test_lint_finds_nothing(values: Values) -> None:
+    done = helm("lint", "--strict", str(CHART), "--kube-version", KUBERNETES, values=values)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_without_values_it_brings_the_operator_its_rights_the_crd_and_nothing_else() -> None:
+    assert sorted((one["kind"], one["metadata"]["name"]) for one in render()) == [
+        ("ClusterRole", NAME),
+        ("ClusterRole", f"{NAME}-edit"),
+        ("ClusterRole", f"{NAME}-view"),
+        ("ClusterRoleBinding", NAME),
+        ("CustomResourceDefinition", CRD_NAME),
+        ("Deployment", NAME),
+        ("Pod", f"{NAME}-test"),
+        ("Service", f"{NAME}-metrics"),
+        ("ServiceAccount", NAME),
+    ]
+
+
+def test_a_release_of_another_name_has_the_name_of_the_chart_in_all_it_makes() -> None:
+    names = {one["metadata"]["name"] for one in render(name="kff")} - {CRD_NAME}
+    assert all(one.startswith(f"kff-{NAME}") for one in names)
+
+
+def test_there_is_one_writer_and_it_may_finish_what_it_began() -> None:
+    deployment = only(render(), "Deployment")
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 60
+
+
+def test_the_operator_is_told_all_it_needs() -> None:
+    (container,) = pod_spec(render(EVERYTHING))["containers"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment == {
+        "KAFKAFEATURES_NAMESPACES": "kafka,payments",
+        "KAFKAFEATURES_LISTEN": ":8080",
+        "KAFKAFEATURES_LOG_FORMAT": "json",
+        "KAFKAFEATURES_ALLOW_ADDRESS": "10.0.0.0/8,fd00::/8",
+        "KAFKAFEATURES_DENY_ADDRESS": "10.1.0.0/16",
+        "POD_NAME": None,
+        "POD_IP": None,
+        "TZ": "Europe/Oslo",
+    }
+    fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"] if "valueFrom" in one}
+    assert fields == {"POD_NAME": "metadata.name", "POD_IP": "status.podIPs"}
+    assert (container["image"], container["imagePullPolicy"]) == ("elsewhere/kff:9.9", "Always")
+
+
+def test_probes_and_service_lead_to_the_port_it_listens_on() -> None:
+    objects = render()
+    (container,) = pod_spec(objects)["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": 8080}]
+    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "http"}
+    service = only(objects, "Service")
+    assert service["spec"]["ports"] == [{"name": "http", "port": 8080, "targetPort": "http"}]
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert not service["spec"]["selector"].items() <= only(objects, "Pod")["metadata"]["labels"].items()
+
+
+def test_the_pod_goes_where_it_is_wanted_and_so_does_its_test() -> None:
+    objects = render(EVERYTHING)
+    for spec in (pod_spec(objects), only(objects, "Pod")["spec"]):
+        for field in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity"):
+            assert spec[field] == EVERYTHING[field]
+
+
+def test_helm_test_asks_the_service_with_the_same_image() -> None:
+    objects = render(EVERYTHING)
+    pod, (operator,) = only(objects, "Pod"), pod_spec(objects)["containers"]
+    (container,) = pod["spec"]["containers"]
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    assert container["image"] == operator["image"]
+    assert f"http://{only(objects, 'Service')['metadata']['name']}:8080/readyz" in container["command"][2]
+    compile(container["command"][2], "the test", "exec")
+
+
+def test_the_crd_is_the_one_of_the_repository_and_stays_when_the_release_goes() -> None:
+    found = only(render(), "CustomResourceDefinition")
+    assert found["spec"] == CRD["spec"]
+    assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_the_crd_can_be_let_go_or_left_out() -> None:
+    assert "annotations" not in only(render({"crds": {"keep": False}}), "CustomResourceDefinition")["metadata"]
+    assert not of_kind(render({"crds": {"enabled": False}}), "CustomResourceDefinition")
+
+
+MONITORING = {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
+
+
+def test_monitoring_is_off_unless_asked_for() -> None:
+    assert not MONITORING & {one["kind"] for one in render()}
+
+
+def test_the_service_monitor_finds_the_service_and_keeps_the_labels_of_series() -> None:
+    objects = render(EVERYTHING)
+    monitor, service = only(objects, "ServiceMonitor"), only(objects, "Service")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["endpoints"] == [{"port": "http", "interval": "30s", "honorLabels": True}]
+
+
+def test_alerts_are_of_this_release_and_lead_to_runbooks_that_are_there() -> None:
+    rules = only(render(EVERYTHING), "PrometheusRule")["spec"]["groups"][0]["rules"]
+    down = next(one for one in rules if one["alert"] == "KafkaFeaturesOperatorDown")
+    assert down["expr"] == f'absent(up{{job="{NAME}-metrics",namespace="{NS}"}} == 1)'
+    for one in rules:
+        base, page = one["annotations"]["runbook_url"].rsplit("/", 1)
+        assert base == "https://runbooks.example/kafka"
+        assert (ROOT / "docs" / "runbooks" / page).is_file()
+        assert "$labels" not in one["expr"]
+        assert "@" not in one["expr"]
+
+
+def test_without_a_place_for_runbooks_alerts_have_no_links() -> None:
+    rules = only(render({"monitoring": {"prometheusRule": {"enabled": True}}}), "PrometheusRule")
+    assert all("runbook_url" not in one["annotations"] for one in rules["spec"]["groups"][0]["rules"])
+
+
+def test_the_dashboard_arrives_as_it_is() -> None:
+    config_map = only(render(EVERYTHING), "ConfigMap")
+    assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+    (text,) = config_map["data"].values()
+    assert json.loads(text) == json.loads((CHART / "files" / "dashboard.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"replicas": 2},
+        {"replicaCount": 1},
+        {"watchNamespace": "kafka"},
+        {"watchNamespaces": "kafka"},
+        {"watchNamespaces": ["kafka-*"]},
+        {"watchNamespaces": ["kafka,payments"]},
+        {"watchNamespaces": ["kafka", "kafka"]},
+        {"image": {"name": "kff"}},
+        {"image": {"pullPolicy": "always"}},
+        {"image": {"tag": 4.1}},
+        {"imagePullSecrets": ["registry"]},
+        {"crds": {"keep": "yes"}},
+        {"crds": {"create": True}},
+        {"rbac": {"scope": "Cluster"}},
+        {"logFormat": "logfmt"},
+        {"addresses": {"allow": ["kafka.example"]}},
+        {"addresses": {"allow": "10.0.0.0/8"}},
+        {"extraEnv": [{"name": "KAFKAFEATURES_NAMESPACES", "value": ""}]},
+        {"extraEnv": [{"name": "POD_IP", "value": "10.0.0.1"}]},
+        {"extraEnv": [{"value": "nameless"}]},
+        {"resources": {"request": {}}},
+        {"monitoring": {"prometheusRule": {"runbooks": "https://runbooks.example/"}}},
+        {"monitoring": {"podMonitor": {"enabled": True}}},
+        {"fullnameOverride": "Kafka_Features"},
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_refused(values: Values) -> None:
+    done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values=values)
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr
+
+
+def test_kubernetes_before_1_29_is_refused() -> None:
+    done = helm("template", NAME, str(CHART), "--kube-version", "1.28.15", values={})
+    assert done.returncode != 0
+    assert "requires kubeVersion: >=1.29-0" in done.stderr
+    assert render(kubernetes="1.29.0")

@@ -1,0 +1,183 @@
+"""What the operator may do: as rendered, as documented, and as a real API server sees it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubernetes.chart.rendering import (
+    CHART,
+    EVERYTHING,
+    NAME,
+    NS,
+    ROOT,
+    Object,
+    Values,
+    document,
+    of_kind,
+    only,
+    pod_spec,
+    render,
+)
+from tests.e2e.kubernetes.resources import RIGHTS
+from tests.e2e.rig.kubernetes.audit import Row
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.process import wait_until
+
+Right = tuple[str, str, str]
+"""API group, resource, verb. A URL that is no resource stands for one; it begins with a slash."""
+
+
+def rights(rules: Iterable[Object]) -> set[Right]:
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule.get("apiGroups", ("",))
+        for resource in rule.get("resources", []) + rule.get("nonResourceURLs", [])
+        for verb in rule["verbs"]
+    }
+
+
+def documented() -> set[Right]:
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text()
+    rows = re.findall(r"^\| (core|URLs|`[\w.]+`) \| (`[^|]+`) \| ([^|]+) \| .+ \|$", page, re.MULTILINE)
+    return {
+        (group.strip("`") if "`" in group else "", resource, verb)
+        for group, resources, verbs in rows
+        for resource in re.findall(r"`([\w./]+)`", resources)
+        for verb in re.findall(r"`(\w+)`", verbs)
+    }
+
+
+@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["kafka"]}], ids=str)
+def test_the_operator_has_the_rights_that_are_documented_and_no_other(values: Values) -> None:
+    objects = render({**values, "rbac": {"aggregateClusterRoles": False}})
+    rules = [rule for one in objects if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
+    assert rights(rules) == documented() == rights(RIGHTS)
+    assert {tuple(rule) for rule in rules} == {("apiGroups", "resources", "verbs"), ("nonResourceURLs", "verbs")}
+
+
+def test_with_namespaces_it_has_rights_in_these_alone_and_may_read_which_kinds_there_are() -> None:
+    objects = render({"watchNamespaces": ["kafka", "payments"], "rbac": {"aggregateClusterRoles": False}})
+    (discovery,) = only(objects, "ClusterRole")["rules"]
+    assert set(discovery) == {"nonResourceURLs", "verbs"}
+    for kind in ("Role", "RoleBinding"):
+        assert [one["metadata"]["namespace"] for one in of_kind(objects, kind)] == ["kafka", "payments"]
+
+
+def test_who_may_make_no_cluster_role_can_install_it_for_namespaces() -> None:
+    rbac = {"aggregateClusterRoles": False, "discovery": False}
+    objects = render({"watchNamespaces": ["kafka"], "rbac": rbac, "crds": {"enabled": False}})
+    assert not [one["kind"] for one in objects if one["kind"].startswith(("Cluster", "CustomResource"))]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["nothing set", "everything set"])
+def test_every_binding_is_for_the_account_of_the_pod(values: Values) -> None:
+    objects = render(values)
+    account = only(objects, "ServiceAccount")["metadata"]["name"]
+    assert pod_spec(objects)["serviceAccountName"] == account
+    bindings = of_kind(objects, "ClusterRoleBinding") + of_kind(objects, "RoleBinding")
+    assert bindings
+    for one in bindings:
+        assert one["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": NS}]
+        assert one["roleRef"]["name"] == one["metadata"]["name"]
+        assert [role for role in of_kind(objects, one["roleRef"]["kind"]) if role["metadata"] == one["metadata"]]
+
+
+def test_rights_can_be_left_to_somebody_else() -> None:
+    objects = render({"rbac": {"create": False, "aggregateClusterRoles": False}, "serviceAccount": {"create": False}})
+    assert {one["kind"] for one in objects} == {"CustomResourceDefinition", "Deployment", "Pod", "Service"}
+    assert pod_spec(objects)["serviceAccountName"] == "default"
+
+
+def test_the_token_is_for_the_operator_alone() -> None:
+    objects = render()
+    assert only(objects, "ServiceAccount")["automountServiceAccountToken"] is False
+    assert only(objects, "Pod")["spec"]["automountServiceAccountToken"] is False
+    assert pod_spec(objects)["automountServiceAccountToken"] is True
+
+
+def can(plane: ControlPlane, who: str, verb: str, resource: str, group: str = "kafkafeatures.dev") -> bool:
+    """What the API server itself says. `resource` may have a part behind a slash, as in a role, or be a URL."""
+    plain, _, part = resource.partition("/")
+    asked: Object = {"namespace": "kafka", "verb": verb, "group": group, "resource": plain, "subresource": part}
+    attributes = {"resourceAttributes": asked} if plain else {"nonResourceAttributes": {"path": resource, "verb": verb}}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": who, **attributes},
+    }
+    answer = json.loads(plane.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review)))
+    return bool(answer["status"]["allowed"])
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_account_may_do_what_is_documented_and_nothing_more(plane: ControlPlane) -> None:
+    account = f"system:serviceaccount:{NS}:{NAME}"
+    for group, resource, verb in documented():
+        assert can(plane, account, verb, resource, group), (resource, verb)
+    for verb, resource, group in (
+        ("list", "secrets", ""),
+        ("update", "kafkafeatures", "kafkafeatures.dev"),
+        ("patch", "kafkafeatures/status", "kafkafeatures.dev"),
+        ("create", "pods", ""),
+        ("get", "namespaces", ""),
+        ("get", "customresourcedefinitions", "apiextensions.k8s.io"),
+        ("get", "/metrics", ""),
+        ("get", "/logs", ""),
+    ):
+        assert not can(plane, account, verb, resource, group), (resource, verb)
+
+
+@pytest.fixture
+def hardened(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Not every account may read which kinds there are."""
+    default = plane.get("clusterrolebinding", "system:discovery")
+    plane.kubectl("delete", "clusterrolebinding", "system:discovery")
+    yield plane
+    plane.apply({**default, "metadata": {"name": "system:discovery"}})
+
+
+def of_kopf(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.agent.startswith("kopf/")]
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("namespaces", [(), ("kafka",)], ids=["all namespaces", "one namespace"])
+def test_with_these_rights_alone_it_watches(
+    hardened: ControlPlane, tmp_path: Path, namespaces: tuple[str, ...]
+) -> None:
+    watched = f"watchNamespaces={json.dumps(namespaces)}"
+    hardened.helm("upgrade", NAME, str(CHART), "-n", NS, "--set-json", watched)
+    mark = hardened.audit.mark()
+    with Operator(hardened, tmp_path, *namespaces):
+        hardened.audit.wait_for(of_kopf, mark, user=USER, verb="list")  # then it watches
+        hardened.apply(document("late"))
+        path = "/apis/kafkafeatures.dev/v1alpha1/namespaces/kafka/kafkafeatures/late"
+        wait_until("it was worked on", lambda: hardened.read(path).get("status"))
+    assert of_kopf(hardened.audit.wait_for(list, mark, user=USER, verb="watch", code=200))
+    rows = hardened.audit.rows(mark, user=USER)
+    assert not [row for row in rows if row.code == 403]
+    asked = {("", row.uri.partition("?")[0], row.verb) for row in rows if not row.resource}
+    assert asked == {right for right in documented() if right[1].startswith("/")}
+    hardened.kubectl("delete", "kff", "--all", "-A", "--timeout=20s")
+
+
+@pytest.mark.usefixtures("installed")
+def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_resources_but_no_status(plane: ControlPlane) -> None:
+    ours = "kafkafeatures"
+    for role in ("view", "edit"):
+        plane.kubectl("create", "rolebinding", f"{role}er", f"--clusterrole={role}", f"--user={role}er", "-n", "kafka")
+    try:
+        wait_until("the roles are aggregated", lambda: can(plane, "editer", "create", ours), 30)
+        assert can(plane, "viewer", "list", ours)
+        assert not can(plane, "viewer", "update", ours)
+        assert all(can(plane, "editer", verb, ours) for verb in ("get", "update", "patch", "delete"))
+        assert not any(can(plane, "editer", verb, f"{ours}/status") for verb in ("update", "patch"))
+    finally:
+        plane.kubectl("delete", "rolebinding", "viewer", "editer", "-n", "kafka")

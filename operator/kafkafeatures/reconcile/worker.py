@@ -103,6 +103,14 @@ class _Settled:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """The version of a resource at the end of its last pass, and when the next one is due."""
+
+    version: str
+    until: float
+
+
 @dataclass(slots=True)
 class _Pace:
     """How often the same thing stood in the way in a row, and what the log said last."""
@@ -132,6 +140,7 @@ class Worker:
         self._paces: dict[Key, _Pace] = {}
         self._written: dict[Key, set[str]] = {}
         self._settled: dict[Key, _Settled] = {}
+        self._rests: dict[Key, _Rest] = {}
 
     def is_news(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last pass wrote itself."""
@@ -141,9 +150,13 @@ class Worker:
         """One pass. Raises what the queue tells `failed` of."""
         began = self._around.monotonic()
         home = KubeHome(self._api, key)
-        self._written[key] = home.written
         try:
             await home.fetch()
+            rest = self._rests.get(key)
+            if rest is not None and rest.version == _version(home) and began < rest.until:
+                return rest.until - began  # a watch may show our own write before its answer is here
+            self._rests.pop(key, None)
+            self._written[key] = home.written
             self._claims.note(home.raw)
             before = home.status
             pause = await self._pass(key, home)
@@ -156,6 +169,7 @@ class Worker:
         self._claims.passed(key)
         self._watcher.passed(key, _RESULTS[pause.result], self._around.monotonic() - began, home.status)
         await self._post_events(before, home)
+        self._rests[key] = _Rest(_version(home), self._around.monotonic() + pause.seconds)
         return pause.seconds
 
     async def failed(self, key: Key, error: BaseException) -> None:
@@ -296,6 +310,7 @@ class Worker:
         self._claims.forget(key)
         self._paces.pop(key, None)
         self._written.pop(key, None)
+        self._rests.pop(key, None)
         self._watcher.forgot(key)
         await self._close(key)
         logger.info("gone; its cluster is left as it is", extra=_labels(key))

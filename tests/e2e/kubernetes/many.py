@@ -26,8 +26,8 @@ class Many:
 
     def __init__(self, plane: ControlPlane, folder: Path, count: int) -> None:
         self.plane, self.count = plane, count
-        self.operator = Operator(plane, folder, program=PROGRAM)
         install(plane)
+        self.operator = Operator(plane, folder, program=PROGRAM)
         self._resources = Resources(plane)
         self._api = pykube.HTTPClient(pykube.KubeConfig.from_file(str(plane.kubeconfig)))
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from kafkafeatures.core.happenings import Happening
+from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import NotSent
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -46,6 +47,13 @@ class Api:
             },
         }
 
+    def edit(self) -> dict[str, Any]:
+        """The spec, for somebody who changes it."""
+        self.object["metadata"]["generation"] += 1
+        self.object["metadata"]["resourceVersion"] += "0"
+        spec: dict[str, Any] = self.object["spec"]
+        return spec
+
     async def resource(self, key: Key) -> dict[str, Any]:
         return cast(dict[str, Any], json.loads(json.dumps(self.object)))
 
@@ -65,6 +73,12 @@ class Api:
 
 
 class Kafka(World):
+    looks = 0
+
+    async def look(self) -> Observation:
+        self.looks += 1
+        return await super().look()
+
     async def unchanged(self) -> bool:
         return False
 
@@ -81,8 +95,16 @@ class Rig:
     def __init__(self, api: Api) -> None:
         self.api, self.kafka = api, Kafka({"metadata.version": 21})
         self.opened: list[ClusterSettings] = []
-        around = Surroundings(lambda: NOW, lambda: 0.0, no_time, "test", AddressPolicy())
+        self.seconds = 0.0
+        around = Surroundings(lambda: NOW, lambda: self.seconds, no_time, "test", AddressPolicy())
         self.worker = Worker(cast(KubeApi, api), Claims(), self._open, around, Metrics())
+
+    async def work(self) -> float:
+        """A pass, and the time until the next one."""
+        pause = await self.worker.work(KEY)
+        assert pause is not None
+        self.seconds += pause
+        return pause
 
     def _open(self, settings: ClusterSettings) -> Kafka:
         self.opened.append(settings)
@@ -132,8 +154,7 @@ async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_
 async def test_an_address_that_was_mended_is_connected_to() -> None:
     rig = Rig(Api(bootstrapServers="kafka"))
     await rig.worker.work(KEY)
-    rig.api.object["spec"]["cluster"]["bootstrapServers"] = "kafka:9092"
-    rig.api.object["metadata"]["generation"] = 2
+    rig.api.edit()["cluster"]["bootstrapServers"] = "kafka:9092"
     await rig.worker.work(KEY)
     assert [str(one) for one in rig.opened[0].bootstrap_servers] == ["kafka:9092"]
     assert "Stalled" not in [one["type"] for one in rig.api.object["status"]["conditions"]]
@@ -149,9 +170,26 @@ async def test_a_request_never_waits_so_long_that_a_look_exceeds_the_deadline_of
 async def test_what_cannot_be_sent_is_tried_more_and_more_seldom() -> None:
     rig = Rig(Api())
     rig.kafka.outcomes = [NotSent("no connection")] * 8
-    pauses = [await rig.worker.work(KEY) for _ in range(8)]
+    pauses = [await rig.work() for _ in range(8)]
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, SLOWEST_WAIT, SLOWEST_WAIT, SLOWEST_WAIT]
-    assert await rig.worker.work(KEY) == 0.0  # sent: look at once
+    assert await rig.work() == 0.0  # sent: look at once
+
+
+async def test_a_wake_up_for_what_the_last_pass_left_behind_begins_no_other_one_before_its_time() -> None:
+    """A watch may show our own write before its answer is here, and a list shows everything anew."""
+    rig = Rig(Api())
+    rig.api.edit()["mode"] = "Observe"
+    pause = await rig.worker.work(KEY)
+    assert (pause, rig.kafka.looks) == (CHECK_EVERY, 1)
+    rig.seconds = 50.0
+    assert await rig.worker.work(KEY) == CHECK_EVERY - 50.0
+    assert rig.kafka.looks == 1
+    rig.api.edit()
+    assert await rig.worker.work(KEY) == CHECK_EVERY
+    assert rig.kafka.looks == 2
+    rig.seconds += CHECK_EVERY
+    await rig.worker.work(KEY)
+    assert rig.kafka.looks == 3
 
 
 def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:

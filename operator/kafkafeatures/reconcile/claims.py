@@ -43,6 +43,11 @@ class Claims:
         self._of_cluster: dict[str, set[Key]] = {}
         """Those that apply; under "" those whose cluster was never read, until they had a pass."""
 
+    @property
+    def clusters(self) -> int:
+        """How many anybody has a say in; those that were never read are one."""
+        return len(self._of_cluster)
+
     def note(self, resource: Mapping[str, Any]) -> None:
         """A resource as the API server showed it."""
         metadata, spec = resource["metadata"], resource.get("spec") or {}
@@ -70,8 +75,12 @@ class Claims:
     def forget(self, key: Key) -> None:
         """It is gone."""
         before = self._claims.pop(key, None)
-        if before is not None:
-            self._of_cluster.get(before.cluster_id, set()).discard(key)
+        if before is None:
+            return
+        of_cluster = self._of_cluster.get(before.cluster_id, set())
+        of_cluster.discard(key)
+        if not of_cluster:
+            self._of_cluster.pop(before.cluster_id, None)
 
     def rival_of(self, key: Key, cluster_id: str) -> Rival | None:
         """The older resource that owns the cluster; else one that may turn out to.

@@ -6,9 +6,10 @@ picture. It sends nothing but a validateOnly, and writes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from kafkafeatures.core.decide import Decision, Memory, Proposal, Rival, Standing, decide, propose, to_validate
@@ -17,9 +18,7 @@ from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Verdict
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.ports import KafkaPort, Resource
-from kafkafeatures.reconcile.settle import CORRECTED, Sleep, close_intent, fate_of, intent_of, is_ours
-
-CONFLICT_WINDOW = timedelta(hours=1)
+from kafkafeatures.reconcile.settle import Sleep, close_intent, counts_as_correction, fate_of, intent_of, is_ours
 
 RivalOf = Callable[[str], Rival | None]
 """Of a cluster id: the older resource that owns it, or may turn out to."""
@@ -79,11 +78,6 @@ async def consider(
 
 def memory_of(status: Mapping[str, Any], now: datetime) -> Memory:
     """What the status holds that decisions need. Levels count as reached only while they are wanted as they were."""
-    corrections: dict[str, int] = {}
-    for entry in status.get("history", ()):
-        if entry["result"] == CORRECTED and now - datetime.fromisoformat(entry["at"]) < CONFLICT_WINDOW:
-            feature = entry["action"].split(" ")[0]
-            corrections[feature] = corrections.get(feature, 0) + 1
     return Memory(
         cluster_id=status.get("clusterId", ""),
         change_count=status.get("changeCount", 0),
@@ -93,7 +87,9 @@ def memory_of(status: Mapping[str, Any], now: datetime) -> Memory:
             for one in status.get("features", ())
             if one.get("state") in ("InSync", "Drifted") and "desired" in one
         },
-        corrections=corrections,
+        corrections=Counter(
+            entry["action"].split(" ")[0] for entry in status.get("history", ()) if counts_as_correction(entry, now)
+        ),
         plan=status.get("plan"),
     )
 

@@ -22,6 +22,7 @@ SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
 
 BROKER_KEEPS = timedelta(minutes=5)
+CONFLICT_WINDOW = timedelta(hours=1)
 MAX_HISTORY = 10
 MAX_RESULT = 512
 """Characters of a result: with a refusal come the server's own words, up to 32 KB of them."""
@@ -30,6 +31,7 @@ READ_BACK, NOT_APPLIED, OVERTAKEN = "read back", "not applied", "overtaken by an
 UNPROVEN = "not there; whether it was moved and moved back cannot be told without the metadata log"
 APPLIED = "Applied"
 CORRECTED = "corrected, after somebody else had moved it"
+_DONE = (READ_BACK, CORRECTED)
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -85,14 +87,43 @@ def close_intent(status: dict[str, Any], result: str, at: str) -> None:
     if intent is None:
         return
     step = UpdateFeature.of_intent(intent)
+    if result == OVERTAKEN and intent.get("outcome") == APPLIED:
+        _had_reached(status, step)
     if result in (READ_BACK, OVERTAKEN, UNPROVEN):
         status["changeCount"] = status.get("changeCount", 0) + 1
         if result != UNPROVEN and intent["action"] == "CorrectDrift":
             result = CORRECTED
     elif consent_for(step):  # nothing was lowered, so nothing was used up
         status["spentConsents"] = [one for one in status.get("spentConsents", ()) if one != consent_for(step)]
-    history = [*status.get("history", ()), {"at": at, "action": str(step), "result": result[:MAX_RESULT]}]
-    status["history"] = history[-MAX_HISTORY:]
+    entry = {"at": at, "action": str(step), "result": result[:MAX_RESULT]}
+    history = list(status.get("history", ()))
+    if result in _DONE or not history or {**history[-1], "at": at} != entry:  # what fails again and again is told once
+        history.append(entry)
+    status["history"] = _newest(history, datetime.fromisoformat(at))
+
+
+def _had_reached(status: dict[str, Any], step: UpdateFeature) -> None:
+    """The controller said yes, and somebody took it back before it was read: drift, and not a step to send again."""
+    status["features"] = [
+        {**one, "desired": step.after, "state": "Drifted"} if one["name"] == step.feature else one
+        for one in status.get("features", ())
+    ]
+
+
+def counts_as_correction(entry: Mapping[str, Any], now: datetime) -> bool:
+    """Whether it counts against another correction."""
+    return entry["result"] == CORRECTED and now - datetime.fromisoformat(entry["at"]) < CONFLICT_WINDOW
+
+
+def _newest(history: list[Mapping[str, Any]], now: datetime) -> list[Mapping[str, Any]]:
+    """As many as are kept. Corrections that still count go last: a fight is not forgotten over failures."""
+    surplus, kept = len(history) - MAX_HISTORY, []
+    for entry in history:
+        if surplus > 0 and not counts_as_correction(entry, now):
+            surplus -= 1
+        else:
+            kept.append(entry)
+    return kept[-MAX_HISTORY:]
 
 
 def _nothing_moved_since(intent: Mapping[str, Any], observation: Observation) -> bool:

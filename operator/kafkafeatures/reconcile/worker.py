@@ -45,6 +45,9 @@ FULL_LOOK_EVERY = 600.0
 """Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
 SLOWEST_WAIT = 30.0
 """While something is waited for, it is looked at this often at least."""
+BURST, TOLL = 100, 5.0
+"""So many passes may follow one another as they like; more of them come one in so many seconds. Every step, reading and
+wait of the longest upgrade fits; a Kafka that says one thing and shows another does not keep the operator busy."""
 LONGEST_REQUEST = 30.0
 """Seconds; a longer `requestTimeout` counts as this. A look at silent nodes takes two of them, a pass two looks: more
 would not fit into the deadline of a pass, and nobody would ever read which node is silent."""
@@ -113,11 +116,13 @@ class _Rest:
 
 @dataclass(slots=True)
 class _Pace:
-    """How often the same thing stood in the way in a row, and what the log said last."""
+    """How often the same thing stood in the way in a row, what the log said last, and how many passes are left."""
 
+    at: float
     said: tuple[object, ...] = ()
     times: int = 0
     logged: tuple[int, str] = (0, "")
+    left: float = BURST
 
 
 class Worker:
@@ -152,25 +157,33 @@ class Worker:
         home = KubeHome(self._api, key)
         try:
             await home.fetch()
-            rest = self._rests.get(key)
-            if rest is not None and rest.version == _version(home) and began < rest.until:
-                return rest.until - began  # a watch may show our own write before its answer is here
-            self._rests.pop(key, None)
-            self._written[key] = home.written
-            self._claims.note(home.raw)
-            before = home.status
+            if "deletionTimestamp" in home.raw["metadata"]:  # somebody else's finalizer keeps it, and we are done
+                raise Gone(str(key))
+        except Gone:
+            await self._forget(key)
+            return None
+        rest = self._rests.get(key)
+        if rest is not None and rest.version == _version(home) and began < rest.until:
+            return rest.until - began  # a watch may show our own write before its answer is here
+        self._rests.pop(key, None)
+        self._written[key] = home.written
+        self._claims.note(home.raw)
+        before = home.status
+        try:
             pause = await self._pass(key, home)
         except Gone:
             await self._forget(key)
             return None
         except Conflict:
-            return 0.0  # somebody wrote meanwhile: read again, decide again, write again
+            return self._again(key)
+        finally:
+            await self._post_events(before, home)
         self._claims.note(home.raw)
         self._claims.passed(key)
         self._watcher.passed(key, _RESULTS[pause.result], self._around.monotonic() - began, home.status)
-        await self._post_events(before, home)
-        self._rests[key] = _Rest(_version(home), self._around.monotonic() + pause.seconds)
-        return pause.seconds
+        seconds = max(pause.seconds, self._toll(key))
+        self._rests[key] = _Rest(_version(home), self._around.monotonic() + seconds)
+        return seconds
 
     async def failed(self, key: Key, error: BaseException) -> None:
         """Say it where people look. An API server that is away is no bug, and cannot be told either."""
@@ -242,6 +255,7 @@ class Worker:
         last = await one_pass(shell)
         if isinstance(last.decision, Done):
             self._settled[key] = _Settled(_version(home), self._around.monotonic() + FULL_LOOK_EVERY)
+        if isinstance(last.decision, Done | Held):
             await cluster.rest()
         self._log(key, home.generation, _told(last))
         return self._pause(key, home, last, spec.drift.check_every_seconds)
@@ -268,7 +282,7 @@ class Worker:
 
     def _log(self, key: Key, generation: int, text: str) -> None:
         """What was said already is not said again."""
-        pace = self._paces.setdefault(key, _Pace())
+        pace = self._pace(key)
         if pace.logged != (generation, text):
             pace.logged = generation, text
             logger.info(text, extra={**_labels(key), "generation": generation})
@@ -289,7 +303,7 @@ class Worker:
             said = home.generation, last.decision.step, type(last.outcome)
             return _Pause("acting", self._slower(key, said, last.requeue_after or 1.0, SLOWEST_WAIT))
         if isinstance(last.decision, Act | Done | Held):
-            self._paces[key].said = ()
+            self._pace(key).said = ()
         if isinstance(last.decision, Act):
             return _Pause("acting", last.requeue_after or 0.0)
         if isinstance(last.decision, Done | Held):
@@ -299,9 +313,33 @@ class Worker:
         slowest = max(first, min(check_every, SLOWEST_WAIT))
         return _Pause("waiting", self._slower(key, (home.generation, reason), first, slowest))
 
+    def _again(self, key: Key) -> float:
+        """Somebody wrote meanwhile: read again, decide again, write again.
+
+        Whoever has it written all the time may not keep younger resources waiting for what it turns out to own.
+        """
+        again = self._slower(key, ("conflict",), 0.05, 1.0)
+        if again > 0.05:
+            self._claims.passed(key)
+        return max(again, self._toll(key))
+
+    def _toll(self, key: Key) -> float:
+        """Seconds that this pass costs: none for a while, and the more passes follow one another the sooner some."""
+        pace, now = self._pace(key), self._around.monotonic()
+        pace.left = min(BURST, pace.left + (now - pace.at) / TOLL) - 1.0
+        pace.at = now
+        if pace.left >= 0.0:
+            return 0.0
+        pace.left = 0.0
+        logger.warning("one pass follows another without an end; the next one waits", extra=_labels(key))
+        return TOLL
+
+    def _pace(self, key: Key) -> _Pace:
+        return self._paces.setdefault(key, _Pace(self._around.monotonic()))
+
     def _slower(self, key: Key, said: tuple[object, ...], first: float, slowest: float) -> float:
         """Twice as long each time the same thing is said: what stands in the way is asked about a bounded number."""
-        pace = self._paces.setdefault(key, _Pace())
+        pace = self._pace(key)
         pace.times = pace.times + 1 if pace.said == said else 0
         pace.said = said
         return min(first * 2.0 ** min(pace.times, 20), slowest)

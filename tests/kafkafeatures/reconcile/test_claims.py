@@ -80,6 +80,15 @@ def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
     assert made.rival_of(key("new"), "c") == Rival("ns/old", known=False)
 
 
+def test_of_what_is_gone_nothing_is_kept() -> None:
+    """A cluster's id is its own word, and whoever makes resources anew could give it another one each time."""
+    made = claims()
+    for number in range(100):
+        made.note(resource("one", "1", cluster=f"c{number}"))
+        made.forget(key("one"))
+    assert made.clusters == 0
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["c", "d", ""]), st.booleans()), max_size=8))
 def test_at_most_one_resource_has_no_rival_on_a_cluster(many: list[tuple[int, str, bool]]) -> None:
     made = Claims()

@@ -398,7 +398,7 @@ def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> N
 
 
 def test_what_the_controller_said_yes_to_and_somebody_took_back_was_done() -> None:
-    """Not "not applied": a consent, or an approval, that was used stays used."""
+    """Not "not applied": a consent, or an approval, that was used stays used, and what follows is drift."""
     world = World({"metadata.version": 27, "group.version": 1})
     home = Home(world, {})
     home.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
@@ -406,10 +406,54 @@ def test_what_the_controller_said_yes_to_and_somebody_took_back_was_done() -> No
     assert home.status["intent"]["outcome"] == "Applied"
     world.levels["group.version"] = 1  # before anybody read it back
     last = run(world, home)
-    assert isinstance(last.decision, Stalled)
-    assert last.decision.reason is Reason.CONSENT_SPENT
+    assert isinstance(last.decision, Held)
+    assert last.decision.reason is Reason.DRIFTED
+    assert [blocker.reason for blocker in last.decision.blockers] == [Reason.CONSENT_SPENT]
     assert len(world.sent) == 1
     assert home.status["changeCount"] == 1
+
+
+def test_what_somebody_took_back_before_it_was_read_is_drift_and_not_sent_again() -> None:
+    """The cluster is away just after it said yes, and when it is back the level is where it was."""
+    world = World({"metadata.version": 27})
+    home = Home(world, {"group.version": 1})
+    for _ in range(3):
+        asyncio.run(one_pass(shell(world, home)))
+        world.down = SILENT
+        asyncio.run(one_pass(shell(world, home)))
+        world.down = None
+        world.levels["group.version"] = 0
+        world.high_watermark += 1
+        world.moved = world.high_watermark
+    assert len(world.sent) == 1
+    assert [one["result"] for one in home.status["history"]] == ["overtaken by another change"]
+    last = run(world, home)
+    assert isinstance(last.decision, Held)
+    assert last.decision.reason is Reason.DRIFTED
+
+
+def test_what_fails_again_and_again_is_told_once_and_a_fight_is_not_forgotten_over_it() -> None:
+    world = World({"metadata.version": 27})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    run(world, home)
+    for _ in range(3):
+        world.levels["group.version"] = 0
+        world.high_watermark += 1
+        world.moved = world.high_watermark
+        world.outcomes = [NotSent(f"reason {n % 2}") for n in range(12)]
+        last = run(world, home, most=40)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.CONFLICT_DETECTED
+    results = [one["result"].partition(",")[0] for one in home.status["history"]]
+    assert len(results) == 10
+    assert results.count("corrected") == 2
+
+    world = World({"metadata.version": 27})
+    world.outcomes = [NotSent("no connection")] * 5
+    home = Home(world, {"group.version": 1})
+    run(world, home)
+    assert [one["result"] for one in home.status["history"]] == ["not sent: no connection", "read back"]
 
 
 def test_one_who_reverts_at_once_is_not_fought_either() -> None:

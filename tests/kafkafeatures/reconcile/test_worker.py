@@ -10,17 +10,25 @@ import pytest
 
 from kafkafeatures.core.happenings import Happening
 from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.steps import NotSent
+from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.client import Key, KubeApi
-from kafkafeatures.kube.errors import Refused
+from kafkafeatures.kube.errors import Conflict, Refused
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.worker import CHECK_EVERY, LONGEST_REQUEST, SLOWEST_WAIT, Surroundings, Worker
+from kafkafeatures.reconcile.worker import (
+    BURST,
+    CHECK_EVERY,
+    LONGEST_REQUEST,
+    SLOWEST_WAIT,
+    TOLL,
+    Surroundings,
+    Worker,
+)
 from tests.kafkafeatures.reconcile.test_loop import World, no_time
-from tests.kafkafeatures.worlds import NOW
+from tests.kafkafeatures.worlds import NOW, SILENT
 
 KEY = Key("kafka", "orders")
 
@@ -29,7 +37,7 @@ class Api:
     """Holds one resource."""
 
     def __init__(self, **cluster: Any) -> None:
-        self.refuses_secrets = False
+        self.events: list[str] = []
         self.object: dict[str, Any] = {
             "apiVersion": "kafkafeatures.dev/v1alpha1",
             "kind": "KafkaFeatures",
@@ -66,7 +74,7 @@ class Api:
         raise Refused('GET: 403 secrets "s" is forbidden')
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
-        """Nobody reads it."""
+        self.events.append(event["reason"])
 
     def condition(self, kind: str) -> dict[str, Any]:
         return next(one for one in self.object["status"]["conditions"] if one["type"] == kind)
@@ -75,9 +83,20 @@ class Api:
 class Kafka(World):
     looks = 0
 
+    def during_look(self) -> object:
+        """What happens elsewhere meanwhile."""
+
+    def during_update(self) -> object:
+        """The same."""
+
     async def look(self) -> Observation:
         self.looks += 1
+        self.during_look()
         return await super().look()
+
+    async def update(self, change: UpdateFeature) -> Outcome:
+        self.during_update()
+        return await super().update(change)
 
     async def unchanged(self) -> bool:
         return False
@@ -97,7 +116,8 @@ class Rig:
         self.opened: list[ClusterSettings] = []
         self.seconds = 0.0
         around = Surroundings(lambda: NOW, lambda: self.seconds, no_time, "test", AddressPolicy())
-        self.worker = Worker(cast(KubeApi, api), Claims(), self._open, around, Metrics())
+        self.claims = Claims()
+        self.worker = Worker(cast(KubeApi, api), self.claims, self._open, around, Metrics())
 
     async def work(self) -> float:
         """A pass, and the time until the next one."""
@@ -190,6 +210,62 @@ async def test_a_wake_up_for_what_the_last_pass_left_behind_begins_no_other_one_
     rig.seconds += CHECK_EVERY
     await rig.worker.work(KEY)
     assert rig.kafka.looks == 3
+
+
+async def test_passes_that_follow_one_another_without_an_end_are_made_to_wait() -> None:
+    """A Kafka that says yes each time and shows a third level at the next look."""
+    rig = Rig(Api())
+    rig.kafka.outcomes = [Rejected(42, "no") for _ in range(1000)]
+    for _ in range(BURST):
+        rig.api.edit()  # and its owner touches the document each time
+        assert await rig.worker.work(KEY) is not None
+    rig.api.edit()
+    rig.api.object["spec"]["features"] = {}
+    assert await rig.worker.work(KEY) == CHECK_EVERY  # a pause that is longer is as it was
+    rig.api.edit()["features"] = {"levels": [{"name": "metadata.version", "level": 26}]}
+    assert await rig.worker.work(KEY) == TOLL
+    rig.seconds += BURST * TOLL
+    rig.api.edit()
+    pause = await rig.worker.work(KEY)
+    assert pause is not None
+    assert pause < TOLL
+
+
+class Touched(Api):
+    """Somebody writes it during every look."""
+
+    async def replace_status(self, resource: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+        if resource["metadata"]["resourceVersion"] != self.object["metadata"]["resourceVersion"]:
+            raise Conflict("PUT: 409")
+        return await super().replace_status(resource, status)
+
+
+async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() -> None:
+    """What it would own is not known as long as its passes end in conflicts."""
+    rig = Rig(Touched())
+    rig.kafka.during_look = rig.api.edit
+    rig.kafka.down = SILENT
+    younger = {"metadata": {"namespace": "a", "name": "b", "uid": "c", "creationTimestamp": "2026-06-01T00:00:00Z"}}
+    rig.claims.note(rig.api.object)
+    rig.claims.note(younger)
+    assert [await rig.worker.work(KEY) for _ in range(7)] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert rig.claims.rival_of(Key("a", "b"), "cluster") is None
+
+
+async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> None:
+    rig = Rig(Touched())
+    rig.kafka.during_update = rig.api.edit
+    await rig.worker.work(KEY)
+    assert rig.api.events == ["PlanComputed", "PlanApproved"]
+
+
+async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
+    """Somebody else's finalizer keeps it there; its owner has said that it is over."""
+    rig = Rig(Api())
+    rig.api.object["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    assert await rig.worker.work(KEY) is None
+    assert not rig.opened
+    assert "status" not in rig.api.object
 
 
 def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:

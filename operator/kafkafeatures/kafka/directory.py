@@ -47,6 +47,8 @@ if TYPE_CHECKING:  # asking works without the library that reads logs, and start
     from kraftlog import BrokerRegistration, ControllerRegistration, Image
 
 METADATA, DESCRIBE_CLUSTER = 3, 60  # api keys
+LONGEST_CLUSTER_ID = 64
+"""As in the resource; Kafka's own have 22 characters. It is kept in statuses and in memory, so it has a bound."""
 
 _BROKERS_TRIED = 2  # for the quorum, beside the one that listed the others
 _GONE = frozenset({FailureKind.UNREACHABLE, FailureKind.DISCONNECTED})
@@ -196,7 +198,7 @@ class Discovery:
         if not hosts:  # seen for a quarter of a second after a start: it does not even know itself
             raise Unusable(Failure(FailureKind.REJECTED, str(address), "lists no brokers yet: it has just started"))
         if cluster_id:
-            self._cluster_ids.setdefault(Role.BROKER, set()).add(cluster_id)
+            self._note_cluster(Role.BROKER, address, cluster_id)
         return contact, BrokerList(hosts, lists_fenced)
 
     async def _quorum_through_brokers(
@@ -257,7 +259,7 @@ class Discovery:
             raise Unusable(refused("DescribeCluster", address, answer.error_code, answer.error_message))
         if not answer.nodes:
             raise Unusable(Failure(FailureKind.REJECTED, str(address), "lists no controllers yet: it has just started"))
-        self._cluster_ids.setdefault(Role.CONTROLLER, set()).add(answer.cluster_id)
+        self._note_cluster(Role.CONTROLLER, address, answer.cluster_id)
         return ControllerList(answer.nodes, None if answer.controller_id < 0 else answer.controller_id)
 
     async def _list_from_voters(self, voters: tuple[Host, ...]) -> ControllerList | Failure:
@@ -343,6 +345,12 @@ class Discovery:
         contact = Contact(role, address, api_versions)
         self.contacts[role, address] = contact
         return contact
+
+    def _note_cluster(self, role: Role, address: Address, cluster_id: str) -> None:
+        if len(cluster_id) > LONGEST_CLUSTER_ID or not cluster_id.isprintable():
+            what = f"names a cluster id of {len(cluster_id)} characters, which no Kafka makes"
+            raise Unusable(Failure(FailureKind.REJECTED, str(address), what))
+        self._cluster_ids.setdefault(role, set()).add(cluster_id)
 
     def _cluster_id(self, controllers: ControllerList | Failure) -> str | Failure:
         ids = self._cluster_ids

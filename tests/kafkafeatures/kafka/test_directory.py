@@ -306,6 +306,17 @@ async def test_addresses_of_two_clusters_are_not_taken_for_one() -> None:
     assert "2 clusters: C1, C2" in directory.cluster_id.message
 
 
+@pytest.mark.parametrize("named", ["C" * 65, "C\x1b[2J"], ids=["long", "not printable"])
+async def test_a_cluster_id_that_no_kafka_makes_is_not_believed(named: str) -> None:
+    """It would be kept in statuses and in memory; a reply may have many megabytes."""
+    cluster = whole()
+    for host in CONTROLLERS:
+        cluster.nodes[at(host.id)] = controller(CONTROLLERS, 3002, quorum(3002, CONTROLLERS), cluster_id=named)
+    directory = await found(cluster, settings(controllers=(3001,)))
+    assert isinstance(directory.cluster_id, Failure)
+    assert f"names a cluster id of {len(named)} characters" in directory.cluster_id.message
+
+
 async def test_a_missing_right_is_told_with_the_servers_words() -> None:
     cluster = Cluster({at(1): broker(BROKERS, DescribeQuorumResponse(31, None, 0, None, 0, 0, 0, (), (), ()))})
     directory = await found(cluster, settings(servers=(1,)))

@@ -25,6 +25,7 @@ from enum import IntEnum
 from typing import ClassVar
 
 from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.words import printable
 
 
 class ErrorCode(IntEnum):
@@ -73,7 +74,7 @@ class KafkaError(Exception):
     kind: ClassVar[FailureKind] = FailureKind.REJECTED
 
     def __init__(self, text: str, *, remedy: str = "", sent: bool = False) -> None:
-        super().__init__(text)
+        super().__init__(printable(text))  # the server's own words may be in it
         self.remedy = remedy
         self.sent = sent
 

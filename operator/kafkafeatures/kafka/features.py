@@ -32,6 +32,7 @@ from kafkafeatures.core.steps import (
     Verdict,
 )
 from kafkafeatures.core.survey import ControllerList, Failure, NodeAnswer, QuorumAnswer, Role, Survey
+from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.rights import Right, missing
@@ -179,7 +180,7 @@ def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, where: Address
         return Applied()
     if code in _NO:
         return Rejected(code, _words(code, message))
-    return OutcomeUnknown(f"{where}: {_named(code)}: {message or 'no text'}")
+    return OutcomeUnknown(f"{where}: {_named(code)}: {printable(message or 'no text')}")
 
 
 def _verdict(reply: UpdateFeaturesResponse, where: Address) -> Verdict:
@@ -215,10 +216,10 @@ async def _send(
 
 
 def _words(code: int, message: str | None) -> str:
-    """The server's own, where it has any that people can read."""
+    """The server's own, where it has any that people can read; fit for a terminal, since they end at one."""
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return "; ".join(missing("UpdateFeatures", Right.ALTER, message))
-    return message or _named(code)
+    return printable(message or _named(code))
 
 
 def _named(code: int) -> str:

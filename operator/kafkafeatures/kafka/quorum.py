@@ -9,6 +9,7 @@ controller is active, so there is a deadline of its own, shorter than the reques
 from __future__ import annotations
 
 from kafkafeatures.core.survey import Failure, FailureKind, Host, QuorumAnswer, ReplicaProgress, Role
+from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, TimedOut, to_failure
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.rights import Right, missing
@@ -66,10 +67,11 @@ def refused(what: str, address: Address, code: int, message: str | None) -> Fail
     """An answer to the question `what` that is an error code, in the server's words where it has any."""
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return Failure(FailureKind.AUTHORIZATION, str(address), *missing(what, Right.DESCRIBE, message))
+    said = printable(message or "")
     if code in _NOT_THE_LEADER:
-        text = f"{what}: {message or 'this controller does not lead the quorum'}"
+        text = f"{what}: {said or 'this controller does not lead the quorum'}"
         return Failure(FailureKind.NO_LEADER, str(address), text, NO_LEADER.remedy)
-    return Failure(FailureKind.REJECTED, str(address), f"{what}: {message or 'error'} ({code})")
+    return Failure(FailureKind.REJECTED, str(address), f"{what}: {said or 'error'} ({code})")
 
 
 def _progress(replica: ReplicaState) -> ReplicaProgress:

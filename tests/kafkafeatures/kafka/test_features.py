@@ -16,8 +16,9 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
 )
 from kafkafeatures.core.survey import Failure, FailureKind, Role
-from kafkafeatures.kafka.errors import Disconnected
+from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
 from kafkafeatures.kafka.features import Route, outcome, read_levels, request_for, route, update_feature, validate
+from kafkafeatures.kafka.quorum import refused
 from kafkafeatures.kafka.survey import survey
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
@@ -123,6 +124,21 @@ def test_every_other_code_leaves_the_outcome_unknown(code: int, level: str) -> N
 
 def test_a_refusal_without_words_is_named_by_its_code() -> None:
     assert outcome(UpdateFeaturesResponse(95, None, {}), RAISE, at(1)) == Rejected(95, "INVALID_UPDATE_VERSION (95)")
+
+
+@pytest.mark.parametrize("code", [95, 7])
+async def test_what_a_terminal_would_obey_is_gone_from_the_servers_words_whatever_they_end_in(code: int) -> None:
+    evil, tame = "no\x1b]52;c;cm0=\x07\x9b2J\u202e\nall is well", "no�]52;c;cm0=��2J� all is well"
+    reply = UpdateFeaturesResponse(code, evil, {})
+    ended = outcome(reply, RAISE, at(1))
+    assert isinstance(ended, Rejected | OutcomeUnknown)
+    assert (ended.message if isinstance(ended, Rejected) else ended.why).endswith(tame)
+    verdict = await asked(answering(reply, through_broker=reply))
+    assert tame in (verdict.message if isinstance(verdict, Refused) else verdict.why)
+    for answered in (code, 6):
+        assert tame in refused("DescribeQuorum", at(1), answered, evil).message
+    for error in (ServerError(code, evil), AuthenticationFailed(f"PLAIN: {evil}")):
+        assert tame in to_failure(error, "h:1").message
 
 
 # --- what is sent ---

@@ -1,0 +1,30 @@
+"""Words of others, made fit to be shown and kept: nothing that a terminal would obey, and no longer than there is room.
+
+Pure. A Kafka, an API server or a status may say anything: escape sequences that write to a clipboard, characters that
+turn the direction of a line, breaks that make one line look like two. Called where such words come in (`kafka/`), where
+they are kept (`core/report.py`), and at the last place before a terminal (`cli/output.py`).
+"""
+
+from __future__ import annotations
+
+STAND_IN = "\N{REPLACEMENT CHARACTER}"
+
+
+def printable(text: str, *, kept: str = "") -> str:
+    """On one line: a space for every other kind of space and break, a stand-in for whatever else does not print.
+
+    `kept`: characters that may stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in kept else " " if one.isspace() else STAND_IN for one in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for text that has lines and tabs of our own."""
+    return "\n".join(printable(line, kept="\t") for line in text.split("\n"))
+
+
+def cut(text: str, most: int) -> str:
+    """Printable, and at most so many bytes of UTF-8; never half a character."""
+    return printable(text).encode()[:most].decode(errors="ignore")

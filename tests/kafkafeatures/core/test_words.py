@@ -1,0 +1,31 @@
+"""Words of others: what a terminal would obey is gone, what people read is as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.core.words import cut, printable, printable_lines
+
+EVIL = "no\x1b[2J\x1b]52;c;cm0=\x07\x9b31m\u202eyes\nready: InSync\r\ttrue\x7f"
+
+
+@pytest.mark.parametrize("text", ["Broker 4 only supports versions 7-25", "拒绝, naïve – ✓ 🎉", ""])
+def test_what_people_read_stays_as_it_is(text: str) -> None:
+    assert printable(text) == text
+    assert cut(text, 1000) == text
+
+
+def test_what_a_terminal_would_obey_is_replaced_and_breaks_become_spaces() -> None:
+    assert printable(EVIL) == "no�[2J�]52;c;cm0=��31m�yes ready: InSync  true�"
+    assert printable(EVIL).isprintable()
+
+
+def test_lines_and_tabs_of_our_own_stay_and_nothing_else_does() -> None:
+    assert printable_lines("a\n\tb\x1b[0m\r\n") == "a\n\tb�[0m \n"
+
+
+@pytest.mark.parametrize("most", range(12))
+def test_a_cut_text_has_at_most_so_many_bytes_and_no_half_character(most: int) -> None:
+    made = cut("拒🎉é\x1b" * 5, most)
+    assert len(made.encode()) <= most
+    assert "拒🎉é�拒🎉é�".startswith(made)

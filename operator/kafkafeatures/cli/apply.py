@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
@@ -17,7 +16,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.connect import failed
 from kafkafeatures.cli.documents import add_document_flags, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.output import FORMATS, print_document
+from kafkafeatures.cli.output import FORMATS, print_document, tell
 from kafkafeatures.cli.values import duration
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.survey import Failure
@@ -96,7 +95,7 @@ class _Progress:
     def tell(self, last: Pass) -> None:
         line = _line(last)
         if line != self._said:
-            print(line, file=sys.stderr, flush=True)
+            tell(line)
             self._said = line
 
     def code_of(self, last: Pass) -> Exit | None:
@@ -134,13 +133,13 @@ def _line(last: Pass) -> str:
 def _last_words(last: Pass, code: Exit) -> None:
     decision: Decision | Failure = last.decision
     if code is Exit.UNREACHABLE:
-        print(f"kafkafeatures: {TIMED_OUT}", file=sys.stderr)
+        tell(f"kafkafeatures: {TIMED_OUT}")
     if isinstance(decision, Stalled | Wait | Held):
         for blocker in decision.blockers:
             remedy = f"; {blocker.remedy}" if blocker.remedy else ""
-            print(f"kafkafeatures: {blocker.message}{remedy}", file=sys.stderr)
+            tell(f"kafkafeatures: {blocker.message}{remedy}")
         if code is Exit.APPROVAL:
             hash_ = last.status["plan"]["hash"][:19]
-            print(f"kafkafeatures: {decision.message}; to approve it add --approve {hash_}", file=sys.stderr)
+            tell(f"kafkafeatures: {decision.message}; to approve it add --approve {hash_}")
         elif not decision.blockers and code is not Exit.UNREACHABLE:
-            print(f"kafkafeatures: {decision.message}", file=sys.stderr)
+            tell(f"kafkafeatures: {decision.message}")

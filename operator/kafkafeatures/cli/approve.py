@@ -17,6 +17,7 @@ from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import console
 from kafkafeatures.cli.steps_text import SHOWN, draw_steps
 from kafkafeatures.cli.values import plan_hash
+from kafkafeatures.core.words import printable
 
 TRIES = 5
 """The operator writes statuses: each makes another version of the resource."""
@@ -62,7 +63,7 @@ def _why_not(resource: KubeResource) -> str:
         return "the operator has not said anything about it yet; try again"
     if not resource.is_current(ready):
         return f"the operator has not looked at generation {resource.generation} yet; try again"
-    return f"{ready['reason']}: {ready['message']}"
+    return printable(f"{ready['reason']}: {ready['message']}")
 
 
 def _show(resource: KubeResource) -> None:

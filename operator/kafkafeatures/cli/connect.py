@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkafeatures.cli.client_config import ConfigInvalid, read_security
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.settings import ClusterSettings, Security, parse_addresses
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
 def failed(failure: Failure) -> CommandFailed:
     """A cluster that could not be asked at all: 5; 4 where it answered and said no to who we are."""
     refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
-    return CommandFailed(str(failure), Exit.BLOCKED if refused else Exit.UNREACHABLE)
+    return CommandFailed(printable(str(failure)), Exit.BLOCKED if refused else Exit.UNREACHABLE)
 
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:

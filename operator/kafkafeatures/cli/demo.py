@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.output import clean_stdout
 
 _START_SECONDS = 15.0
 _COMMAND_SECONDS = 60.0
@@ -280,7 +281,7 @@ def _title(text: str) -> None:
 
 
 def _print(text: str) -> None:
-    print(text, flush=True)
+    print(text, file=clean_stdout(), flush=True)  # what the commands drew has colours, and is clean
 
 
 def _not_the_story(why: str) -> CommandFailed:

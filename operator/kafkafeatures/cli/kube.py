@@ -28,6 +28,7 @@ from kafkafeatures.cli.kube_config import Access, access
 from kafkafeatures.cli.kube_login import Login
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.values import resource_name
+from kafkafeatures.core.words import printable
 
 PATIENCE = 10.0
 """Seconds for one request."""
@@ -155,7 +156,7 @@ class Kube:
             if body is None:
                 raise self._away("what answers is no Kubernetes API server")
             return body
-        said = str((body or {}).get("message") or answer.reason)[:500]
+        said = printable(str((body or {}).get("message") or answer.reason)[:500])  # webhooks speak here as well
         raise self._failure(code, said, verb, what, name, details=(body or {}).get("details") or {})
 
     def _failure(
@@ -273,7 +274,7 @@ def _root(error: BaseException) -> BaseException:
 def _words(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    return (str(error) or type(error).__name__)[:300]
+    return printable(str(error) or type(error).__name__)[:300]
 
 
 def _is_here(server: str) -> bool:

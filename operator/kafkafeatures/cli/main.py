@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from kafkafeatures import __version__
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.output import Patient
+from kafkafeatures.cli.output import Patient, tell
 
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if parsed.debug:
             raise
-        _say(f"internal error: {type(error).__name__}: {error}; run again with --debug and report it")
+        tell(f"kafkafeatures: internal error: {type(error).__name__}: {error}; run again with --debug and report it")
         return Exit.FAILED
     return code
 

@@ -1,4 +1,8 @@
-"""Printing documents and opening a console: the same for every command."""
+"""Printing documents and opening a console: the same for every command, and the last place before a terminal.
+
+Whatever Kafka, the API server or a file said is only shown, never obeyed: `Patient` lets no character through to stdout
+and stderr that does not print, and `console` gives what it draws the same treatment before it adds colours of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,28 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kafkafeatures.core.words import printable, printable_lines
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.table import Table
 
 FORMATS = ("table", "json", "yaml")
 
 
 class Patient:
-    """A stream whose reader may leave (`| head`): what a command does, and how it ends, does not depend on that."""
+    """A stream whose reader may leave (`| head`): what a command does, and how it ends, does not depend on that.
 
-    def __init__(self, stream: Any) -> None:
+    Of what is written only what prints goes through, unless it is `clean` already.
+    """
+
+    def __init__(self, stream: Any, *, clean: bool = False) -> None:
         self._stream = stream
+        self._clean = clean
 
     @classmethod
     def wrapping(cls, stream: Any) -> Any:
@@ -28,10 +40,15 @@ class Patient:
             return stream
         return cls(stream if stream is not None else open(os.devnull, "w", encoding="utf-8"))
 
+    @property
+    def for_clean_text(self) -> Patient:
+        """The same stream, with everything going through."""
+        return Patient(self._stream, clean=True)
+
     def write(self, text: str) -> int:
         """As the stream's; quietly into nothing once nobody reads."""
         try:
-            return int(self._stream.write(text))
+            return int(self._stream.write(text if self._clean else printable_lines(text)))
         except BrokenPipeError:
             self._into_nothing()
             return len(text)
@@ -59,24 +76,51 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def print_document(document: dict[str, Any], form: str, stream: TextIO | None = None) -> None:
-    """JSON or YAML on stdout, or where it is said, keys in the order of the document."""
+    """JSON or YAML on stdout, or where it is said, keys in the order of the document.
+
+    What does not print is escaped as the format has it: whoever reads the document gets it as it was.
+    """
     stream = stream or sys.stdout
     if form == "json":
-        json.dump(document, stream, indent=2, ensure_ascii=False)
-        stream.write("\n")
+        lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+        stream.write("\n".join(line if line.isprintable() else _escaped(line) for line in lines) + "\n")
     else:
         import yaml
 
         plain = json.loads(json.dumps(document))  # names of enums as texts: the same document in both forms
-        yaml.safe_dump(plain, stream, sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+        if text != printable_lines(text):
+            text = yaml.safe_dump(plain, sort_keys=False)
+        stream.write(text)
+
+
+def _escaped(line: str) -> str:
+    """JSON has such characters within texts only, where its own escapes may stand for them."""
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)
+
+
+def tell(text: str) -> None:
+    """A line on stderr, and no more than one: how it goes on, or why it does not."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def clean_stdout() -> Any:
+    """Stdout for a writer that has escape sequences of its own, and lets none of others through."""
+    return sys.stdout.for_clean_text if isinstance(sys.stdout, Patient) else sys.stdout
 
 
 def console() -> Console:
     """A console on stdout: as wide as the terminal, 100 columns into a pipe; no colour where NO_COLOR or a pipe is."""
     from rich.console import Console
+    from rich.segment import Segment
+
+    class CleanConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else printable_lines(text), style, control)
 
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
-    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    return CleanConsole(file=clean_stdout(), width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def natural_width(console: Console, table: Table) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import platform
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
@@ -21,7 +20,7 @@ from kafkafeatures.api.names import API_VERSION, GROUP
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube_resource import KubeResource
-from kafkafeatures.cli.output import print_document
+from kafkafeatures.cli.output import print_document, tell
 
 _METADATA = ("name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 _EVENT = ("type", "reason", "action", "note", "reportingController", "reportingInstance")
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             print_document(document, "yaml", file)
     except OSError as error:
         raise CommandFailed(f"{arguments.output}: {error.strerror}; choose another file", Exit.BLOCKED) from None
-    print(f"wrote {arguments.output}", file=sys.stderr)
+    tell(f"wrote {arguments.output}")
     return Exit.DONE
 
 

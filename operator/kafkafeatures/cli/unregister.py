@@ -12,6 +12,7 @@ import sys
 
 from kafkafeatures.cli.connect import add_connection_flags, failed, on_cluster, settings_from_flags
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.output import tell
 from kafkafeatures.core.observation import Node, NodeState
 from kafkafeatures.core.survey import Failure, Role
 from kafkafeatures.kafka.settings import ClusterSettings
@@ -85,7 +86,7 @@ def _what(node: Node) -> str:
 def _ask(node: Node) -> None:
     if not sys.stdin.isatty():
         raise CommandFailed("nobody to ask: there is no terminal; say --yes", Exit.USAGE)
-    print(f"{node.title} ({node.host}:{node.port}) is fenced, does not answer and hosts no replica.", file=sys.stderr)
+    tell(f"{node.title} ({node.host}:{node.port}) is fenced, does not answer and hosts no replica.")
     print("Type its id to forget its registration: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != str(node.id):
         raise CommandFailed("that is not its id; nothing was changed", Exit.BLOCKED)

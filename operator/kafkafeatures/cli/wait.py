@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,9 +27,11 @@ from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import PATIENCE, Away, Denied, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube_resource import KubeResource
+from kafkafeatures.cli.output import tell
 from kafkafeatures.cli.steps_text import SHOWN
 from kafkafeatures.cli.values import duration
 from kafkafeatures.core.releases import metadata_version_named, told
+from kafkafeatures.core.words import printable
 
 EVERY = 1.0
 """Seconds between two readings."""
@@ -80,8 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as kube:
         ending = _until(kube, arguments.name, arguments.goal, time.monotonic() + arguments.timeout)
     if ending.code is not Exit.DONE:
-        raise CommandFailed(ending.text, ending.code)
-    print(ending.text)
+        raise CommandFailed(printable(ending.text), ending.code)
+    print(printable(ending.text))  # on one line, whoever wrote the status
     return Exit.DONE
 
 
@@ -137,7 +138,7 @@ def _until(kube: Kube, name: str, goal: Goal, deadline: float) -> Ending:
                 raise
             line = str(denied)
         if line != said:
-            print(line, file=sys.stderr, flush=True)
+            tell(line)
             said = line
         left = deadline - time.monotonic()
         if left <= 0:

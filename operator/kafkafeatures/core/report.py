@@ -6,14 +6,15 @@ node or the log said. Called by `reconcile/loop.py` and by the commands that pri
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.core.checks import Blocker
+from kafkafeatures.core.bounds import bounded
+from kafkafeatures.core.checks import Blocker, strangers_among
+from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
@@ -21,13 +22,12 @@ from kafkafeatures.core.plan import Plan, reversible
 from kafkafeatures.core.releases import level_name, told
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
-MAX_MESSAGE = 1024
 MAX_FEATURES = 64
 MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes
-MAX_STATUS = 30_000
-"""Bytes, about, of a status; of more blockers than fit only the first are shown."""
+MAX_WORDS = 512  # bytes of what stands in the way, and of what to do about it
 
 Json = dict[str, Any]
 
@@ -124,9 +124,9 @@ def blocker_shape(blocker: Blocker) -> Json:
         shape["supportedMin"], shape["supportedMax"] = blocker.supported.min, blocker.supported.max
     if blocker.wanted >= 0:
         shape["wanted"] = blocker.wanted
-    shape["message"] = blocker.message[:512]
+    shape["message"] = cut(blocker.message, MAX_WORDS)
     if blocker.remedy:
-        shape["remedy"] = blocker.remedy[:512]
+        shape["remedy"] = cut(blocker.remedy, MAX_WORDS)
     return shape
 
 
@@ -226,8 +226,10 @@ def status_of(
     desired, blocked = proposal.desired, () if isinstance(decision, Act) else decision.blockers
     unread = isinstance(observation.finalized, Unknown)
     status["features"] = feature_states(observation, proposal, blocked)
+    there_are = len({*observation.feature_names(), *desired})
     if unread and previous.get("features"):
         status["features"] = previous["features"]  # what was reached stays reached while the levels are not known
+        there_are = len(status["features"])
     _metadata_version(status, observation, desired)
     there = sum(one.get("finalized") == desired.get(one["name"], -1) for one in status["features"])
     status["progress"] = f"{there}/{len(desired)} levels" if desired else ""
@@ -238,7 +240,7 @@ def status_of(
     if blocked:
         status["blockers"] = [blocker_shape(blocker) for blocker in blocked[:MAX_BLOCKERS]]
         status["blockersTotal"] = len(blocked)
-    status["conditions"] = _conditions(
+    status["conditions"] = conditions_of(
         {
             Condition.READY: _ready(decision),
             Condition.RECONCILING: _reconciling(decision),
@@ -250,11 +252,9 @@ def status_of(
         },
         generation=generation,
         previous=previous.get("conditions", ()),
-        now=now,
+        at=stamp(now),
     )
-    while status.get("blockers") and len(json.dumps(status)) > MAX_STATUS:
-        status["blockers"].pop()
-    return status
+    return bounded(status, there_are)
 
 
 def _plan(plan: Plan, before: Mapping[str, Any] | None, approved_by: str, now: datetime) -> Json:
@@ -289,6 +289,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Ma
             Condition.STALLED: stalled,
             Condition.REACHABLE: ("True", Reason.CONNECTED_PARTLY, _ready(decision)[2]),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
+            **({} if stalled else still_said(previous, generation)),
         },
         generation=generation,
         previous=previous,
@@ -305,22 +306,12 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Mappin
             Condition.READY: ("Unknown", Reason.UNREACHABLE, message),
             Condition.REACHABLE: ("False", reason, message),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
-            **_still_said(previous, generation),
+            **still_said(previous, generation),
         },
         generation=generation,
         previous=previous,
         now=now,
     )
-
-
-def _still_said(previous: Mapping[str, Any], generation: int) -> Mapping[Condition, _Said]:
-    """What a cluster that is away for a moment does not change: a plan that waits, a level that drifted."""
-    kept = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
-    return {
-        Condition(one["type"]): (one["status"], Reason(one["reason"]), one["message"])
-        for one in previous.get("conditions", ())
-        if one["type"] in kept and one.get("observedGeneration") == generation
-    }
 
 
 def status_of_pending(*, generation: int, now: datetime) -> Json:
@@ -333,7 +324,11 @@ def status_of_invalid(
     reason: Reason, message: str, *, generation: int, previous: Mapping[str, Any], now: datetime
 ) -> Json:
     """The resource cannot be understood, so its cluster was not asked: what was read before stays."""
-    said = {Condition.READY: ("False", reason, message), Condition.STALLED: ("True", reason, message)}
+    said = {
+        Condition.READY: ("False", reason, message),
+        Condition.STALLED: ("True", reason, message),
+        **still_said(previous, generation),
+    }
     return _facts_of_before(said, generation=generation, previous=previous, now=now)
 
 
@@ -342,15 +337,17 @@ def status_of_failed_pass(message: str, *, generation: int, previous: Mapping[st
     said = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
+        **still_said(previous, generation),
     }
     return _facts_of_before(said, generation=generation, previous=previous, now=now)
 
 
 def _facts_of_before(
-    said: Mapping[Condition, _Said], *, generation: int, previous: Mapping[str, Any], now: datetime
+    said: Mapping[Condition, Said], *, generation: int, previous: Mapping[str, Any], now: datetime
 ) -> Json:
-    conditions = _conditions(said, generation=generation, previous=previous.get("conditions", ()), now=now)
-    return {**previous, "observedGeneration": generation, "conditions": conditions}
+    conditions = conditions_of(said, generation=generation, previous=previous.get("conditions", ()), at=stamp(now))
+    status = {**previous, "observedGeneration": generation, "conditions": conditions}
+    return bounded(status, len(previous.get("features", ())))
 
 
 _UNREACHABLE: Mapping[FailureKind, Reason] = {
@@ -360,17 +357,17 @@ _UNREACHABLE: Mapping[FailureKind, Reason] = {
     FailureKind.FORBIDDEN: Reason.ADDRESS_REFUSED,
 }
 
-_Said = tuple[str, Reason, str] | None
-
 
 def feature_states(observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...]) -> list[Json]:
-    """Every feature with what is wanted of it, and how far that is."""
+    """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted."""
     in_the_way = {blocker.feature for blocker in blocked}
     drifted = {change.feature for change in proposal.drifted}
     features = []
-    for name in dict.fromkeys((*observation.feature_names(), *proposal.desired)):
-        if len(name) > MAX_FEATURE_NAME:
-            continue
+    names = dict.fromkeys((*observation.feature_names(), *proposal.desired))
+    shown = sorted(
+        (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in proposal.desired
+    )
+    for name in sorted(shown[:MAX_FEATURES], key=[*names].index):
         shape = {key: value for key, value in feature_shape(observation, name).items() if key in _FEATURE_FIELDS}
         if name in proposal.desired:
             shape["desired"] = proposal.desired[name]
@@ -386,7 +383,7 @@ def feature_states(observation: Observation, proposal: Proposal, blocked: tuple[
         else:
             shape["state"] = "Unmanaged"
         features.append(shape)
-    return features[:MAX_FEATURES]
+    return features
 
 
 def _metadata_version(status: Json, observation: Observation, desired: Mapping[str, int]) -> None:
@@ -413,13 +410,13 @@ def _ready(decision: Decision) -> tuple[str, Reason, str]:
             return "False", reason, message
 
 
-def _approval(decision: Decision) -> _Said:
+def _approval(decision: Decision) -> Said:
     if isinstance(decision, Held) and decision.condition and decision.condition[0] is Condition.APPROVAL_REQUIRED:
         return "True", decision.condition[1], decision.message
     return None
 
 
-def _drift(proposal: Proposal) -> _Said:
+def _drift(proposal: Proposal) -> Said:
     if not proposal.drifted:
         return None
     moved = ", ".join(
@@ -429,7 +426,7 @@ def _drift(proposal: Proposal) -> _Said:
     return "True", proposal.drift_reason, moved
 
 
-def _reconciling(decision: Decision) -> _Said:
+def _reconciling(decision: Decision) -> Said:
     match decision:
         case Act(step):
             return "True", Reason.UPDATING_FEATURES, str(step)
@@ -439,44 +436,25 @@ def _reconciling(decision: Decision) -> _Said:
             return None
 
 
-def _reachable(observation: Observation) -> _Said:
+def _reachable(observation: Observation) -> Said:
     if observation.gaps:
         return "True", Reason.CONNECTED_PARTLY, "; ".join(str(gap) for gap in observation.gaps)
     return "True", Reason.CONNECTED, f"{len(observation.nodes)} nodes seen"
 
 
-def _finalized(decision: Decision, proposal: Proposal, observation: Observation) -> _Said:
+def _finalized(decision: Decision, proposal: Proposal, observation: Observation) -> Said:
     if isinstance(observation.finalized, Unknown):
         return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
     if not proposal.desired:
         return "True", Reason.NOTHING_DESIRED, "no level is wanted"
-    if isinstance(decision, Done) and not proposal.changes:
-        return "True", Reason.ALL_AT_TARGET, decision.message
+    strangers = strangers_among(proposal.desired, observation)
+    if not proposal.changes and not strangers:  # whatever else the pass came to: of the levels, this was read
+        levels = ", ".join(f"{feature} {told(feature, level)}" for feature, level in proposal.desired.items())
+        return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
     if not isinstance(decision, Act) and decision.blockers:
         return "False", Reason.BLOCKED, "see blockers"
-    return "False", Reason.BEHIND_TARGET, ", ".join(str(change) for change in proposal.changes)
-
-
-def _conditions(said: Mapping[Condition, _Said], *, generation: int, previous: Any, now: datetime) -> list[Json]:
-    before = {condition["type"]: condition for condition in previous}
-    conditions = []
-    for kind, one in said.items():
-        if one is None:
-            continue
-        status, reason, message = one
-        old = before.get(kind.value)
-        since = old["lastTransitionTime"] if old is not None and old["status"] == status else stamp(now)
-        conditions.append(
-            {
-                "type": kind.value,
-                "status": status,
-                "observedGeneration": generation,
-                "lastTransitionTime": since,
-                "reason": reason.value,
-                "message": message[:MAX_MESSAGE],
-            }
-        )
-    return conditions
+    unknown = (f"no node knows {feature}" for feature, _ in strangers)
+    return "False", Reason.BEHIND_TARGET, ", ".join((*map(str, proposal.changes), *unknown))
 
 
 def stamp(moment: datetime) -> str:

@@ -10,10 +10,17 @@ import pytest
 import yaml
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Act, Decision, Done, Memory, Stalled, Wait, decide, propose
+from kafkafeatures.core.decide import Act, Decision, Done, Memory, Rival, Stalled, Standing, Wait, decide, propose
 from kafkafeatures.core.observation import NodeState, Observation
-from kafkafeatures.core.report import cluster_document, status_of, status_of_unreachable
-from kafkafeatures.core.steps import Accepted, UpdateFeature
+from kafkafeatures.core.report import (
+    cluster_document,
+    status_of,
+    status_of_failed_pass,
+    status_of_invalid,
+    status_of_unreachable,
+    status_of_wrong_cluster,
+)
+from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature
 from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
@@ -68,6 +75,76 @@ def test_whatever_nodes_say_of_features_and_failures_the_status_stays_below_32_k
 def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
     seen = observation(gaps=tuple(Failure(FailureKind.TIMED_OUT, f"node:{i}", "x" * 900) for i in range(300)))
     assert len(json.dumps(status(Stalled(Reason.INVALID_SPEC, "y" * 5000), seen)).encode()) < 32 * 1024
+
+
+def crowded(*, wanted: int, names: str = "f") -> tuple[Wanted, Observation, dict[str, Any]]:
+    """Many features with long names, words of three bytes a character, and a history of refusals."""
+    many = {f"{names * 58}{i:04d}": (0, 1) for i in range(80)}
+    said = answer(NEW | many, {"metadata.version": 21})
+    gap = Failure(FailureKind.REJECTED, "h", "拒" * 1200)
+    seen = observation(*(node(i, said=said, written=NEW | many) for i in (3001, 1)), gaps=(gap,))
+    entry = {
+        "at": "2026-01-02T03:04:05Z",
+        "action": "metadata.version 21 -> 27",
+        "result": ("refused: " + "拒" * 600)[:512],
+    }
+    corrected = {**entry, "result": "corrected, after somebody else had moved it"}
+    names_wanted = dict.fromkeys(sorted(many)[80 - wanted :], 1)
+    return Wanted({"metadata.version": 27, **names_wanted}), seen, {"history": [corrected, *[entry] * 9]}
+
+
+def refused(wanted: Wanted, seen: Observation, previous: dict[str, Any]) -> dict[str, Any]:
+    proposal = propose(wanted, seen, Memory())
+    return status_of(
+        decide(wanted, seen, proposal=proposal, verdict=Refused(95, "拒" * 1200)), seen, proposal,
+        generation=1, previous=previous, version="0.1.0", now=NOW,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("names", "asked_for"), [("f", 31), ("拒", 0)])
+def test_words_and_names_of_any_language_leave_a_status_below_32_kib_with_room_for_an_act(
+    names: str, asked_for: int
+) -> None:
+    wanted, seen, previous = crowded(wanted=asked_for, names=names)
+    made = refused(wanted, seen, previous)
+    assert len(json.dumps(made).encode()) <= 28 * 1024
+    assert all(len(one["message"].encode()) <= 1024 for one in made["conditions"])
+    assert {one["name"] for one in made["features"]} >= set(wanted.levels)  # they are remembered by being here
+
+
+def test_what_is_left_out_of_a_status_is_counted_and_the_next_one_is_the_same() -> None:
+    wanted, seen, previous = crowded(wanted=5)
+    made = refused(wanted, seen, previous)
+    (ready,) = [one for one in made["conditions"] if one["type"] == "Ready"]
+    assert ready["message"].endswith(f" ({len(made['features'])} of 83 features shown)")
+    assert {one["name"] for one in made["features"]} >= set(wanted.levels)
+    assert refused(wanted, seen, made) == made
+
+
+def test_of_a_history_that_is_too_long_corrections_are_kept_longest() -> None:
+    wanted, seen, previous = crowded(wanted=20)
+    kept = refused(wanted, seen, previous)["history"]
+    assert 0 < len(kept) < 10
+    assert kept[0] == previous["history"][0]
+
+
+def test_a_status_of_facts_that_were_read_before_is_bounded_as_well() -> None:
+    wanted, seen, previous = crowded(wanted=31)
+    before = {**refused(wanted, seen, {}), **previous}
+    made = status_of_unreachable(Failure(FailureKind.TLS, "h", "拒" * 1200), generation=1, previous=before, now=NOW)
+    assert len(json.dumps(made).encode()) <= 28 * 1024
+    assert len(before["history"]) == 10  # what was read is left as it is
+
+
+def test_what_stands_in_the_way_is_printable_and_has_512_bytes_at_most() -> None:
+    gap = Failure(FailureKind.AUTHENTICATION, "h", "no\x1b[2J" + "拒" * 600, "拒" * 600)
+    seen = observation(node(1), node(3001, said=gap, written=None), gaps=(gap,))
+    made = status(decide(WANTED, seen), seen)
+    assert made["blockers"]
+    for words in (one[key] for one in made["blockers"] for key in ("message", "remedy") if key in one):
+        assert words.isprintable()
+        assert len(words.encode()) <= 512
+    assert all(one["message"].isprintable() for one in made["conditions"])
 
 
 def test_the_generation_stands_on_the_status_and_on_every_condition() -> None:
@@ -168,3 +245,107 @@ def test_nodes_whose_range_is_not_known_are_listed_beside_the_range_of_the_other
     shape = next(f for f in cluster_document(seen)["features"] if f["name"] == "metadata.version")
     assert shape["unknownNodes"] == [2]
     assert shape["supportedMax"] == NEW["metadata.version"][1]
+
+
+# --- what was said before ---
+
+
+def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
+    """A plan that waits for its approval."""
+    wanted, seen = Wanted({}, {"metadata.version": 27}), observation()
+    proposal = propose(wanted, seen, Memory())
+    decision = decide(wanted, seen, proposal=proposal, verdict=Accepted())
+    return status_of(
+        decision, seen, proposal,
+        generation=1, previous=previous, version="0.1.0", now=NOW + timedelta(seconds=later),
+    )  # fmt: skip
+
+
+def drifted(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
+    """A level that was reached and that somebody else moved."""
+    memory, seen = Memory(reached={"metadata.version": 27}), observation()
+    proposal = propose(WANTED, seen, memory)
+    decision = decide(WANTED, seen, memory, proposal=proposal, verdict=Accepted())
+    return status_of(
+        decision, seen, proposal,
+        generation=1, previous=previous, version="0.1.0", now=NOW + timedelta(seconds=later),
+    )  # fmt: skip
+
+
+def failed(previous: dict[str, Any], generation: int) -> dict[str, Any]:
+    return status_of_failed_pass("a deadline", generation=generation, previous=previous, now=NOW)
+
+
+def invalid(previous: dict[str, Any], generation: int) -> dict[str, Any]:
+    return status_of_invalid(Reason.INVALID_SPEC, "no", generation=generation, previous=previous, now=NOW)
+
+
+def away(previous: dict[str, Any], generation: int) -> dict[str, Any]:
+    return status_of_unreachable(SILENT, generation=generation, previous=previous, now=NOW)
+
+
+def unread(previous: dict[str, Any], generation: int) -> dict[str, Any]:
+    """The cluster id could not be read for a moment."""
+    decision = decide(WANTED, observation(cluster_id=SILENT))
+    return status_of_wrong_cluster(decision, generation=generation, previous=previous, now=NOW)
+
+
+@pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
+@pytest.mark.parametrize(("said", "kind"), [(waiting, "ApprovalRequired"), (drifted, "DriftDetected")])
+def test_a_pass_that_could_not_look_leaves_said_what_waits_and_what_drifted(said: Any, kind: str, came_to: Any) -> None:
+    before = said({})
+    between = came_to(before, 1)
+    after = said(between, later=3600)
+    stands = [next(one for one in made["conditions"] if one["type"] == kind) for made in (before, between, after)]
+    assert stands[0] == stands[1] == stands[2]
+    assert kind not in conditions(came_to(before, 2))  # of another document it says nothing
+
+
+def test_of_another_cluster_nothing_waits_and_nothing_drifted() -> None:
+    decision = decide(Wanted({}, cluster_id="another"), observation())
+    made = status_of_wrong_cluster(decision, generation=1, previous=waiting({}), now=NOW)
+    assert "ApprovalRequired" not in conditions(made)
+
+
+@pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
+def test_a_reason_that_only_a_newer_release_knows_is_passed_over(came_to: Any) -> None:
+    old = {"type": "ApprovalRequired", "status": "True", "reason": "MigrationFinalize", "message": "m"}
+    previous = {"conditions": [{**old, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    assert "ApprovalRequired" not in conditions(came_to(previous, 1))
+
+
+# --- whether the levels are there ---
+
+
+def finalized(decision: Decision, seen: Observation, wanted: Wanted) -> tuple[str, str, str]:
+    made = status_of(
+        decision, seen, propose(wanted, seen, Memory()), generation=1, previous={}, version="0.1.0", now=NOW
+    )
+    (one,) = [one for one in made["conditions"] if one["type"] == "FeaturesFinalized"]
+    return one["status"], one["reason"], one["message"]
+
+
+def test_levels_that_are_there_are_said_to_be_whatever_else_the_pass_came_to() -> None:
+    wanted, seen = Wanted({"metadata.version": 21}), observation()
+    slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
+    there = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
+    rival = decide(wanted, seen, rival=Rival("kafka/older", known=True))
+    standing = decide(wanted, seen, standing=Standing(UpdateFeature("metadata.version", 21, 27)))
+    verifying = decide(wanted, slow)
+    assert [one.reason for one in (rival, standing, verifying) if not isinstance(one, Act)] == [
+        "DuplicateOwner",
+        "Verifying",
+        "Verifying",
+    ]
+    assert finalized(rival, seen, wanted) == there
+    assert finalized(standing, seen, wanted) == there
+    assert finalized(verifying, slow, wanted) == there
+
+
+def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
+    wanted, seen = Wanted({"no.such": 0}), observation()
+    rival = Rival("kafka/older", known=True)
+    assert finalized(decide(wanted, seen), seen, wanted)[:2] == ("False", "Blocked")
+    assert finalized(decide(wanted, seen, rival=rival), seen, wanted) == (
+        "False", "BehindTarget", "no node knows no.such",
+    )  # fmt: skip

@@ -1,0 +1,56 @@
+"""The conditions of a status: made of what is said now, and of what was said before.
+
+Pure. Called by `core/report.py` alone, which says what is to be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.core.words import cut
+
+MAX_MESSAGE = 1024  # bytes
+
+Said = tuple[str, Reason, str] | None
+"""Status, reason and message of a condition; None for one that is not there now."""
+
+_KNOWN = frozenset(Reason)
+
+
+def conditions_of(
+    said: Mapping[Condition, Said], *, generation: int, previous: Iterable[Mapping[str, Any]], at: str
+) -> list[dict[str, Any]]:
+    """As they stand in the status. `at`: the time for those whose status moved."""
+    before = {condition["type"]: condition for condition in previous}
+    conditions = []
+    for kind, one in said.items():
+        if one is None:
+            continue
+        status, reason, message = one
+        old = before.get(kind.value)
+        conditions.append(
+            {
+                "type": kind.value,
+                "status": status,
+                "observedGeneration": generation,
+                "lastTransitionTime": old["lastTransitionTime"] if old and old["status"] == status else at,
+                "reason": reason.value,
+                "message": cut(message, MAX_MESSAGE),
+            }
+        )
+    return conditions
+
+
+def still_said(previous: Mapping[str, Any], generation: int) -> Mapping[Condition, Said]:
+    """What a pass that could not look does not change: a plan that waits, a level that drifted.
+
+    A reason that only a newer release knows is not repeated: that release says it again once it is back.
+    """
+    kept = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
+    return {
+        Condition(one["type"]): (one["status"], Reason(one["reason"]), one["message"])
+        for one in previous.get("conditions", ())
+        if one["type"] in kept and one.get("observedGeneration") == generation and one["reason"] in _KNOWN
+    }

@@ -71,10 +71,35 @@ def _suspended(before: Status, after: Status) -> Iterator[Happening]:
     was, now = (_condition(one, Condition.READY).get("reason") == Reason.SUSPENDED for one in (before, after))
     if now and not was:
         yield Happening("Suspended", "Suspend", _condition(after, Condition.READY)["message"][:MAX_NOTE])
-    # Neither a cluster that is away nor a pass that failed says that anybody lets it go on.
-    silent = _condition(after, Condition.READY).get("reason") in (Reason.UNREACHABLE, Reason.INTERNAL_ERROR)
-    if was and not now and not silent:
+    if was and _condition(after, Condition.READY).get("reason") in _GOES_ON:
         yield Happening("Resumed", "Resume", "it goes on")
+
+
+# What `core/decide.py` comes to only after it found that nothing is suspended. Every other reason may be told of a
+# resource that still is: its cluster is away, an older one owns it, somebody else did what it waited for. So Resumed
+# never lies; it is missed where the first word after Suspended is one of those, as Preflight or InSync.
+_GOES_ON = frozenset(
+    {
+        Reason.UPDATING_FEATURES,
+        Reason.APPROVAL_REQUIRED,
+        Reason.DRIFTED,
+        Reason.CONFLICT_DETECTED,
+        Reason.CONTROLLER_REJECTED,
+        Reason.INSUFFICIENT_RIGHTS,
+        Reason.UNSUPPORTED_LEVEL,
+        Reason.UNKNOWN_FEATURE,
+        Reason.GHOST_REGISTRATION,
+        Reason.NODE_REFUSED,
+        Reason.DEPENDENCY_MISSING,
+        Reason.LOWERING_REFUSED,
+        Reason.CONSENT_REQUIRED,
+        Reason.CONSENT_SPENT,
+        Reason.ZOOKEEPER_MODE,
+        Reason.MIGRATING,
+        Reason.WAITING_FOR_QUORUM,
+        Reason.WAITING_FOR_NODES,
+    }
+)
 
 
 def _drift(before: Status, after: Status) -> Iterator[Happening]:

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.decide import Memory, Rival, decide, propose
 from kafkafeatures.core.happenings import MAX_NOTE, happenings
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.report import (
+    status_of,
+    status_of_failed_pass,
+    status_of_invalid,
+    status_of_unreachable,
+    status_of_wrong_cluster,
+)
+from kafkafeatures.core.steps import Accepted
+from kafkafeatures.core.wanted import Mode, Wanted
+from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
 PLAN = {"hash": "sha256:" + "a" * 64, "summary": "share.version 0 -> 1"}
 
@@ -50,17 +67,71 @@ def test_the_same_thing_done_twice_is_told_twice() -> None:
 
 
 def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
-    held, free = status(Ready=("Suspended", "suspended")), status(Ready=("InSync", "ok"))
+    held, free = status(Ready=("Suspended", "suspended")), status(Ready=("UpdatingFeatures", "f 0 -> 1"))
     assert reasons(free, held) == ["Suspended"]
     assert reasons(held, held) == []
     assert reasons(held, free) == ["Resumed"]
-    for away in (status(Ready=("Unreachable", "refused")), status(Ready=("InternalError", "a deadline"))):
-        assert reasons(held, away) == []  # nobody resumed anything
     drift = status(DriftDetected=("LevelBehind", "was 1 and is 0"))
     assert reasons(free, drift) == ["DriftDetected"]
     ghost, more = (status(Stalled=("GhostRegistration", text)) for text in ("broker 2", "broker 2 (and 1 more)"))
     assert reasons(free, ghost) == ["GhostRegistration"]
     assert reasons(ghost, more) == []
+
+
+SUSPENDED = Wanted({"metadata.version": 27}, suspend=True)
+
+
+def passed(
+    wanted: Wanted, seen: Observation, previous: dict[str, Any] | None = None, *, older: bool = False
+) -> dict[str, Any]:
+    proposal = propose(wanted, seen, Memory())
+    rival = Rival("kafka/older", known=True) if older else None
+    decision = decide(wanted, seen, proposal=proposal, verdict=Accepted(), rival=rival)
+    return status_of(decision, seen, proposal, generation=1, previous=previous or {}, version="0.1.0", now=NOW)
+
+
+def of_no_id(previous: dict[str, Any]) -> dict[str, Any]:
+    decision = decide(SUSPENDED, observation(cluster_id=SILENT))
+    return status_of_wrong_cluster(decision, generation=1, previous=previous, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        of_no_id,
+        lambda before: passed(SUSPENDED, observation(levels={"metadata.version": 27}), before),
+        lambda before: passed(SUSPENDED, observation(), before, older=True),
+        lambda before: passed(replace(SUSPENDED, mode=Mode.OBSERVE), observation(), before),
+        lambda before: status_of_invalid(Reason.INVALID_SPEC, "no", generation=2, previous=before, now=NOW),
+        lambda before: status_of_unreachable(SILENT, generation=1, previous=before, now=NOW),
+        lambda before: status_of_failed_pass("a deadline", generation=1, previous=before, now=NOW),
+    ],
+    ids=["no cluster id", "somebody else raised it", "an older owner", "observed", "invalid", "away", "failed"],
+)
+def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    before = passed(SUSPENDED, observation())
+    assert "Resumed" not in reasons(before, after(before))
+    assert "Resumed" not in reasons(after(before), before)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        (Wanted({"metadata.version": 27}), observation()),
+        (Wanted({}, {"metadata.version": 27}), observation()),
+        (Wanted({"metadata.version": 20}), observation()),
+        (Wanted({"no.such": 1}), observation()),
+        (Wanted({"metadata.version": 27}), observation(node(3001), node(1, said=answer(OLD), written=OLD))),
+    ],
+    ids=["it acts", "it waits for approval", "it wants a consent", "it knows no such feature", "it waits for a node"],
+)
+def test_what_goes_on_is_said_to_be_resumed_once_also_where_something_else_is_in_the_way(
+    wanted: Wanted, seen: Observation
+) -> None:
+    before = passed(replace(wanted, suspend=True), seen)
+    after = passed(wanted, seen, before)
+    assert reasons(before, after).count("Resumed") == 1
+    assert "Resumed" not in reasons(after, after)
 
 
 def test_a_note_fits_into_what_the_api_server_takes() -> None:

@@ -74,14 +74,31 @@ def _merged(files: list[Path]) -> tuple[str, dict[str, dict[str, Any]]]:
     for file in files:
         document = _read(file)
         try:
-            current = current or document.get("current-context") or ""
+            current = current or _current(document, file)
             for kind, found in merged.items():
                 for entry in document.get(kind) or ():
                     content = dict(entry[kind.removesuffix("s")] or {})
-                    found.setdefault(entry["name"], _absolute(content, file.parent))
+                    for key in ("cluster", "user", "namespace") if kind == "contexts" else ():
+                        _text(content.get(key) or "")
+                    found.setdefault(_text(entry["name"]), _absolute(content, file.parent))
         except (AttributeError, KeyError, TypeError, ValueError):
             raise _refused(f"{file} is no kubeconfig; kubectl config view shows what one looks like") from None
     return current, merged
+
+
+def _current(document: Any, file: Path) -> str:
+    try:
+        return _text(document.get("current-context") or "")
+    except ValueError:
+        raise _refused(
+            f"{file}: current-context is not the name of a context; set it with kubectl config use-context NAME"
+        ) from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
 
 
 def _read(file: Path) -> Any:

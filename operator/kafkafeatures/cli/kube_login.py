@@ -53,6 +53,10 @@ class Login:
                 return Path(user["tokenFile"]).read_text().strip()
             except OSError as error:
                 raise _refused(f"the token file {user['tokenFile']}: {error.strerror}") from None
+            except UnicodeDecodeError:  # whose words would quote it
+                raise _refused(
+                    f"the token file {user['tokenFile']} is not text in UTF-8; log in again, or name another tokenFile"
+                ) from None
         if user.get("token") or "exec" not in user:
             return str(user.get("token") or "")
         if not self._given or _runs_out(self._given):
@@ -77,8 +81,8 @@ def _asked(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> Mapping[str
             authority = Path(cluster["certificate-authority"]).read_bytes()
             spec["cluster"]["certificate-authority-data"] = base64.b64encode(authority).decode()
     info = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": spec}
-    environment = {one["name"]: one["value"] for one in plugin.get("env") or ()}
     command = plugin["command"]
+    environment = _environment(plugin)
     try:
         done = subprocess.run(  # noqa: S603 - the kubeconfig's own command, without a shell, as kubectl runs it
             [command, *(plugin.get("args") or ())],
@@ -100,6 +104,21 @@ def _asked(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> Mapping[str
     except (KeyError, TypeError, ValueError):
         raise _refused(f"the login plugin {command} did not answer with an ExecCredential; log in again") from None
     return status
+
+
+def _environment(plugin: Mapping[str, Any]) -> dict[str, str]:
+    """What the kubeconfig adds to ours. It is the user's to mend where it is not as kubectl wants it."""
+    found: dict[str, str] = {}
+    for number, one in enumerate(plugin.get("env") or (), start=1):
+        name, value = (one.get("name"), one.get("value")) if isinstance(one, Mapping) else (None, None)
+        if not isinstance(name, str) or not name or not isinstance(value, str):
+            which = f"{name!r}" if isinstance(name, str) and name else f"number {number}"
+            raise _refused(
+                f"the login plugin {plugin['command']}: env entry {which} needs a name and a value that are texts; "
+                "set both in the kubeconfig"
+            )
+        found[name] = value
+    return found
 
 
 def _refused(text: str) -> CommandFailed:

@@ -105,3 +105,34 @@ def test_a_plugin_that_fails_is_named_and_not_quoted(tmp_path: Path, script: str
 def test_a_plugin_that_is_not_installed_comes_with_its_hint() -> None:
     with pytest.raises(CommandFailed, match="cannot be run: No such file or directory; get it from the wiki"):
         token_of(login(exec={"command": "no-such-login-plugin", "installHint": "get it from the wiki\nor elsewhere"}))
+
+
+@pytest.mark.parametrize(
+    ("entry", "which"),
+    [
+        ({"name": "STAGE"}, "'STAGE'"),
+        ({"name": "STAGE", "value": None}, "'STAGE'"),
+        ({"name": "STAGE", "value": 1}, "'STAGE'"),
+        ({"value": SECRET}, "number 2"),
+        ({"name": "", "value": SECRET}, "number 2"),
+        (SECRET, "number 2"),
+    ],
+)
+def test_an_entry_of_the_environment_that_is_not_whole_is_named_and_the_plugin_not_run(
+    tmp_path: Path, entry: Any, which: str
+) -> None:
+    words = plugin(tmp_path, answer(token="t"), env=[{"name": "A", "value": ""}, entry])
+    with pytest.raises(CommandFailed, match=f"env entry {which} needs a name and a value") as failed:
+        token_of(login(exec=words))
+    assert failed.value.code is Exit.BLOCKED
+    assert SECRET not in str(failed.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_token_file_that_is_no_text_is_named_and_not_quoted(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(b"\xff\xfe" + SECRET.encode())
+    with pytest.raises(CommandFailed, match="is not text in UTF-8; log in again") as failed:
+        token_of(login(tokenFile=str(file)))
+    assert str(file) in str(failed.value)
+    assert SECRET not in str(failed.value)

@@ -40,6 +40,7 @@ from kafkafeatures.kafka.settings import Address, Sasl, Security
 from kafkafeatures.kafka.wire import codec, sasl, tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
+from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -126,7 +127,8 @@ async def _open(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     context = tls.context(security.tls) if security.tls is not None else None
     try:
-        hosts = [address.host] if security.policy is None else await _permitted(address, security.policy)
+        policy = security.policy
+        hosts = [address.host] if policy is None else await _permitted(address, policy, security.lookups)
         for host in hosts:
             try:
                 reader, writer = await asyncio.open_connection(
@@ -158,14 +160,15 @@ async def _open(
     return reader, writer
 
 
-async def _permitted(address: Address, policy: AddressPolicy) -> list[str]:
+async def _permitted(address: Address, policy: AddressPolicy, lookups: Lookups) -> list[str]:
     """The IP addresses to connect to: resolved once, so that nothing can change between the check and the connect.
 
     One that is not allowed among several is reason enough to refuse the name.
     """
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    resolved = [str(one[4][0]) for one in found]
+    if _is_literal(address.host):
+        resolved = resolve_number(address.host, address.port)
+    else:
+        resolved = await lookups.resolve(address.host, address.port)
     if not all(policy.permits(one, address.port) for one in resolved):
         raise AddressRefused
     return list(dict.fromkeys(resolved))

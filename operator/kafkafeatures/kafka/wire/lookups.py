@@ -1,0 +1,39 @@
+"""How many names of one cluster are looked up at once. Called by `connection.py`.
+
+A lookup takes a thread, and nobody can end it: where DNS does not answer it stays for many seconds, long after whoever
+asked gave up. Without a bound a single resource that names hundreds of such hosts would take the threads of all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+AT_ONCE = 8
+
+
+class Lookups:
+    """Of one cluster, as all connections to it share this. `at_once` threads, and the others wait their turn."""
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._places = asyncio.Semaphore(at_once)
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """The IP addresses of a name. Raises OSError and, for what can be no name, ValueError."""
+        await self._places.acquire()
+        loop = asyncio.get_running_loop()
+        lookup = loop.create_task(loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        lookup.add_done_callback(self._give_back)  # not when the caller gives up: the thread goes on
+        return [str(one[4][0]) for one in await asyncio.shield(lookup)]
+
+    def _give_back(self, lookup: asyncio.Task[Any]) -> None:
+        self._places.release()
+        if not lookup.cancelled():
+            lookup.exception()  # asyncio would log it where nobody waits any more
+
+
+def resolve_number(host: str, port: int) -> list[str]:
+    """The same of an IP address, for which nobody is asked and no thread is needed."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    return [str(one[4][0]) for one in found]

@@ -1,0 +1,107 @@
+"""Names that are resolved to be checked: what one cluster may hold, and what needs no lookup."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.spec import ClusterSpec
+from kafkafeatures.kafka.errors import AddressRefused, Unreachable
+from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.lookups import AT_ONCE, Lookups
+from kafkafeatures.reconcile.credentials import settings_of
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
+
+NOBODY = Lookups(0)
+"""Who has these never gets a turn."""
+
+
+class Dns:
+    """It answers nobody until `over`. Every lookup has a real thread."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.asked: list[str] = []
+
+    def __call__(self, host: str, *_: Any, **__: Any) -> list[Any]:
+        self.asked.append(host)
+        self.over.wait(20)
+        return [(0, 0, 0, "", ("198.18.0.9", 9092))]
+
+
+@pytest.fixture
+async def dns(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Dns]:
+    made = Dns()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 * AT_ONCE))
+    monkeypatch.setattr(socket, "getaddrinfo", made)
+    yield made
+    made.over.set()
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - threads have no events of ours
+            await asyncio.sleep(0.001)
+
+
+async def test_a_lookup_whose_caller_gave_up_keeps_its_place_and_others_have_their_own(dns: Dns) -> None:
+    mine, anothers = Lookups(2), Lookups(2)
+    first = [asyncio.create_task(mine.resolve(f"first-{number}", 1)) for number in range(3)]
+    await until(lambda: len(dns.asked) == 2)
+    for task in first:
+        task.cancel()
+    await asyncio.wait(first)
+    second = asyncio.create_task(mine.resolve("second", 1))
+    other = asyncio.create_task(anothers.resolve("other", 1))
+    await until(lambda: "other" in dns.asked)
+    assert dns.asked == ["first-0", "first-1", "other"]
+    dns.over.set()
+    assert await second == await other == ["198.18.0.9"]
+    assert "first-2" not in dns.asked  # nobody waited for it any more
+
+
+async def test_connections_of_one_cluster_share_few_lookups(dns: Dns) -> None:
+    security = Security(policy=AddressPolicy())
+    addresses = [Address(f"{number:x}.b", 1) for number in range(3 * AT_ONCE)]
+    connecting = [asyncio.create_task(connect(address, security, timeout=60.0, client_id="t")) for address in addresses]
+    await until(lambda: len(dns.asked) == AT_ONCE)
+    for task in connecting:
+        task.cancel()
+    await asyncio.wait(connecting)
+    again = asyncio.create_task(connect(addresses[-1], security, timeout=60.0, client_id="t"))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(int)  # what had come to a thread before it has begun
+    assert len(dns.asked) == AT_ONCE
+    again.cancel()
+    await asyncio.wait([again])
+
+
+async def test_who_waits_for_a_turn_waits_no_longer_than_for_a_connection() -> None:
+    security = Security(policy=AddressPolicy(), lookups=NOBODY)
+    with pytest.raises(Unreachable, match=r"no connection within 0\.01 s"):
+        await connect(Address("kafka.example", 9092), security, timeout=0.01, client_id="t")
+
+
+async def test_an_ip_address_waits_for_no_turn_and_is_checked_all_the_same() -> None:
+    security = Security(policy=AddressPolicy(), lookups=NOBODY)
+    async with serving(Server({18: api_versions()})) as server:
+        await (await connect(server.address, security, timeout=5.0, client_id="t")).close()
+    for forbidden in ("169.254.169.254", "::ffff:169.254.169.254"):
+        with pytest.raises(AddressRefused):
+            await connect(Address(forbidden, 9092), security, timeout=5.0, client_id="t")
+
+
+def test_brokers_and_controllers_of_one_cluster_share_their_turns_and_two_clusters_do_not() -> None:
+    cluster = ClusterSpec.model_validate({"bootstrapServers": "a:9092", "bootstrapControllers": "b:9093"})
+    one, other = (settings_of(cluster, lambda *_: None, policy=AddressPolicy()) for _ in range(2))
+    assert one == other
+    assert one.brokers.lookups is one.controllers.lookups
+    assert one.brokers.lookups is not other.brokers.lookups

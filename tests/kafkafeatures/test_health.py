@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import aiohttp
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -32,3 +36,16 @@ async def test_alive_is_red_only_while_a_pass_hangs_and_ready_only_while_nothing
         assert (await asked(port, "/healthz"))[0] == 200
         assert "one 7.0" in (await asked(port, "/metrics"))[1]
         assert (await asked(port, "/anything"))[0] == 404
+
+
+async def test_metrics_are_told_although_all_threads_of_asyncio_are_taken() -> None:
+    over = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    hanging = asyncio.create_task(asyncio.to_thread(over.wait, 20))
+    await asyncio.sleep(0)
+    try:
+        async with serving(Health(str, str, CollectorRegistry()), "127.0.0.1", 0) as port, asyncio.timeout(5):
+            assert (await asked(port, "/metrics"))[0] == 200
+    finally:
+        over.set()
+        await hanging

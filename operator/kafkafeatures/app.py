@@ -30,8 +30,8 @@ from kafkafeatures.settings import OperatorSettings
 from kafkafeatures.watch import Watch
 
 THREADS = 256
-"""Names are resolved in threads, and one that does not resolve holds its thread for many seconds. With asyncio's few, a
-single resource that names many of them would keep all others from connecting."""
+"""Names are resolved in threads, and one that does not resolve holds its thread for many seconds. Each cluster has its
+few at once (`kafka/wire/lookups.py`); were there no more than asyncio has, some clusters would take those of all."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +63,14 @@ async def run(settings: OperatorSettings, *, opener: Opener = open_cluster) -> N
             deadline=settings.deadline,
         )
 
-        def listed(resources: Sequence[Mapping[str, Any]]) -> None:
+        def listed(namespaces: Sequence[str], resources: Sequence[Mapping[str, Any]]) -> None:
             for resource in resources:
                 claims.note(resource)
-            for resource in resources:
-                queue.wake(Key.of(resource))
+            found = [Key.of(resource) for resource in resources]
+            # One of them that was not found was deleted while nobody watched: its pass sees that, and forgets it.
+            known = [key for key in queue.known if key.namespace in namespaces or "" in namespaces]
+            for key in dict.fromkeys((*found, *known)):
+                queue.wake(key)
 
         def seen(resource: Mapping[str, Any]) -> None:
             if worker.is_news(resource):

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 import kopf
+from kopf._cogs.structs.references import Insights
 
 from kafkafeatures.api.names import GROUP, PLURAL, VERSION
 from kafkafeatures.kube.client import account
@@ -51,23 +52,50 @@ def registry_of(seen: Seen) -> kopf.OperatorRegistry:
     return registry
 
 
+class NotServed(Exception):
+    """The API server did not name our resource among those it has."""
+
+
 async def watch(namespace: str, seen: Seen, stop: Future[End]) -> None:
     """Run Kopf for one namespace, or for all by an empty one; in a loop of its own, whose tasks it cancels at its end.
 
     `stop` is told how to end it. Not by an event of threads: Kopf would wait for that for ever, also after a failure.
+    Raises NotServed, and whatever Kopf ends with.
     """
-    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    loop, stopping, insights = asyncio.get_running_loop(), asyncio.Event(), Insights()
 
     def end() -> None:
         with suppress(RuntimeError):  # it has ended, and its loop with it
             loop.call_soon_threadsafe(stopping.set)
 
     stop.set_result(end)
-    await kopf.operator(
-        registry=registry_of(seen),
-        settings=kopf.OperatorSettings(),
-        standalone=True,
-        clusterwide=not namespace,
-        namespaces=[namespace] if namespace else [],
-        stop_flag=stopping,
-    )
+    checking = asyncio.create_task(_end_where_nothing_is_watched(insights, stopping))
+    try:
+        await kopf.operator(
+            registry=registry_of(seen),
+            settings=kopf.OperatorSettings(),
+            standalone=True,
+            clusterwide=not namespace,
+            namespaces=[namespace] if namespace else [],
+            insights=insights,
+            stop_flag=stopping,
+        )
+    finally:
+        checking.cancel()
+    if _watches_nothing(insights):
+        raise NotServed(f"the API server does not name {PLURAL}.{GROUP} yet")
+
+
+async def _end_where_nothing_is_watched(insights: Insights, stopping: asyncio.Event) -> None:
+    await insights.ready_resources.wait()
+    if _watches_nothing(insights):
+        stopping.set()
+
+
+def _watches_nothing(insights: Insights) -> bool:
+    """Kopf asks once which resources there are, and would wait for ever beside an answer without ours.
+
+    A kind that was just installed can be listed before it is named there. Nothing public tells of it: without a
+    resource there is no event, and with `scanning` Kopf would want rights to all CRDs.
+    """
+    return insights.ready_resources.is_set() and not insights.watched_resources

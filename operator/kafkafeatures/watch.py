@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from kafkafeatures.handlers import End, watch
@@ -19,6 +20,9 @@ from kafkafeatures.reconcile.queue import is_meant, not_before
 
 AGAIN = 5.0
 """Seconds until a list that failed, or a watch that ended by itself, begins anew."""
+BELIEVED = 60.0
+"""Seconds after which a watch that shows nothing is believed, although the one before ended by itself. An API server
+that refuses a watch does so far sooner."""
 
 Resource = Mapping[str, Any]
 logger = logging.getLogger(__name__)
@@ -27,8 +31,8 @@ logger = logging.getLogger(__name__)
 class Watch:
     """Of these namespaces; of all there are for none.
 
-    `listed` is told of all resources of a list, `seen` of each that a watch shows, also of the last state of one that
-    is gone. `every`: seconds after which a watch begins anew.
+    `listed` is told which namespaces were listed, and all resources they have; `seen` of each that a watch shows, also
+    of the last state of one that is gone. `every`: seconds after which a watch begins anew.
     """
 
     def __init__(
@@ -36,7 +40,7 @@ class Watch:
         api: KubeApi,
         namespaces: Sequence[str],
         *,
-        listed: Callable[[Sequence[Resource]], None],
+        listed: Callable[[Sequence[str], Sequence[Resource]], None],
         seen: Callable[[Resource], None],
         every: float,
     ) -> None:
@@ -57,7 +61,8 @@ class Watch:
     async def run(self) -> None:
         """Until it is cancelled. All namespaces are listed before any resource is worked on: who owns which cluster?"""
         first = await asyncio.gather(*(self._first(namespace) for namespace in self._namespaces))
-        self._listed([resource for found in first for resource in found or ()])
+        answered = [one for one, found in zip(self._namespaces, first, strict=True) if found is not None]
+        self._listed(answered, [resource for found in first for resource in found or ()])
         async with asyncio.TaskGroup() as parts:
             for namespace, found in zip(self._namespaces, first, strict=True):
                 parts.create_task(self._follow(namespace, found is not None), name=f"watch of {namespace or 'all'}")
@@ -77,7 +82,7 @@ class Watch:
             if known and not await self._held(namespace):
                 await asyncio.sleep(AGAIN)
             try:
-                self._listed(await self._list(namespace))
+                self._listed([namespace], await self._list(namespace))
             except KubeError as error:
                 await asyncio.sleep(not_before(AGAIN, error))
             known = namespace not in self._unlisted
@@ -102,21 +107,31 @@ class Watch:
         here, stop = asyncio.get_running_loop(), Future[End]()
 
         def show(resource: Resource) -> None:
-            here.call_soon_threadsafe(self._show, namespace, dict(resource))
+            with suppress(RuntimeError):  # the process ends, and our loop is closed
+                here.call_soon_threadsafe(self._show, namespace, dict(resource))
 
+        def believe() -> None:
+            if stop.done():  # it did begin
+                self._deaf.discard(namespace)
+
+        # A loop of its own: at its end Kopf cancels every task of its loop. And a thread of its own: names that do not
+        # resolve may hold all of asyncio's, and a Kopf that does not end would hold one for good.
+        thread = ThreadPoolExecutor(1, f"watch of {namespace or 'all'}")
+        belief = here.call_later(BELIEVED, believe)
         try:
             async with asyncio.timeout(self._every) as enough:
-                # A thread and a loop of its own: at its end Kopf cancels every task of its loop.
-                await asyncio.to_thread(asyncio.run, watch(namespace, show, stop))
+                await here.run_in_executor(thread, lambda: asyncio.run(watch(namespace, show, stop)))
             why = "for no reason"
         except (Exception, asyncio.CancelledError) as error:  # whatever it ends with
             if is_meant(error):
                 raise
-            if enough.expired():
+            if enough.expired() and stop.done():
                 self._deaf.discard(namespace)
                 return True
-            why = str(error) or type(error).__name__
+            why = "it never began" if enough.expired() else str(error) or type(error).__name__
         finally:
+            belief.cancel()
+            thread.shutdown(wait=False)
             stop.add_done_callback(lambda stop: stop.result()())
         self._deaf.add(namespace)
         logger.error("the watch of %s ended: %s; it begins anew", namespace or "all namespaces", why)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
-from kafkafeatures import app
+from kafkafeatures import app, watch
+from kafkafeatures.kube.client import Key
 from kafkafeatures.kube.errors import NoAccount
 from kafkafeatures.settings import OperatorSettings
 
@@ -34,3 +37,103 @@ async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monke
     monkeypatch.setattr(app, "connected", connected)
     with pytest.raises(NoAccount):
         await app.run(OperatorSettings())
+
+
+class Worker:
+    """Looks at nothing, and tells a test whose turn it was."""
+
+    def __init__(self, *_: object) -> None:
+        self.worked: list[str] = []
+        self.changed = asyncio.Condition()
+        MADE.append(self)
+
+    def is_news(self, resource: Mapping[str, Any]) -> bool:
+        return True
+
+    async def work(self, key: Key) -> float:
+        async with self.changed:
+            self.worked.append(str(key))
+            self.changed.notify_all()
+        return 3600.0
+
+    async def failed(self, key: Key, error: BaseException) -> None:
+        raise error
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def until_worked(self, *keys: str) -> None:
+        async with asyncio.timeout(5), self.changed:
+            await self.changed.wait_for(lambda: sorted(self.worked) == sorted(keys))
+
+
+MADE: list[Worker] = []
+
+
+class Api:
+    """Lists that a test writes, by namespace. Each waits until the test lets it go on."""
+
+    def __init__(self, **names: list[str]) -> None:
+        self.names = names
+        self.go = {namespace: asyncio.Semaphore(1) for namespace in names}
+
+    async def endpoints(self) -> frozenset[tuple[str, int]]:
+        return frozenset()
+
+    async def resources(self, namespace: str) -> list[dict[str, Any]]:
+        await self.go[namespace].acquire()
+        places = [name.split("/") for name in self.names[namespace]]
+        same = {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        return [
+            {"metadata": {"namespace": place, "name": name, "uid": name, **same}, "spec": {}} for place, name in places
+        ]
+
+
+async def ended(namespace: str, seen: object, stop: Future[Any]) -> None:
+    """A watch that shows nothing and ends at once."""
+    stop.set_result(int)
+
+
+@asynccontextmanager
+async def operator(
+    monkeypatch: pytest.MonkeyPatch, api: Api, namespaces: tuple[str, ...] = ()
+) -> AsyncIterator[Worker]:
+    @asynccontextmanager
+    async def connected() -> AsyncIterator[Api]:
+        yield api
+
+    for name, value in (("connected", connected), ("Worker", Worker)):
+        monkeypatch.setattr(app, name, value)
+    for name, value in (("watch", ended), ("AGAIN", 0.0)):
+        monkeypatch.setattr(watch, name, value)
+    MADE.clear()
+    settings = OperatorSettings(namespaces=namespaces, listen_host="127.0.0.1", listen_port=0)
+    running = asyncio.create_task(app.run(settings))
+    try:
+        while not MADE:  # noqa: ASYNC110 - it is made before anything is awaited that could take long
+            await asyncio.sleep(0)
+        yield MADE[0]
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_what_a_list_does_not_show_any_more_has_a_pass_which_finds_that_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Deleted while nobody watched: no watch ever shows it."""
+    api = Api(**{"": ["kafka/old", "other/new"]})
+    async with operator(monkeypatch, api) as worker:
+        await worker.until_worked("kafka/old", "other/new")
+        api.names[""] = ["other/new"]
+        api.go[""].release()
+        await worker.until_worked("kafka/old", "other/new", "kafka/old", "other/new")
+
+
+async def test_a_list_of_one_namespace_says_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api(one=["one/a"], two=["two/b"])
+    async with operator(monkeypatch, api, ("one", "two")) as worker:
+        await worker.until_worked("one/a", "two/b")
+        api.names["one"] = []
+        api.go["one"].release()
+        await worker.until_worked("one/a", "two/b", "one/a")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
 
+from kafkafeatures import handlers
 from kafkafeatures import watch as module
-from kafkafeatures.kube.client import KubeApi
+from kafkafeatures.api.names import GROUP, KIND, PLURAL, VERSION
+from kafkafeatures.kube.client import Account, KubeApi
 from kafkafeatures.kube.errors import KubeError, Refused, Unavailable
 from kafkafeatures.watch import Watch
 
@@ -56,6 +60,19 @@ class Kopf:
         await stopping.wait()
 
 
+class Stuck:
+    """A watch that does not begin until it is `over`."""
+
+    def __init__(self) -> None:
+        self.called = False
+        self.over = threading.Event()
+
+    async def watch(self, namespace: str, seen: object, stop: Future[Callable[[], object]]) -> None:
+        self.called = True
+        await asyncio.to_thread(self.over.wait, 20)
+        stop.set_result(int)
+
+
 @pytest.fixture
 def kopf(monkeypatch: pytest.MonkeyPatch) -> Kopf:
     made = Kopf()
@@ -71,7 +88,7 @@ async def watching(api: Api, *namespaces: str, every: float = 3600.0) -> AsyncIt
     def tell(*resources: Any) -> None:
         told.extend(one["metadata"]["name"] for one in resources)
 
-    watch = Watch(cast(KubeApi, api), namespaces, listed=lambda found: tell(*found), seen=tell, every=every)
+    watch = Watch(cast(KubeApi, api), namespaces, listed=lambda _, found: tell(*found), seen=tell, every=every)
     task = asyncio.create_task(watch.run())
     try:
         yield watch, told
@@ -130,3 +147,107 @@ async def test_what_a_watch_begins_with_was_listed_already(kopf: Kopf) -> None:
             kopf.shows[""](resource)
         await until(lambda: len(told) > 2)
         assert told == ["a", "b", "a"]
+
+
+async def test_a_watch_has_a_thread_although_all_of_asyncio_are_taken(kopf: Kopf) -> None:
+    over = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    hanging = asyncio.create_task(asyncio.to_thread(over.wait, 20))
+    await asyncio.sleep(0)
+    try:
+        async with watching(Api(one=[], two=[]), "one", "two"):
+            await until(lambda: sorted(kopf.begun) == ["one", "two"])
+    finally:
+        over.set()
+        await hanging
+
+
+async def test_a_watch_that_never_began_did_not_hold(kopf: Kopf, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = Stuck()
+    monkeypatch.setattr(module, "watch", stuck.watch)
+    api = Api(**{"": []})
+    try:
+        async with watching(api, every=0.01) as (watch, _):
+            await until(lambda: api.asked.count("") > 2)
+            assert watch.missing() == "all namespaces"
+    finally:
+        stuck.over.set()
+
+
+async def test_a_watch_after_one_that_ended_is_not_believed_before_it_began(
+    kopf: Kopf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = Stuck()
+    kopf.ends[""] = RuntimeError("gave up")
+    monkeypatch.setattr(module, "watch", lambda *rest: stuck.watch(*rest) if kopf.begun else kopf.watch(*rest))
+    monkeypatch.setattr(module, "BELIEVED", 0.0)
+    try:
+        async with watching(Api(**{"": []})) as (watch, _):
+            await until(lambda: stuck.called)
+            for _ in range(3):
+                await asyncio.sleep(0)  # its time is over
+            assert watch.missing() == "all namespaces"
+    finally:
+        stuck.over.set()
+
+
+async def test_a_watch_after_one_that_ended_is_believed_when_it_goes_on(
+    kopf: Kopf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there is no resource that it could show."""
+    monkeypatch.setattr(module, "BELIEVED", 0.01)
+    kopf.ends[""] = RuntimeError("gave up")
+    async with watching(Api(**{"": []})) as (watch, _):
+        await until(lambda: kopf.begun == ["", ""] and watch.missing() == "")
+
+
+class Discovery:
+    """An API server as Kopf asks it. Our resource can be listed and watched, but may not be named among the kinds."""
+
+    def __init__(self) -> None:
+        self.named = False
+        self.watches = 0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            self.watches += 1
+            stream = web.StreamResponse()
+            await stream.prepare(request)
+            await asyncio.Event().wait()
+        group = {"name": GROUP, "versions": [{"version": VERSION}], "preferredVersion": {"version": VERSION}}
+        answers: dict[str, dict[str, Any]] = {
+            "/api": {"versions": ["v1"]},
+            "/api/v1": {"resources": [self._kind("namespaces", "Namespace")]},
+            "/apis": {"groups": [group] if self.named else []},
+            f"/apis/{GROUP}/{VERSION}": {"resources": [self._kind(PLURAL, KIND)]},
+            f"/apis/{GROUP}/{VERSION}/{PLURAL}": {"metadata": {"resourceVersion": "1"}, "items": []},
+        }
+        return web.json_response(answers[request.path])
+
+    def _kind(self, name: str, kind: str) -> dict[str, Any]:
+        return {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": ["list", "watch"]}
+
+
+async def test_a_kind_that_is_not_named_yet_is_not_taken_for_one_that_is_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The real Kopf. It looks for the kinds once, when it begins."""
+    api, served, application = Api(**{"": []}), Discovery(), web.Application()
+    application.router.add_route("*", "/{path:.*}", served.answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+
+    async def account() -> Account:
+        return Account(f"http://127.0.0.1:{runner.addresses[0][1]}", None, None, None, None, None, True)
+
+    monkeypatch.setattr(handlers, "account", account)
+    monkeypatch.setattr(module, "AGAIN", 0.001)
+    try:
+        async with watching(api) as (watch, _):
+            await until(lambda: api.asked.count("") > 1)
+            assert (watch.missing(), served.watches) == ("all namespaces", 0)
+            served.named = True
+            await until(lambda: served.watches)
+    finally:
+        await runner.cleanup()

@@ -68,6 +68,11 @@ class Queue(Generic[K]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def known(self) -> tuple[K, ...]:
+        """The keys that are not forgotten."""
+        return tuple(self._entries)
+
     def wake(self, key: K) -> None:
         """Have a pass for the key soon. Only while `run` runs."""
         entry = self._entries.get(key)

@@ -77,7 +77,8 @@ _APPROVAL = _page(
 _DRIFT = _page(
     r"""
     Safe: With `drift.onDrift: Report` (the default) the level is left as somebody else made it.
-    With `Correct` it is changed back, but for what cannot be undone or needs a consent.
+    With `Correct` it is changed back. What cannot be undone waits for approval before (but with
+    `approval.policy: Never`), and what lowers a level needs a consent.
 
     Confirm: The condition DriftDetected says which level was what and is what:
 
@@ -360,9 +361,9 @@ PAGES: Mapping[Reason, Page] = {
 
         <message>
 
-        Fix: Mostly a right, a network policy, or an address of the controllers (`bootstrapControllers`)
-        is missing: <connect>. Where you accept it, leave it: a cluster that is in sync is Ready all the
-        same.
+        Fix: A node that does not answer is down, or gone for good, or not to be reached from here. Else
+        mostly a right, a network policy, or an address of the controllers (`bootstrapControllers`) is
+        missing: <connect>. Where you accept it, leave it: a cluster that is in sync is Ready all the same.
         """
     ),
     Reason.TLS_FAILED: _page(

@@ -437,8 +437,15 @@ def _reconciling(decision: Decision) -> Said:
 
 
 def _reachable(observation: Observation) -> Said:
-    if observation.gaps:
-        return "True", Reason.CONNECTED_PARTLY, "; ".join(str(gap) for gap in observation.gaps)
+    """A node that is down is said here, also where it stands in nobody's way. Without times: they change."""
+    silent = (
+        f"{node.title} ({node.host}:{node.port}) does not answer"
+        for node in observation.nodes
+        if isinstance(node.answer, Unknown) and node.answer.why.kind is not FailureKind.NOT_ASKED
+    )
+    missing = [*(str(gap) for gap in observation.gaps), *silent]
+    if missing:
+        return "True", Reason.CONNECTED_PARTLY, "; ".join(missing)
     return "True", Reason.CONNECTED, f"{len(observation.nodes)} nodes seen"
 
 

@@ -16,6 +16,7 @@ from kafkafeatures.core.observation import Known, Observation, SourceKind, Unkno
 from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.survey import QuorumAnswer
+from kafkafeatures.core.words import cut
 from kafkafeatures.reconcile.ports import KafkaPort, Resource, Unreachable
 
 SETTLE_SECONDS = 1.0
@@ -25,7 +26,7 @@ BROKER_KEEPS = timedelta(minutes=5)
 CONFLICT_WINDOW = timedelta(hours=1)
 MAX_HISTORY = 10
 MAX_RESULT = 512
-"""Characters of a result: with a refusal come the server's own words, up to 32 KB of them."""
+"""Bytes of a result: with a refusal come the server's own words, up to 32 KB of them."""
 
 READ_BACK, NOT_APPLIED, OVERTAKEN = "read back", "not applied", "overtaken by another change"
 UNPROVEN = "not there; whether it was moved and moved back cannot be told without the metadata log"
@@ -95,7 +96,7 @@ def close_intent(status: dict[str, Any], result: str, at: str) -> None:
             result = CORRECTED
     elif consent_for(step):  # nothing was lowered, so nothing was used up
         status["spentConsents"] = [one for one in status.get("spentConsents", ()) if one != consent_for(step)]
-    entry = {"at": at, "action": str(step), "result": result[:MAX_RESULT]}
+    entry = {"at": at, "action": str(step), "result": cut(result, MAX_RESULT)}
     history = list(status.get("history", ()))
     if result in _DONE or not history or {**history[-1], "at": at} != entry:  # what fails again and again is told once
         history.append(entry)

@@ -46,7 +46,10 @@ def test_a_dependency_that_is_not_met_is_stalled(resources: Resources, operator:
 def test_an_old_living_node_is_waited_for_and_not_stalled(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
-    """Then it is stopped and stays registered: a ghost. Then it comes back with the new Kafka, and all goes on."""
+    """Then it is stopped and stays registered: a ghost. Then it comes back with the new Kafka, and all goes on.
+
+    When it is down once more, with nothing to do, that is said and changes nothing else.
+    """
     before = feature_records(kafka)
     resources.apply("old", {"metadata.version": 27})
     told = resources.until("old", "Reconciling", "WaitingForNodes")
@@ -67,6 +70,13 @@ def test_an_old_living_node_is_waited_for_and_not_stalled(
     resources.wait("old", "Ready")
     assert kafka.features()["metadata.version"][2] == "4.1-IV1"
     assert blockers(resources, "old") == set()
+
+    kafka.nodes[2].stop()
+    told = resources.until("old", "Reachable", "ConnectedPartly")
+    assert "broker 2" in told["message"]
+    assert resources.condition("old", "Ready")["status"] == "True"
+    kafka.nodes[2].start(MIDDLE)
+    resources.until("old", "Reachable", "Connected")
 
 
 def test_a_level_nobody_supports_and_a_feature_nobody_knows_are_stalled(resources: Resources) -> None:

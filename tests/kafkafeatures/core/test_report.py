@@ -77,6 +77,17 @@ def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
     assert len(json.dumps(status(Stalled(Reason.INVALID_SPEC, "y" * 5000), seen)).encode()) < 32 * 1024
 
 
+def test_a_node_that_is_down_is_said_also_where_it_stands_in_nobodys_way() -> None:
+    levels = {"metadata.version": 27}
+    seen = observation(node(1, said=answer(NEW, levels)), node(2, said=SILENT), levels=levels)
+    made = status(decided(seen), seen)
+    assert conditions(made)["Ready"] == ("True", "InSync")
+    assert conditions(made)["Reachable"] == ("True", "ConnectedPartly")
+    (told,) = [one["message"] for one in made["conditions"] if one["type"] == "Reachable"]
+    assert told.startswith("broker 2 (")
+    assert told.endswith("does not answer")
+
+
 def crowded(*, wanted: int, names: str = "f") -> tuple[Wanted, Observation, dict[str, Any]]:
     """Many features with long names, words of three bytes a character, and a history of refusals."""
     many = {f"{names * 58}{i:04d}": (0, 1) for i in range(80)}

@@ -99,19 +99,15 @@ class _Open:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
-    """The version of a resource that was found in sync, and until when the log alone may say that it still is."""
+class _Until:
+    """Something that holds of one version of a resource, and until when."""
 
     version: str
     until: float
 
-
-@dataclass(frozen=True, slots=True)
-class _Rest:
-    """The version of a resource at the end of its last pass, and when the next one is due."""
-
-    version: str
-    until: float
+    def holds(self, home: KubeHome, now: float) -> bool:
+        """Whether it is this version, and not over yet."""
+        return self.version == _version(home) and now < self.until
 
 
 @dataclass(slots=True)
@@ -144,8 +140,10 @@ class Worker:
         self._clusters: dict[Key, _Open] = {}
         self._paces: dict[Key, _Pace] = {}
         self._written: dict[Key, set[str]] = {}
-        self._settled: dict[Key, _Settled] = {}
-        self._rests: dict[Key, _Rest] = {}
+        self._settled: dict[Key, _Until] = {}
+        """Found in sync: until then the log alone may say that it still is."""
+        self._rests: dict[Key, _Until] = {}
+        """As the last pass left it: until then no other one is due."""
 
     def is_news(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last pass wrote itself."""
@@ -163,7 +161,7 @@ class Worker:
             await self._forget(key)
             return None
         rest = self._rests.get(key)
-        if rest is not None and rest.version == _version(home) and began < rest.until:
+        if rest is not None and rest.holds(home, began):
             return rest.until - began  # a watch may show our own write before its answer is here
         self._rests.pop(key, None)
         self._written[key] = home.written
@@ -182,7 +180,7 @@ class Worker:
         self._claims.passed(key)
         self._watcher.passed(key, _RESULTS[pause.result], self._around.monotonic() - began, home.status)
         seconds = max(pause.seconds, self._toll(key))
-        self._rests[key] = _Rest(_version(home), self._around.monotonic() + seconds)
+        self._rests[key] = _Until(_version(home), self._around.monotonic() + seconds)
         return seconds
 
     async def failed(self, key: Key, error: BaseException) -> None:
@@ -248,13 +246,12 @@ class Worker:
             rival_of=lambda cluster_id: self._claims.rival_of(key, cluster_id),
         )
         settled = self._settled.pop(key, None)
-        known = settled is not None and settled.version == _version(home) and self._around.monotonic() < settled.until
-        if settled is not None and known and await cluster.unchanged():
+        if settled is not None and settled.holds(home, self._around.monotonic()) and await cluster.unchanged():
             self._settled[key] = settled
             return _Pause("done", spec.drift.check_every_seconds)
         last = await one_pass(shell)
         if isinstance(last.decision, Done):
-            self._settled[key] = _Settled(_version(home), self._around.monotonic() + FULL_LOOK_EVERY)
+            self._settled[key] = _Until(_version(home), self._around.monotonic() + FULL_LOOK_EVERY)
         if isinstance(last.decision, Done | Held):
             await cluster.rest()
         self._log(key, home.generation, _told(last))
@@ -319,7 +316,7 @@ class Worker:
         Whoever has it written all the time may not keep younger resources waiting for what it turns out to own.
         """
         again = self._slower(key, ("conflict",), 0.05, 1.0)
-        if again > 0.05:
+        if self._pace(key).times:
             self._claims.passed(key)
         return max(again, self._toll(key))
 

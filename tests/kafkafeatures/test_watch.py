@@ -18,6 +18,7 @@ from kafkafeatures.api.names import GROUP, KIND, PLURAL, VERSION
 from kafkafeatures.kube.client import Account, KubeApi
 from kafkafeatures.kube.errors import KubeError, Refused, Unavailable
 from kafkafeatures.watch import Watch
+from tests.kafkafeatures.threads import until
 
 
 def named(name: str, version: str = "1") -> dict[str, Any]:
@@ -95,12 +96,6 @@ async def watching(api: Api, *namespaces: str, every: float = 3600.0) -> AsyncIt
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 - threads have no events of ours
-            await asyncio.sleep(0.001)
 
 
 async def test_a_namespace_that_refuses_keeps_no_other_one_waiting(kopf: Kopf) -> None:

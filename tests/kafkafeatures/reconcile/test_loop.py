@@ -6,138 +6,26 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Done, Held, Stalled, Wait
-from kafkafeatures.core.observation import Observation, Source, SourceKind
+from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import (
-    Accepted,
     Applied,
     NotSent,
     Outcome,
     OutcomeUnknown,
     Rejected,
     UpdateFeature,
-    Verdict,
 )
-from kafkafeatures.core.survey import Failure
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
-from kafkafeatures.reconcile.ports import Resource, Unreachable
-from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation, quorum
-
-
-class Crash(BaseException):
-    """The process is gone."""
-
-
-class World:
-    """A cluster that does what it is told, and dies on the n-th call of anybody."""
-
-    def __init__(self, levels: Mapping[str, int], *, epoch: int = 4) -> None:
-        self.levels = dict(levels)
-        self.epoch, self.high_watermark = epoch, 100
-        self.outcomes: list[Outcome] = []
-        self.sent: list[UpdateFeature] = []
-        self.effective = 0
-        self.crash_in: int | None = None
-        self.down: Failure | None = None
-        self.quorum_works = True
-        self.fetches, self.fetched = False, 1000
-        self.no_levels = False
-        self.moved, self.log_is_read = 10, True
-        self.later: UpdateFeature | None = None
-
-    goes_straight = True
-
-    def tick(self) -> None:
-        if self.crash_in is not None:
-            if self.crash_in == 0:
-                raise Crash
-            self.crash_in -= 1
-
-    async def look(self) -> Observation:
-        self.tick()
-        if self.down is not None:
-            raise Unreachable(self.down)
-        self.high_watermark += self.quorum_works
-        self.fetched += 1000 * self.fetches
-        if self.later is not None:
-            self.apply(self.later)
-            self.later = None
-        said = answer(NEW, self.levels)
-        if self.no_levels:
-            return observation(levels=SILENT)
-        seen = observation(
-            *(node(i, said=said) for i in (3001, 3002, 1)),
-            levels=self.levels,
-            voting=quorum(epoch=self.epoch, high_watermark=self.high_watermark, fetched=self.fetched),
-        )
-        log = Source(SourceKind.METADATA_LOG, self.high_watermark, self.epoch, NOW, self.moved)
-        return replace(seen, source=log if self.log_is_read else Source(SourceKind.ASKED))
-
-    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
-        self.tick()
-        assert all(change.feature != "kraft.version" for change in changes)
-        return Accepted()
-
-    async def update(self, change: UpdateFeature) -> Outcome:
-        self.tick()
-        self.sent.append(change)
-        outcome = self.outcomes.pop(0) if self.outcomes else Applied()
-        if isinstance(outcome, Applied):
-            self.apply(change)
-        self.tick()
-        return outcome
-
-    def apply(self, change: UpdateFeature) -> None:
-        self.effective += self.levels.get(change.feature, 0) != change.after
-        self.levels[change.feature] = change.after
-        self.high_watermark += 1
-        self.moved = self.high_watermark
-
-
-class Home:
-    """A resource in memory; what was written is written, also after a crash."""
-
-    def __init__(self, world: World, desired: Mapping[str, int]) -> None:
-        self.world, self.wanted = world, Wanted(desired)
-        self.status: dict[str, Any] = {}
-        self.writes = 0
-
-    async def read(self) -> Resource:
-        return Resource("ns/name", 1, self.wanted, json.loads(json.dumps(self.status)))
-
-    async def write_status(self, status: Mapping[str, Any]) -> None:
-        self.world.tick()
-        self.status = json.loads(json.dumps(status))
-        self.writes += 1
-        self.world.tick()
-
-
-async def no_time(seconds: float) -> None:
-    """Time passes without anybody waiting for it."""
-
-
-def shell(world: World, home: Home) -> Shell:
-    return Shell(home=home, kafka=world, now=lambda: NOW, sleep=no_time)
-
-
-def run(world: World, home: Home, *, most: int = 20) -> Pass:
-    """Passes until one has nothing more to do by itself."""
-    for _ in range(most):
-        last = asyncio.run(one_pass(shell(world, home)))
-        if last.requeue_after is None:
-            return last
-    raise AssertionError(f"not settled after {most} passes: {last}")
-
+from kafkafeatures.reconcile.loop import Shell, one_pass
+from tests.kafkafeatures.reconcile.in_memory import Crash, Home, World, no_time, run, shell
+from tests.kafkafeatures.worlds import NOW, SILENT
 
 AT = stamp(NOW)
 WANTED = {"metadata.version": 27, "group.version": 1}
@@ -422,9 +310,7 @@ def test_what_somebody_took_back_before_it_was_read_is_drift_and_not_sent_again(
         world.down = SILENT
         asyncio.run(one_pass(shell(world, home)))
         world.down = None
-        world.levels["group.version"] = 0
-        world.high_watermark += 1
-        world.moved = world.high_watermark
+        world.apply(UpdateFeature("group.version", 1, 0))  # somebody else
     assert len(world.sent) == 1
     assert [one["result"] for one in home.status["history"]] == ["overtaken by another change"]
     last = run(world, home)
@@ -432,15 +318,13 @@ def test_what_somebody_took_back_before_it_was_read_is_drift_and_not_sent_again(
     assert last.decision.reason is Reason.DRIFTED
 
 
-def test_what_fails_again_and_again_is_told_once_and_a_fight_is_not_forgotten_over_it() -> None:
+def test_a_fight_is_not_forgotten_over_what_fails() -> None:
     world = World({"metadata.version": 27})
     home = Home(world, {})
     home.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     run(world, home)
     for _ in range(3):
-        world.levels["group.version"] = 0
-        world.high_watermark += 1
-        world.moved = world.high_watermark
+        world.apply(UpdateFeature("group.version", 1, 0))  # somebody else
         world.outcomes = [NotSent(f"reason {n % 2}") for n in range(12)]
         last = run(world, home, most=40)
     assert isinstance(last.decision, Stalled)
@@ -449,6 +333,8 @@ def test_what_fails_again_and_again_is_told_once_and_a_fight_is_not_forgotten_ov
     assert len(results) == 10
     assert results.count("corrected") == 2
 
+
+def test_what_fails_again_and_again_is_told_once() -> None:
     world = World({"metadata.version": 27})
     world.outcomes = [NotSent("no connection")] * 5
     home = Home(world, {"group.version": 1})

@@ -27,7 +27,7 @@ from kafkafeatures.reconcile.worker import (
     Surroundings,
     Worker,
 )
-from tests.kafkafeatures.reconcile.test_loop import World, no_time
+from tests.kafkafeatures.reconcile.in_memory import World, no_time
 from tests.kafkafeatures.worlds import NOW, SILENT
 
 KEY = Key("kafka", "orders")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +19,7 @@ from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.lookups import AT_ONCE, Lookups
 from kafkafeatures.reconcile.credentials import settings_of
 from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
+from tests.kafkafeatures.threads import until
 
 NOBODY = Lookups(0)
 """Who has these never gets a turn."""
@@ -44,12 +45,6 @@ async def dns(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Dns]:
     monkeypatch.setattr(socket, "getaddrinfo", made)
     yield made
     made.over.set()
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 - threads have no events of ours
-            await asyncio.sleep(0.001)
 
 
 async def test_a_lookup_whose_caller_gave_up_keeps_its_place_and_others_have_their_own(dns: Dns) -> None:

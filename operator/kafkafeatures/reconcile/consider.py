@@ -64,7 +64,8 @@ async def consider(
     before["spentConsents"] = [one for one in before.get("spentConsents", ()) if one in wanted.consents]
     if fate is not None:
         close_intent(before, fate, stamp(now()))
-    memory = memory_of(before, now())
+    # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
+    memory = memory_of(before, now()) if ours else Memory(cluster_id=before.get("clusterId", ""))
     proposal = propose(wanted, observation, memory)
     rival = None
     if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):

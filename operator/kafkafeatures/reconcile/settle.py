@@ -44,11 +44,14 @@ def intent_of(resource: Resource) -> UpdateFeature | None:
 
 
 def is_ours(resource: Resource, observation: Observation) -> bool:
-    """Whether this is the cluster the resource is for, as far as that is known."""
-    pinned = resource.wanted.cluster_id or resource.status.get("clusterId", "")
-    return isinstance(observation.cluster_id, Known) and observation.cluster_id.value == (
-        pinned or observation.cluster_id.value
-    )
+    """Whether this is the cluster the status tells of, and the one that the document names, as far as there is either.
+
+    The status comes first: a document that names another cluster does not make its history that cluster's.
+    """
+    if isinstance(observation.cluster_id, Unknown):
+        return False
+    bound = {resource.status.get("clusterId"), resource.wanted.cluster_id} - {None, ""}
+    return bound <= {observation.cluster_id.value}
 
 
 async def fate_of(

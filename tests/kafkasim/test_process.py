@@ -110,13 +110,6 @@ def test_the_demo_tells_its_story_piped_in_80_columns_without_colour() -> None:
         assert words in done.stdout
 
 
-@pytest.mark.parametrize("story", ["cure", "back", "drift"])
-def test_each_part_of_the_story_can_be_told_alone(story: str) -> None:
-    command = [sys.executable, "-m", "kafkafeatures", "demo", "--story", story]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.parametrize(
     ("code", "shows", "words"),
     [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ _START_SECONDS = 15.0
 _COMMAND_SECONDS = 60.0
 _WIDEST = 100
 _SOURCE_ROOT = Path(__file__).parents[2]
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _MIXED = ("--release", "4.2", "--old-broker", "2=4.0", "--ghost-broker", "4=4.0", "--metadata-version", "25")
 _RAISED = ("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1")
@@ -178,7 +180,8 @@ class Stage:
         _print(f"(exit code {done.returncode})\n")
         if done.returncode != code:
             raise _not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
-        if missing := [word for word in shows if word not in " ".join(shown.split())]:
+        read = " ".join(_COLOURS.sub("", shown).split())  # as people read it: neither colours nor breaks of lines
+        if missing := [word for word in shows if word not in read]:
             raise _not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
 
     def quiet(self, words: Sequence[str]) -> str:
@@ -261,7 +264,7 @@ def _environment() -> dict[str, str]:
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), environment.get("PYTHONPATH"))))
     environment["COLUMNS"] = str(_width())
-    if sys.stdout.isatty() and "NO_COLOR" not in environment:
+    if sys.stdout.isatty() and not environment.get("NO_COLOR"):
         environment["FORCE_COLOR"] = "1"
     return environment
 

@@ -1,0 +1,88 @@
+"""A real terminal (pty) for the command line's tests: of a given width, with colours or without."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = (sys.executable, "-m", "kafkafeatures")
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+_OF_TERMINALS = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM")
+
+
+def environment(*, colour: bool = True, **more: str) -> dict[str, str]:
+    """As a shell in a terminal window has it: nothing but TERM, and NO_COLOR where no colours are wanted."""
+    found = {name: value for name, value in os.environ.items() if name not in _OF_TERMINALS}
+    found |= {"PYTHONPATH": str(ROOT / "operator"), "TERM": "xterm-256color"}
+    return found | ({} if colour else {"NO_COLOR": "1"}) | more
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a program in a terminal: its exit code (below 0: the signal), and all that was shown."""
+
+    code: int
+    shown: str
+
+    @property
+    def text(self) -> str:
+        """Without colours, spaces and breaks of lines as one space: what a person read."""
+        return " ".join(ESCAPE.sub("", self.shown).split())
+
+    @property
+    def lines(self) -> list[str]:
+        return ESCAPE.sub("", self.shown).splitlines()
+
+
+def in_terminal(
+    command: Sequence[str],
+    *,
+    columns: int = 80,
+    colour: bool = True,
+    answers: Sequence[tuple[str, str]] = (),
+    cwd: Path | None = None,
+    seconds: float = 60.0,
+) -> Ended:
+    """Run it with a pty as its stdin, stdout, stderr and controlling terminal.
+
+    `answers`: (what is asked, what is typed then); "\\x03" is Ctrl-C.
+    """
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    pending = list(answers)
+    shown = b""
+    with subprocess.Popen(
+        ("setsid", "--ctty", *command), stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd,
+        env=environment(colour=colour),
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        try:
+            while select.select([ours], [], [], seconds)[0]:
+                try:
+                    data = os.read(ours, 65536)
+                except OSError:  # EIO: nobody has the other end any more
+                    break
+                shown += data
+                if pending and pending[0][0].encode() in shown:
+                    os.write(ours, pending.pop(0)[1].encode())
+            else:
+                process.send_signal(signal.SIGKILL)
+                raise AssertionError(f"nothing came for {seconds:g} s after: {shown.decode(errors='replace')}")
+            code = process.wait(seconds)
+        finally:
+            os.close(ours)
+            if process.poll() is None:
+                process.kill()
+    return Ended(code, shown.decode().replace("\r\n", "\n"))

@@ -180,11 +180,9 @@ def decide(
     wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id)
     if wrong is not None:
         return wrong
-    if rival is not None and rival.known:
-        return Stalled(
-            Reason.DUPLICATE_OWNER,
-            f"{rival.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
-        )
+    owned = owned_by(rival)
+    if isinstance(owned, Stalled):
+        return owned
     if proposal is None:
         proposal = propose(wanted, observation, memory)
     if standing is not None:
@@ -212,17 +210,18 @@ def decide(
         return held
     if found:
         return _blocked(found, proposal.changes, observation)
-    return (
-        _no_verdict(proposal, verdict)
-        or _not_approved(wanted, proposal)
-        or _may_be_owned(rival)
-        or Act(proposal.changes[0])
-    )
+    return _no_verdict(proposal, verdict) or _not_approved(wanted, proposal) or owned or Act(proposal.changes[0])
 
 
-def _may_be_owned(rival: Rival | None) -> Decision | None:
+def owned_by(rival: Rival | None) -> Wait | Stalled | None:
+    """What the older resource means for this one; None where there is none. Asked again right before an act."""
     if rival is None:
         return None
+    if rival.known:
+        return Stalled(
+            Reason.DUPLICATE_OWNER,
+            f"{rival.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
+        )
     return Wait(Reason.PREFLIGHT, f"{rival.name} is older; whether it owns this cluster is not known yet", after=1.0)
 
 

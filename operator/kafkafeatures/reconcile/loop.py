@@ -12,8 +12,8 @@ from typing import Any
 
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait, approved_by
-from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait, approved_by, owned_by
+from kafkafeatures.core.observation import Known, Observation
 from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
@@ -98,6 +98,12 @@ async def _act(
         # Spent before it is used: a process that dies in between does not leave it for somebody's later revert.
         status["spentConsents"] = sorted({*status.get("spentConsents", ()), consent_for(step)})
     await shell.home.write_status(status)
+    owned = _owned_meanwhile(shell, found)
+    if owned is not None:
+        close_intent(status, f"not sent: {owned.message}", stamp(shell.now()))
+        status = _status(shell, resource, replace(found, before=status, decision=owned))
+        await shell.home.write_status(status)
+        return Pass(owned, _requeue(owned), status)
     outcome = await shell.kafka.update(step)
     match outcome:
         case Applied():
@@ -120,6 +126,12 @@ async def _act(
             status = _status(shell, resource, found)
             await shell.home.write_status(status)
             return Pass(refused, 2.0, status, outcome)
+
+
+def _owned_meanwhile(shell: Shell, found: Considered) -> Wait | Stalled | None:
+    """Asked again at the last moment: an older resource may have met this cluster since the decision."""
+    cluster_id = found.observation.cluster_id
+    return owned_by(shell.rival_of(cluster_id.value)) if isinstance(cluster_id, Known) else None
 
 
 def _offset(observation: Observation) -> dict[str, int]:

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import itertools
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Done, Held, Stalled, Wait
+from kafkafeatures.core.decide import Done, Held, Rival, Stalled, Wait
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import (
@@ -422,3 +423,19 @@ def test_a_long_refusal_is_cut_wherever_it_is_kept() -> None:
     for _ in range(12):
         asyncio.run(one_pass(shell(world, home)))
     assert len(json.dumps(home.status)) < 16 * 1024
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_older_resource_that_came_to_the_cluster_meanwhile_is_asked_for_right_before_the_act(known: bool) -> None:
+    """Between the decision and the act there is a write, and other resources have their turn."""
+    world = World(BEGIN)
+    home = Home(world, {"metadata.version": 27})
+    older = Rival("ns/older", known=known)
+    made = replace(shell(world, home), rival_of=lambda cluster_id: older if "intent" in home.status else None)
+    last = asyncio.run(one_pass(made))
+    assert world.sent == []
+    assert isinstance(last.decision, Stalled if known else Wait)
+    assert last.decision.reason is (Reason.DUPLICATE_OWNER if known else Reason.PREFLIGHT)
+    assert "intent" not in home.status
+    assert home.status["history"][-1]["result"].startswith("not sent: ns/older is older")
+    assert home.status["conditions"][0]["reason"] == last.decision.reason

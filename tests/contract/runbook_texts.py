@@ -24,7 +24,7 @@ _SHARED = {
         again by itself, at least once a minute; a changed Secret or ConfigMap needs no restart.
         """,
     "<blockers>": r"""
-        Everything in the way, with the remedy of each (20 at most; `.status.blockersTotal` counts all):
+        Blockers with their remedies, one for all nodes alike (20 at most; `.status.blockersTotal` counts all):
 
             kubectl get kff NAME -n NS -o \
               jsonpath='{range .status.blockers[*]}{.message}{"\n  -> "}{.remedy}{"\n"}{end}'

@@ -74,7 +74,7 @@ class Reason(StrEnum):
 
 
 class BlockerKind(StrEnum):
-    """What stands in the way. Each maps to the reason of `Stalled` (or to waiting) in `core/decide.py`."""
+    """What prevents a change. Each maps to the reason of `Stalled` (or to waiting) in `core/decide.py`."""
 
     NODE_RANGE = "NodeRange"
     GHOST_REGISTRATION = "GhostRegistration"
@@ -123,7 +123,7 @@ EXPLAINED: Mapping[Reason, Told] = {
     Reason.INTERNAL_ERROR: Told((_READY, _RECONCILING), "a pass failed or hung: a bug; see the operator's log", _TIME),
     Reason.INVALID_SPEC: Told((_READY, _STALLED), "the document contradicts itself, or an address is none", _HUMAN),
     Reason.UNKNOWN_RELEASE: Told((_READY, _STALLED), "a release or level name this version does not know", _HUMAN),
-    Reason.UNKNOWN_FEATURE: Told((_READY, _STALLED), "no node knows a feature of that name", _HUMAN),
+    Reason.UNKNOWN_FEATURE: Told((_READY, _STALLED), "no node supports a feature of that name", _HUMAN),
     Reason.UNSUPPORTED_LEVEL: Told((_READY, _STALLED), "no node supports the level", _HUMAN),
     Reason.GHOST_REGISTRATION: Told(
         (_READY, _STALLED), "a node that is gone is still registered with an old range", _HUMAN
@@ -154,7 +154,7 @@ EXPLAINED: Mapping[Reason, Told] = {
     Reason.ALL_AT_TARGET: Told((_FINALIZED,), "every desired level is finalized"),
     Reason.NOTHING_DESIRED: Told((_FINALIZED,), "the document names no level"),
     Reason.BEHIND_TARGET: Told((_FINALIZED,), "levels are still to be changed", _TIME),
-    Reason.BLOCKED: Told((_FINALIZED,), "something stands in the way; see blockers", _HUMAN),
+    Reason.BLOCKED: Told((_FINALIZED,), "something prevents the change; see blockers", _HUMAN),
     Reason.UNKNOWN: Told((_FINALIZED,), "the finalized levels could not be read", _TIME),
 }
 """Of every reason; docs/reference/reasons.md is made of it."""

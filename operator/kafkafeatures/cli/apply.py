@@ -1,7 +1,7 @@
 """`kafkafeatures apply -f FILE`: the reconciler without Kubernetes, pass by pass until it is settled.
 
 Ends with the status document on stdout. Progress goes to stderr, a line per change. What a document asks for is checked
-on every node first; a document that is blocked sends nothing and says everything that is in the way.
+on every node first; a document that is blocked sends nothing and names every blocker.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kafkafeatures.cli.documents import add_document_flags, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, print_document, tell
 from kafkafeatures.cli.values import duration
+from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.survey import Failure
 from kafkafeatures.kafka.settings import ClusterSettings
@@ -135,7 +136,7 @@ def _last_words(last: Pass, code: Exit) -> None:
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")
     if isinstance(decision, Stalled | Wait | Held):
-        for blocker in decision.blockers:
+        for blocker in grouped(decision.blockers):
             remedy = f"; {blocker.remedy}" if blocker.remedy else ""
             tell(f"kafkafeatures: {blocker.message}{remedy}")
         if code is Exit.APPROVAL:

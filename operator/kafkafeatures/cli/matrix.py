@@ -1,13 +1,13 @@
 """The picture nobody else draws: features (or APIs) by nodes.
 
 Nodes that say the same share a column, so that three nodes and three hundred read alike. Where the columns do not fit
-the terminal the picture is turned: a row per group, a column per feature. Ghosts, refused and silent nodes have rows of
-their own. A cell in the way is red, and marked `!` for those who see no colour. Used by `describe` and by `plan`.
+the terminal the picture is turned: a row per group, a column per feature. Ghosts, refused and silent nodes have lines
+of their own. A cell that blocks is red, and marked `!` for those who see no colour. Used by `describe` and by `plan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafkafeatures.cli.output import natural_width
+from kafkafeatures.core.blockers import shortened, title_of, verb
 from kafkafeatures.core.observation import (
     NOT_SUPPORTED,
     Known,
@@ -41,11 +42,12 @@ class _Group:
 
     @property
     def role(self) -> str:
-        return _role_title(self.nodes[0], plural=len(self.nodes) > 1)
+        title = _role_title(self.nodes[0], plural=len(self.nodes) > 1)
+        return f"{len(self.nodes)} {title}" if "..." in self.ids else title  # who is not listed is counted
 
     @property
     def ids(self) -> str:
-        return compressed(node.id for node in self.nodes)
+        return shortened(node.id for node in self.nodes)
 
 
 def draw(
@@ -53,9 +55,10 @@ def draw(
     observation: Observation,
     *,
     api_names: dict[int, str] | None = None,
-    in_the_way: bool = True,
+    blockers: bool = True,
 ) -> None:
-    """Print the whole picture; `api_names` given: APIs instead of features (KIP-35). `in_the_way`: of any level."""
+    """Print the whole picture; `api_names` given: APIs instead of features (KIP-35). `blockers`: of any raise."""
+    _quorum_lost(console, observation)
     _headline(console, observation)
     if api_names is None:
         names = observation.feature_names()
@@ -64,8 +67,8 @@ def draw(
         groups = _grouped(observation, lambda node: tuple(_feature_cell(observation, node, n, best[n]) for n in names))
         _table(console, ("FEATURE", "FINALIZED"), rows, groups)
         _apart(console, observation)
-        if in_the_way:
-            _in_the_way(console, observation, best)
+        if blockers:
+            _blockers(console, observation, best)
     else:
         keys = sorted({key for node in observation.nodes for key in _apis(node)})
         rows = [(f"{api_names.get(key, '?')} ({key})", "") for key in keys]
@@ -75,18 +78,19 @@ def draw(
     _not_read(console, observation)
 
 
-def compressed(ids: Iterable[int]) -> str:
-    """Ids as people write them: "1-3, 7"."""
-    runs: list[list[int]] = []
-    for id_ in sorted(ids):
-        if runs and id_ == runs[-1][1] + 1:
-            runs[-1][1] = id_
-        else:
-            runs.append([id_, id_])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs)
-
-
 # --- the lines around the table ---
+
+
+def _quorum_lost(console: Console, observation: Observation) -> None:
+    """The first line of all: without an active controller nothing else on the page can be changed."""
+    active, mode = observation.active_controller, observation.mode
+    if isinstance(active, Known) or (isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER):
+        return
+    voters = tuple(node for node in observation.nodes if Role.CONTROLLER in node.roles and node.is_voter)
+    silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
+    ids = shortened(node.id for node in silent)
+    count = f"; {len(silent)} of {len(voters)} voters {verb(silent, 'does', 'do')} not answer ({ids})" if silent else ""
+    console.print(Text(f"No active controller: {active.why}{count}", "bold red"), overflow="fold")
 
 
 def _headline(console: Console, observation: Observation) -> None:
@@ -102,8 +106,6 @@ def _headline(console: Console, observation: Observation) -> None:
         line = Text(f"Source: asked, {answered} of {len(observation.nodes)} nodes answered")
     if isinstance(observation.active_controller, Known):
         line.append(f"; active controller {observation.active_controller.value}")
-    elif isinstance(observation.mode, Known) and observation.mode.value is not MetadataMode.ZOOKEEPER:
-        line.append("; no active controller", "red")
     console.print(line)
     if isinstance(observation.finalized, Unknown):
         console.print(Text(f"Finalized levels unknown: {observation.finalized.why}", "red"))
@@ -119,14 +121,17 @@ def _counts(observation: Observation) -> str:
 
 
 def _apart(console: Console, observation: Observation) -> None:
-    others = [node for node in observation.nodes if node.state is not NodeState.LIVE]
-    if not others:
-        return
-    console.print()
+    """Nodes that are not live, those with the same story on one line."""
+    stories: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
+    for node in observation.nodes:
+        if node.state is not NodeState.LIVE:
+            stories.setdefault((node.state, node.roles, _story(node)), []).append(node)
+    if stories:
+        console.print()
     for state in NodeState:
-        for node in (node for node in others if node.state is state):
-            where = f" {node.host}:{node.port}" if node.port >= 0 else ""
-            line = Text.assemble((f"{state.value:<12}", "bold red"), f"{node.title}{where}: {_story(node)}")
+        for (_, _, story), nodes in ((key, nodes) for key, nodes in stories.items() if key[0] is state):
+            where = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
+            line = Text.assemble((f"{state.value:<12}", "bold red"), f"{title_of(tuple(nodes))}{where}: {story}")
             console.print(line, overflow="fold", no_wrap=False)
 
 
@@ -142,7 +147,7 @@ def _story(node: Node) -> str:
 
 def _ghost_story(node: Node) -> str:
     if Role.CONTROLLER in node.roles:
-        return "no voter any more, and does not answer"
+        return "no longer a voter, and does not answer"
     return "fenced, and does not answer: stopped or removed"
 
 
@@ -165,26 +170,29 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
 }
 
 
-def _in_the_way(console: Console, observation: Observation, best: Mapping[str, int]) -> None:
+def _blockers(console: Console, observation: Observation, best: Mapping[str, int]) -> None:
     lines = []
     for name, highest in best.items():
         supported = supported_by_all(observation, name)
         if supported is None or highest <= supported.max:
             continue
-        behind = [node for node in observation.nodes if _is_behind(node, name, highest)]
-        told_nodes = ", ".join(f"{_adjective(node)}{node.title} ({_has(node, name)})" for node in behind[:5])
-        more = f" and {len(behind) - 5} more" if len(behind) > 5 else ""
-        lines.append(f"{name} above {told(name, supported.max)}: {told_nodes}{more}")
+        alike: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
+        for node in observation.nodes:
+            if _is_behind(node, name, highest):
+                alike.setdefault((node.state, node.roles, _has(node, name)), []).append(node)
+        behind = [f"{_adjective(nodes[0])}{title_of(tuple(nodes))} ({key[2]})" for key, nodes in alike.items()]
+        more = f" and {len(behind) - 5} more groups" if len(behind) > 5 else ""
+        lines.append(f"{name} above {told(name, supported.max)}: {', '.join(behind[:5])}{more}")
     if lines:
         console.print()
-        console.print(Text("In the way of", "bold"))
+        console.print(Text("Blockers", "bold"))
         for line in lines:
             console.print(Text(f"  {line}", "red"), overflow="fold")
 
 
 def _has(node: Node, name: str) -> str:
     text = _cell_text(node, name)
-    return "does not have it" if text == ABSENT_CELL else f"has {text}"
+    return "not supported" if text == ABSENT_CELL else f"supports {text}"
 
 
 def _adjective(node: Node) -> str:
@@ -265,7 +273,7 @@ def _folded(ids: str, width: int = 18) -> str:
             lines.append(part)
         else:
             lines[-1] += glue + part
-    return "\n".join(lines if len(lines) <= 4 else [*lines[:3], f"... {ids.count(',') + 1} ranges"])
+    return "\n".join(lines)
 
 
 def _role_title(node: Node, *, plural: bool) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FORMATS = ("table", "json", "yaml")
+NEVER_WRAPPED = 100_000
 
 
 class Patient:
@@ -110,7 +111,10 @@ def clean_stdout() -> Any:
 
 
 def console() -> Console:
-    """A console on stdout: as wide as the terminal, 100 columns into a pipe; no colour where NO_COLOR or a pipe is."""
+    """A console on stdout: as wide as the terminal, without an end into a pipe; no colour where NO_COLOR or a pipe is.
+
+    COLUMNS says how wide a pipe's reader is, for those who set it on purpose.
+    """
     from rich.console import Console
     from rich.segment import Segment
 
@@ -119,7 +123,7 @@ def console() -> Console:
             for text, style, control in super().render(renderable, options):
                 yield Segment(text if control else printable_lines(text), style, control)
 
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else NEVER_WRAPPED
     return CleanConsole(file=clean_stdout(), width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 

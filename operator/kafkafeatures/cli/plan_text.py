@@ -1,4 +1,4 @@
-"""A plan as people read it: the picture, the steps, what of it is for good, what stands in the way, and the hash."""
+"""A plan as people read it: the picture, the steps, what of it is for good, its blockers, and the hash."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from rich.text import Text
 
 from kafkafeatures.cli.matrix import draw
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, SHOWN, draw_blockers, draw_steps
+from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import Act, approved_by
 from kafkafeatures.core.report import blocker_shape, plan_verdict, step_shape
 from kafkafeatures.core.steps import Accepted, Refused, Verdict
@@ -15,13 +16,13 @@ from kafkafeatures.reconcile.consider import Considered
 
 def draw_plan(console: Console, seen: Considered, *, of_document: bool) -> None:
     """Print all of it. `of_document`: `apply` would do the same."""
-    draw(console, seen.observation, in_the_way=False)  # of this plan: below
+    draw(console, seen.observation, blockers=False)  # of this plan: below
     _steps(console, seen)
     blocked = () if isinstance(seen.decision, Act) else seen.decision.blockers
     if blocked:
         console.print()
-        console.print(Text("Stands in the way", "bold"))
-        draw_blockers(console, map(blocker_shape, blocked))
+        console.print(Text("Blockers", "bold"))
+        draw_blockers(console, map(blocker_shape, grouped(blocked)))
     if seen.verdict is not None:
         console.print()
         console.print(_server(seen.verdict), overflow="fold")

@@ -40,7 +40,7 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
         console.print(_plan_line(resource, now), overflow="fold")
         draw_steps(console, resource.plan.get("steps") or ())
         draw_how_to_approve(console, resource)
-    draw_in_the_way(console, resource)
+    draw_blockers_of(console, resource)
     _intent(console, resource, now)
     _conditions(console, resource, now)
     _history(console, resource)
@@ -54,7 +54,7 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: str, now: da
     if resource.plan:
         _title(console, "Steps")
         draw_steps(console, resource.plan.get("steps") or ())
-    draw_in_the_way(console, resource)
+    draw_blockers_of(console, resource)
     console.print()
     line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if resource.plan:
@@ -137,12 +137,12 @@ def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
         console.print(Text(line), soft_wrap=True)  # to be copied: never broken in two
 
 
-def draw_in_the_way(console: Console, resource: KubeResource) -> None:
+def draw_blockers_of(console: Console, resource: KubeResource) -> None:
     """Blockers with their remedies."""
     blockers: Sequence[Mapping[str, Any]] = resource.status.get("blockers") or ()
     if not blockers:
         return
-    _title(console, "Stands in the way")
+    _title(console, "Blockers")
     draw_blockers(console, blockers)
     more = resource.status.get("blockersTotal", 0) - len(blockers)
     if more > 0:

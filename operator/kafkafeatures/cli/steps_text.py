@@ -40,7 +40,7 @@ def draw_steps(console: Console, steps: Iterable[Shape]) -> None:
 
 
 def draw_blockers(console: Console, blockers: Iterable[Shape]) -> None:
-    """Two paragraphs each: what stands in the way, and what to do about it."""
+    """Two paragraphs each: what prevents the change, and what to do about it."""
     for blocker in blockers:
         what = Text(f"{blocker['kind']}: {blocker['message']}", "red")
         console.print(Padding(what, (0, 0, 0, 2), expand=False))

@@ -1,4 +1,4 @@
-"""Preflight: may these levels be finalized now, and what stands in the way?
+"""Preflight: may these levels be finalized now, and what prevents it?
 
 An ordered chain of small pure checks; `blockers` runs all of them, so that people see everything at once. Called by
 `core/decide.py` on every pass. A check that cannot tell says so with a blocker: nothing passes by silence.
@@ -12,32 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import consent_for, is_lowering
 from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, told
 from kafkafeatures.core.steps import Accepted, UpdateFeature, Verdict
-from kafkafeatures.core.survey import FailureKind, Role
+from kafkafeatures.core.survey import Failure, FailureKind, Role
 
 CONTROLLER_REGISTRATION = 15
 """metadata.version 3.7-IV0: from here on the controller checks the registrations of controllers (KIP-919)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocker:
-    """One thing that stands in the way, with what a person can do about it. `reason` where its kind has several."""
-
-    kind: BlockerKind
-    message: str
-    remedy: str = ""
-    feature: str = ""
-    wanted: int = -1
-    node: Node | None = None
-    supported: VersionRange | None = None
-    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +100,12 @@ def kraft_version_is_raised_for_good(question: Question) -> Iterator[Blocker]:
         for node in question.observation.nodes:
             found = node.range_of(METADATA_VERSION)
             if Role.CONTROLLER in node.roles and isinstance(found, Known) and found.value.max < KRAFT_VERSION_RAISABLE:
-                yield Blocker(
+                yield about_nodes(
                     BlockerKind.NODE_RANGE,
-                    f"{node.title} runs Kafka before 4.1, which says yes to kraft.version and does not raise it",
-                    "upgrade its Kafka",
+                    (node,),
+                    _before_kraft_version,
                     feature=change.feature,
                     wanted=change.after,
-                    node=node,
                     supported=found.value,
                 )
 
@@ -211,10 +199,14 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
 def features_exist(question: Question) -> Iterator[Blocker]:
     """A name nobody supports is a typing error, or needs a newer Kafka."""
     for feature, level in question.strangers:
+        names = question.observation.feature_names()
+        similar = get_close_matches(feature, {*names, *KAFKAS_FEATURES}, n=1)
         yield Blocker(
             BlockerKind.UNKNOWN_FEATURE,
-            f"no node knows a feature {feature}",
-            f"known here: {', '.join(question.observation.feature_names())}",
+            f"unknown feature {feature}: no node supports it",
+            "upgrade Kafka: a newer release has it"
+            if feature in KAFKAS_FEATURES
+            else f"{f'did you mean {similar[0]}? ' if similar else ''}features of this cluster: {', '.join(names)}",
             feature=feature,
             wanted=level,
         )
@@ -226,9 +218,14 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
     for change in question.changes:
         if change.feature in strangers:
             continue  # said once by `features_exist`, not once per node
+        impossible = _supported_nowhere(change, question.observation)
+        if impossible is not None:
+            yield impossible
         for node in question.observation.nodes:
             if node.surely_holds(change.feature, change.after) or node.state is NodeState.REFUSED:
                 continue  # one that is refused is not registered: `no_node_is_refused` speaks of it
+            if impossible is not None and node.state is not NodeState.GHOST:
+                continue
             found = node.range_of(change.feature)
             if isinstance(found, Unknown):
                 if change.feature == KRAFT_VERSION or not _vouched_for(node, found, question):
@@ -242,13 +239,7 @@ def no_node_is_refused(question: Question) -> Iterator[Blocker]:
     if question.changes:
         for node in question.observation.nodes:
             if node.state is NodeState.REFUSED:
-                yield Blocker(
-                    BlockerKind.REFUSED_NODE,
-                    f"{node.title} keeps fetching the metadata log but is not registered: the controller refuses it",
-                    "upgrade its Kafka so that it supports the finalized levels, or stop it; "
-                    "the active controller's log says why",
-                    node=node,
-                )
+                yield about_nodes(BlockerKind.REFUSED_NODE, (node,), _refused)
 
 
 Check = Callable[[Question], Iterable[Blocker]]
@@ -288,54 +279,116 @@ def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
     return all(voter.id in registered for voter in observation.quorum.value.voters)
 
 
-def _unknown(node: Node, change: UpdateFeature, found: Unknown) -> Blocker:
+def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:
+    """One blocker for a level that not a single node supports; ghosts are no nodes in this."""
+    gone = (NodeState.GHOST, NodeState.REFUSED)
+    found = [node.range_of(change.feature) for node in observation.nodes if node.state not in gone]
+    ranges = [one.value for one in found if isinstance(one, Known)]
+    if not ranges or len(ranges) < len(found) or any(change.after in one for one in ranges):
+        return None
+    too_high = change.after > max(one.max for one in ranges)
+    nearest = max(one.max for one in ranges) if too_high else min(one.min for one in ranges)
     return Blocker(
-        BlockerKind.NODE_UNKNOWN,
-        f"{node.title}: its range of {change.feature} could not be read: {found.why.message}",
-        found.why.remedy or "make the node reachable, or give access to the metadata log",
+        BlockerKind.NODE_RANGE,
+        f"no node supports {change.feature} {told(change.feature, change.after)}; "
+        f"the {'highest' if too_high else 'lowest'} level that any node supports is {told(change.feature, nearest)}",
+        f"choose a level that every node supports{', or upgrade Kafka on all nodes' if too_high else ''}",
         feature=change.feature,
         wanted=change.after,
-        node=node,
+        reason=Reason.UNSUPPORTED_LEVEL,
+    )
+
+
+def _unknown(node: Node, change: UpdateFeature, found: Unknown) -> Blocker:
+    return about_nodes(
+        BlockerKind.NODE_UNKNOWN,
+        (node,),
+        partial(_could_not_be_read, change, found.why),
+        feature=change.feature,
+        wanted=change.after,
+        alike=found.why.kind,
     )
 
 
 def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange) -> Blocker:
-    has = f"does not support {change.feature}" if found == NOT_SUPPORTED else f"supports {change.feature} {found}"
-    kind, what, remedy = _ABSENT[node.state](node) if node.state in _ABSENT else (BlockerKind.NODE_RANGE, "", "")
-    where = f" ({node.host}:{node.port})" if node.host else ""
-    return Blocker(
-        kind,
-        f"{node.title}{where} {has}{what}; wanted is {told(change.feature, change.after)}",
-        remedy or _range_remedy(change, found),
+    ghost = node.state is NodeState.GHOST
+    return about_nodes(
+        BlockerKind.GHOST_REGISTRATION if ghost else BlockerKind.NODE_RANGE,
+        (node,),
+        partial(_ghosts if ghost else _do_not_support, change, found),
         feature=change.feature,
         wanted=change.after,
-        node=node,
         supported=found,
     )
 
 
-def _range_remedy(change: UpdateFeature, found: VersionRange) -> str:
-    if change.after < found.min:
-        return f"its Kafka is too new for {change.feature} {change.after}; the lowest level it knows is {found.min}"
-    return "upgrade its Kafka"
+# --- words, for one node and for many that are alike ---
 
 
-def _ghost(node: Node) -> tuple[BlockerKind, str, str]:
-    if Role.CONTROLLER in node.roles:
-        return (
-            BlockerKind.GHOST_REGISTRATION,
-            ", is registered, and no such voter exists any more",
-            f"start a controller with id {node.id} on the new Kafka once, so that it registers anew, then remove it; "
-            "from Kafka 4.4 (metadata.version 4.4-IV2) kafka-cluster.sh unregister-controller does it",
-        )
+def _could_not_be_read(change: UpdateFeature, why: Failure, nodes: Nodes) -> tuple[str, str]:
     return (
-        BlockerKind.GHOST_REGISTRATION,
-        ", is registered, is fenced and does not answer: stopped or removed",
-        f"if it is gone for good: kafka-cluster.sh unregister --id {node.id}; else start it on the new Kafka",
+        f"the supported range of {change.feature} on {title_of(nodes)} could not be read: "
+        f"{verb(nodes, '', 'for example ')}{why.message}",
+        why.remedy or "make the node reachable, or grant access to the metadata log",
     )
 
 
-_ABSENT: Mapping[NodeState, Callable[[Node], tuple[BlockerKind, str, str]]] = {
-    NodeState.GHOST: _ghost,
-    NodeState.UNREACHABLE: lambda _: (BlockerKind.NODE_RANGE, ", and does not answer", ""),
-}
+def _do_not_support(change: UpdateFeature, found: VersionRange, nodes: Nodes) -> tuple[str, str]:
+    has = (
+        f"{verb(nodes, 'does', 'do')} not support {change.feature}"
+        if found == NOT_SUPPORTED
+        else f"{verb(nodes, 'supports', 'support')} {change.feature} {found}"
+    )
+    silent = verb(nodes, " and does not answer", " and do not answer")
+    return (
+        f"{title_and_address(nodes)} {has}{silent if nodes[0].state is NodeState.UNREACHABLE else ''}; "
+        f"{told(change.feature, change.after)} is required",
+        f"Kafka on {these(nodes)} is too new for {change.feature} {change.after}; the lowest level it supports is "
+        f"{found.min}"
+        if change.after < found.min
+        else f"upgrade Kafka on {these(nodes)}",
+    )
+
+
+def _ghosts(change: UpdateFeature, found: VersionRange, nodes: Nodes) -> tuple[str, str]:
+    controllers = Role.CONTROLLER in nodes[0].roles
+    has = f"without {change.feature}" if found == NOT_SUPPORTED else f"with {change.feature} {found}"
+    gone = (
+        verb(nodes, " but no such voter exists any more", " but no such voters exist any more")
+        if controllers
+        else f" but {verb(nodes, 'is', 'are')} fenced and {verb(nodes, 'does', 'do')} not answer"
+    )
+    return (
+        f"{title_and_address(nodes)} {verb(nodes, 'is', 'are')} registered {has}{gone} "
+        f"({verb(nodes, 'ghost registration', 'ghost registrations')}); "
+        f"{told(change.feature, change.after)} is required",
+        (_ghost_controller_remedy if controllers else _ghost_broker_remedy)(nodes[0]),
+    )
+
+
+def _ghost_controller_remedy(node: Node) -> str:
+    return (
+        f"start a controller with id {node.id} on the new Kafka once, so that it registers anew, then remove it; "
+        "from Kafka 4.4 (metadata.version 4.4-IV2) kafka-cluster.sh unregister-controller does it"
+    )
+
+
+def _ghost_broker_remedy(node: Node) -> str:
+    return f"if it is gone for good: kafka-cluster.sh unregister --id {node.id}; else start it on the new Kafka"
+
+
+def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'runs', 'run')} Kafka before 4.1, which accepts kraft.version and does not "
+        "raise it",
+        f"upgrade Kafka on {these(nodes)}",
+    )
+
+
+def _refused(nodes: Nodes) -> tuple[str, str]:
+    return (
+        f"{title_of(nodes)} {verb(nodes, 'keeps', 'keep')} fetching the metadata log but {verb(nodes, 'is', 'are')} "
+        f"not registered: the controller refuses {verb(nodes, 'it', 'them')}",
+        f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels, or stop "
+        f"{verb(nodes, 'it', 'them')}; the active controller's log says why",
+    )

@@ -14,7 +14,8 @@ from typing import Any
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.core.checks import Blocker, Question, blockers, strangers_among
+from kafkafeatures.core.blockers import Blocker, grouped
+from kafkafeatures.core.checks import Question, blockers, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import Plan, changes_between, is_lowering, plan_of, reversible
 from kafkafeatures.core.releases import told
@@ -209,7 +210,7 @@ def decide(
     if held is not None:
         return held
     if found:
-        return _blocked(found, proposal.changes, observation)
+        return _blocked(found)
     return _no_verdict(proposal, verdict) or _not_approved(wanted, proposal) or owned or Act(proposal.changes[0])
 
 
@@ -227,7 +228,8 @@ def owned_by(rival: Rival | None) -> Wait | Stalled | None:
 
 def _would(proposal: Proposal, found: tuple[Blocker, ...]) -> str:
     would = "would change " + ", ".join(str(change) for change in proposal.changes)
-    return f"{would}; {len(found)} in the way, first: {found[0].message}" if found else would
+    groups = grouped(found)
+    return f"{would}; blocked: {_first_of(groups[0], groups)}" if groups else would
 
 
 def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Blocker, ...]) -> Decision | None:
@@ -364,24 +366,19 @@ _TIME: Mapping[BlockerKind, Reason] = {
 }
 
 
-def _blocked(found: tuple[Blocker, ...], changes: tuple[UpdateFeature, ...], observation: Observation) -> Decision:
-    human = [blocker for blocker in found if blocker.kind in _HUMAN]
+def _blocked(found: tuple[Blocker, ...]) -> Decision:
+    groups = grouped(found)
+    human = [blocker for blocker in groups if blocker.kind in _HUMAN]
     if human:
-        return Stalled(human[0].reason or _HUMAN[human[0].kind], _first_of(human[0], found), found)
-    for change in changes:
-        if _nobody_supports(change, observation):
-            message = f"no node supports {change.feature} {told(change.feature, change.after)}"
-            return Stalled(Reason.UNSUPPORTED_LEVEL, message, found)
-    return Wait(_TIME[found[0].kind], _first_of(found[0], found), after=2.0, blockers=found)
+        return Stalled(human[0].reason or _HUMAN[human[0].kind], _first_of(human[0], groups), found)
+    impossible = [blocker for blocker in groups if blocker.reason is Reason.UNSUPPORTED_LEVEL]
+    if impossible:
+        return Stalled(Reason.UNSUPPORTED_LEVEL, _first_of(impossible[0], groups), found)
+    return Wait(_TIME[groups[0].kind], _first_of(groups[0], groups), after=2.0, blockers=found)
 
 
-def _nobody_supports(change: UpdateFeature, observation: Observation) -> bool:
-    ranges = [node.range_of(change.feature) for node in observation.nodes]
-    return bool(ranges) and all(isinstance(one, Known) and change.after not in one.value for one in ranges)
-
-
-def _first_of(first: Blocker, found: tuple[Blocker, ...]) -> str:
-    more = len(found) - 1
+def _first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
+    more = len(groups) - 1
     return first.message + (f" (and {more} more)" if more else "")
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.bounds import bounded
-from kafkafeatures.core.checks import Blocker, strangers_among
+from kafkafeatures.core.checks import strangers_among
 from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
 from kafkafeatures.core.levels import VersionRange, common
@@ -21,13 +22,13 @@ from kafkafeatures.core.observation import Known, Node, NodeState, Observation, 
 from kafkafeatures.core.plan import Plan, reversible
 from kafkafeatures.core.releases import level_name, told
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
-from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.survey import Failure, FailureKind, Role
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
 MAX_FEATURES = 64
 MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes
-MAX_WORDS = 512  # bytes of what stands in the way, and of what to do about it
+MAX_WORDS = 512  # bytes of a blocker's message, and of its remedy
 
 Json = dict[str, Any]
 
@@ -113,11 +114,12 @@ def node_ranges(node: Node) -> Json:
 
 
 def blocker_shape(blocker: Blocker) -> Json:
-    """One blocker as in `status.blockers`."""
+    """One blocker as in `status.blockers`. `nodeId` where it is about one node; of several, the message names them."""
     shape: Json = {"kind": blocker.kind.value}
     if blocker.node is not None:
         shape["nodeId"] = blocker.node.id
-        shape["roles"] = [role.value for role in blocker.node.roles]
+    if blocker.nodes:
+        shape["roles"] = [role.value for role in blocker.nodes[0].roles]
     if blocker.feature:
         shape["feature"] = blocker.feature
     if blocker.supported is not None:
@@ -238,8 +240,9 @@ def status_of(
     elif proposal.changes:
         status["plan"] = _plan(proposal.plan, previous.get("plan"), approved_by, now)
     if blocked:
-        status["blockers"] = [blocker_shape(blocker) for blocker in blocked[:MAX_BLOCKERS]]
-        status["blockersTotal"] = len(blocked)
+        groups = grouped(blocked)
+        status["blockers"] = [blocker_shape(blocker) for blocker in groups[:MAX_BLOCKERS]]
+        status["blockersTotal"] = len(groups)
     status["conditions"] = conditions_of(
         {
             Condition.READY: _ready(decision),
@@ -438,15 +441,18 @@ def _reconciling(decision: Decision) -> Said:
 
 def _reachable(observation: Observation) -> Said:
     """A node that is down is said here, also where it stands in nobody's way. Without times: they change."""
-    silent = (
-        f"{node.title} ({node.host}:{node.port}) does not answer"
-        for node in observation.nodes
-        if isinstance(node.answer, Unknown) and node.answer.why.kind is not FailureKind.NOT_ASKED
-    )
-    missing = [*(str(gap) for gap in observation.gaps), *silent]
+    silent: dict[tuple[Role, ...], list[Node]] = {}
+    for node in observation.nodes:
+        if isinstance(node.answer, Unknown) and node.answer.why.kind is not FailureKind.NOT_ASKED:
+            silent.setdefault(node.roles, []).append(node)
+    missing = [*map(str, observation.gaps), *(_silent(tuple(nodes)) for nodes in silent.values())]
     if missing:
         return "True", Reason.CONNECTED_PARTLY, "; ".join(missing)
     return "True", Reason.CONNECTED, f"{len(observation.nodes)} nodes seen"
+
+
+def _silent(nodes: tuple[Node, ...]) -> str:
+    return f"{title_and_address(nodes)} {verb(nodes, 'does', 'do')} not answer"
 
 
 def _finalized(decision: Decision, proposal: Proposal, observation: Observation) -> Said:
@@ -460,7 +466,7 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
         return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
     if not isinstance(decision, Act) and decision.blockers:
         return "False", Reason.BLOCKED, "see blockers"
-    unknown = (f"no node knows {feature}" for feature, _ in strangers)
+    unknown = (f"no node supports {feature}" for feature, _ in strangers)
     return "False", Reason.BEHIND_TARGET, ", ".join((*map(str, proposal.changes), *unknown))
 
 

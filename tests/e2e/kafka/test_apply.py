@@ -75,8 +75,11 @@ def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_p
     [
         ({"metadata.version": 99}, "no node supports metadata.version 99"),
         ({"metadata.version": 20}, "would lower it"),
-        ({"group.versoin": 1}, "no node knows a feature group.versoin"),
-        ({"metadata.version": 22, "group.version": 7}, "supports group.version 0-1"),
+        ({"group.versoin": 1}, "unknown feature group.versoin: no node supports it; did you mean group.version?"),
+        (
+            {"metadata.version": 22, "group.version": 7},
+            "no node supports group.version 7; the highest level that any node supports is 1",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_everything_in_the_way(

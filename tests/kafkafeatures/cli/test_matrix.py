@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kafkafeatures.cli.matrix import compressed, draw
+from kafkafeatures.cli.matrix import draw
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.survey import Failure, FailureKind
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation
@@ -31,8 +31,8 @@ def test_equal_nodes_share_a_column_and_the_one_in_the_way_is_marked() -> None:
     assert line_with(lines, "FEATURE").split() == ["FEATURE", "FINALIZED", "3001,", "3002", "1,", "3", "2"]
     assert line_with(lines, "metadata.version  ").split()[-4:] == ["7-27", "7-27", "1-21", "!"]
     assert line_with(lines, "group.version  ").split()[-2:] == ["-", "!"]
-    assert "  metadata.version above 21 (3.9-IV0): broker 2 (has 1-21)" in lines
-    assert "  group.version above 0: broker 2 (does not have it)" in lines
+    assert "  metadata.version above 21 (3.9-IV0): broker 2 (supports 1-21)" in lines
+    assert "  group.version above 0: broker 2 (not supported)" in lines
 
 
 def test_three_hundred_nodes_read_like_three() -> None:
@@ -40,6 +40,23 @@ def test_three_hundred_nodes_read_like_three() -> None:
     lines = drawn(observation(node(3001), *brokers))
     assert "1-299" in line_with(lines, "FEATURE")
     assert len(lines) < 12
+
+
+def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
+    half = [node(i, **({"said": answer(OLD), "written": OLD} if i % 2 else {})) for i in range(1, 301)]
+    silent = [node(i, state=NodeState.UNREACHABLE, said=SILENT) for i in range(400, 450)]
+    lines = drawn(observation(node(3001), node(3002), node(3003), *half, *silent), width=100)
+    assert len(lines) <= 24
+    assert "  metadata.version above 21 (3.9-IV0): 150 brokers (1, 3, 5, ... 299) (supports 1-21)" in lines
+    assert "50 brokers (400-449): still counted on" in line_with(lines, "Unreachable")
+
+
+def test_a_lost_quorum_is_the_first_line() -> None:
+    lost = Failure(FailureKind.NO_LEADER, "", "no majority of the voters answers")
+    seen = observation(node(3001), node(3002, state=NodeState.UNREACHABLE, said=SILENT), node(1), voting=lost)
+    assert drawn(seen, width=120)[0] == (
+        "No active controller: no majority of the voters answers; 1 of 2 voters does not answer (3002)"
+    )
 
 
 def test_one_node_is_enough() -> None:
@@ -62,7 +79,7 @@ def test_ghosts_refused_and_silent_nodes_have_lines_of_their_own() -> None:
     assert "fenced, and does not answer" in line_with(lines, "Ghost       broker 4")
     assert "still counted on, but connection refused" in line_with(lines, "Unreachable broker 5")
     assert "does not register it" in line_with(lines, "Refused     broker 9")
-    assert "ghost controller 3003 (has 1-21), ghost broker 4 (has 1-21)" in line_with(lines, "above 21")
+    assert "ghost controller 3003 (supports 1-21), ghost broker 4 (supports 1-21)" in line_with(lines, "above 21")
 
 
 def test_what_was_not_read_is_said_with_the_remedy() -> None:
@@ -94,11 +111,3 @@ def test_apis_are_rows_of_their_own_picture() -> None:
     lines = drawn(observation(), apis=True)
     assert line_with(lines, "ApiVersions (18)").split()[-2:] == ["0-4", "0-4"]
     assert line_with(lines, "? (55)")
-
-
-@pytest.mark.parametrize(
-    ("ids", "text"),
-    [((), ""), ((5,), "5"), ((1, 2), "1, 2"), ((3, 1, 2), "1-3"), ((1, 2, 3, 7, 9, 10), "1-3, 7, 9, 10")],
-)
-def test_ids_as_people_write_them(ids: tuple[int, ...], text: str) -> None:
-    assert compressed(ids) == text

@@ -104,3 +104,9 @@ def test_words_of_any_language_stay_readable_in_documents(monkeypatch: pytest.Mo
     out, _ = streams(monkeypatch)
     print_document({"message": "拒绝, naïve ✓"}, form)
     assert "拒绝, naïve ✓" in out.getvalue()
+
+
+def test_text_into_a_pipe_is_never_wrapped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    console().print(" ".join(["word"] * 500), overflow="fold")
+    assert capsys.readouterr().out.count("\n") == 1

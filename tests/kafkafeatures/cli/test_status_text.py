@@ -63,7 +63,7 @@ def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
         ("approval", "To approve it: kafkafeatures approve orders -n kafka --plan sha256:"),
         ("approval", "  1. metadata.version 21 (3.9-IV0) -> 27 (4.1-IV1)  irreversible"),
         ("approval", "metadata.version  21 (3.9-IV0)  27 (4.1-IV1)  7-27       Pending"),
-        ("stalled", "  GhostRegistration: controller 3003 (h:3003) supports metadata.version 1-21, is registered"),
+        ("stalled", "  GhostRegistration: controller 3003 (h:3003) is registered with metadata.version 1-21"),
         ("stalled", "    start a controller with id 3003 on the new Kafka once"),
         ("suspended", "Suspended by spec.suspend in the document; Git decides when it goes on."),
         ("observed", "kafka/orders  ready: Observed, for 12m"),

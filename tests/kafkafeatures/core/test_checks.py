@@ -144,7 +144,10 @@ def test_a_blocker_says_who_what_and_what_to_do() -> None:
     assert found.node.id == 4
     assert found.supported == VersionRange(1, 21)
     assert (found.feature, found.wanted) == ("metadata.version", 27)
-    assert "broker 4 (h:4) supports metadata.version 1-21" in found.message
+    assert found.message == (
+        "broker 4 (h:4) is registered with metadata.version 1-21 but is fenced and does not answer "
+        "(ghost registration); 27 (4.1-IV1) is required"
+    )
     assert "kafka-cluster.sh unregister --id 4" in found.remedy
 
 

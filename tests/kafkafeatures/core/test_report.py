@@ -50,8 +50,23 @@ def conditions(document: dict[str, Any]) -> dict[str, tuple[str, str]]:
     return {one["type"]: (one["status"], one["reason"]) for one in document["conditions"]}
 
 
-def test_three_hundred_old_nodes_stay_below_32_kib_with_twenty_blockers_and_a_total() -> None:
-    old = [node(i, said=answer(OLD), written=OLD) for i in range(1, 301)]
+def test_three_hundred_nodes_half_upgraded_are_one_blocker_in_a_status() -> None:
+    half = [node(i, **({"said": answer(OLD), "written": OLD} if i % 2 else {})) for i in range(1, 301)]
+    seen = observation(node(3001), *half)
+    made = status(decided(seen), seen)
+    (blocker,) = made["blockers"]
+    assert blocker["message"] == (
+        "150 brokers (1, 3, 5, ... 299) support metadata.version 1-21; 27 (4.1-IV1) is required"
+    )
+    assert blocker["remedy"] == "upgrade Kafka on these brokers"
+    assert "nodeId" not in blocker
+    assert made["blockersTotal"] == 1
+    assert [one["message"] for one in made["conditions"] if one["type"] == "Ready"] == [blocker["message"]]
+
+
+def test_three_hundred_kinds_of_old_nodes_stay_below_32_kib_with_twenty_blockers_and_a_total() -> None:
+    kinds = {i: {"metadata.version": (i, 2 * i)} for i in range(28, 328)}
+    old = [node(i, said=answer(of), written=of) for i, of in kinds.items()]
     seen = observation(node(3001), *old)
     made = status(decided(seen), seen)
     assert len(made["blockers"]) == 20
@@ -63,13 +78,16 @@ def test_three_hundred_old_nodes_stay_below_32_kib_with_twenty_blockers_and_a_to
 def test_whatever_nodes_say_of_features_and_failures_the_status_stays_below_32_kib() -> None:
     many = {f"feature.{i}": (0, 9) for i in range(60)}
     why = Failure(FailureKind.AUTHENTICATION, "node:1", "x" * 1200, "y" * 600)
-    silent = [node(3000 + i, said=why, written=None) for i in range(40)]
+    silent = [
+        node(3000 + i, said=Failure(kind, "node:1", "x" * 1200, "y" * 600), written=None)
+        for i, kind in enumerate(FailureKind)
+    ]
     seen = observation(node(1, said=answer(NEW | many | {"z" * 32_000: (0, 1)})), *silent, gaps=(why,) * 5)
     entry = {"at": "2026-01-02T03:04:05Z", "action": "metadata.version 21 -> 27", "result": "r" * 512}
     made = status(decide(WANTED, seen), seen, previous={"history": [entry] * 10})
     assert len(json.dumps(made).encode()) < 32 * 1024
-    assert 0 < len(made["blockers"]) < 20
-    assert made["blockersTotal"] == 40
+    assert 0 < len(made["blockers"]) < len(FailureKind)
+    assert made["blockersTotal"] == len(FailureKind)
 
 
 def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
@@ -358,5 +376,5 @@ def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
     rival = Rival("kafka/older", known=True)
     assert finalized(decide(wanted, seen), seen, wanted)[:2] == ("False", "Blocked")
     assert finalized(decide(wanted, seen, rival=rival), seen, wanted) == (
-        "False", "BehindTarget", "no node knows no.such",
+        "False", "BehindTarget", "no node supports no.such",
     )  # fmt: skip

@@ -1,0 +1,150 @@
+"""Blockers as people read them: one line for all nodes of which the same is true."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.blockers import Blocker, compressed, grouped, shortened
+from kafkafeatures.core.checks import Question, blockers
+from kafkafeatures.core.decide import Stalled, decide
+from kafkafeatures.core.observation import Node, NodeState
+from kafkafeatures.core.steps import Accepted, UpdateFeature
+from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.wanted import Wanted
+from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
+
+RAISE = UpdateFeature("metadata.version", 21, 27)
+SHAPES = (
+    {},
+    {"said": answer(OLD), "written": OLD},
+    {"said": SILENT, "written": OLD, "state": NodeState.UNREACHABLE},
+    {"said": SILENT, "written": OLD, "state": NodeState.GHOST},
+    {"said": SILENT, "written": None},
+    {"said": Failure(FailureKind.TIMED_OUT, "h:2", "no answer"), "written": None},
+    {"said": SILENT, "written": None, "state": NodeState.REFUSED},
+)
+
+
+def found(*nodes: Node, feature: str = "metadata.version", level: int = 27) -> tuple[Blocker, ...]:
+    change = UpdateFeature(feature, 21, level)
+    return blockers(Question(observation(node(3001), node(99), *nodes), (change,)))
+
+
+def named(those: tuple[Blocker, ...]) -> list[tuple[str, int]]:
+    return sorted((one.kind.value, node.id) for one in those for node in one.nodes)
+
+
+@given(st.lists(st.sampled_from(SHAPES), max_size=12))
+def test_grouping_loses_no_node_and_names_each_once_per_kind(shapes: list[dict[str, object]]) -> None:
+    every = found(*(node(i, **shape) for i, shape in enumerate(shapes, start=1)))  # type: ignore[arg-type]
+    groups = grouped(every)
+    assert named(every) == named(groups)
+    assert len({group.alike for group in groups}) == len(groups) <= len(SHAPES)
+    assert grouped(groups) == groups
+
+
+@pytest.mark.parametrize(
+    ("shape", "message", "remedy"),
+    [
+        (
+            SHAPES[1],
+            "3 brokers (1-3) support metadata.version 1-21; 27 (4.1-IV1) is required",
+            "upgrade Kafka on these brokers",
+        ),
+        (
+            SHAPES[2],
+            "3 brokers (1-3) support metadata.version 1-21 and do not answer; 27 (4.1-IV1) is required",
+            "upgrade Kafka on these brokers",
+        ),
+        (
+            SHAPES[4],
+            "the supported range of metadata.version on 3 brokers (1-3) could not be read: "
+            "for example connection refused",
+            "start it",
+        ),
+        (
+            SHAPES[6],
+            "3 brokers (1-3) keep fetching the metadata log but are not registered: the controller refuses them",
+            "upgrade Kafka on these brokers so that it supports the finalized levels, or stop them; "
+            "the active controller's log says why",
+        ),
+    ],
+)
+def test_nodes_of_which_the_same_is_true_share_a_line(shape: dict[str, object], message: str, remedy: str) -> None:
+    (group,) = grouped(found(*(node(i, **shape) for i in (1, 2, 3))))  # type: ignore[arg-type]
+    assert (group.message, group.remedy) == (message, remedy)
+    assert group.node is None
+
+
+def test_controllers_and_brokers_or_other_ranges_are_groups_of_their_own() -> None:
+    other = {"metadata.version": (1, 20)}
+    groups = grouped(
+        found(
+            node(3002, said=answer(OLD), written=OLD),
+            node(1, said=answer(OLD), written=OLD),
+            node(2, said=answer(OLD), written=OLD),
+            node(3, said=answer(other), written=other),
+        )
+    )
+    assert [[one.id for one in group.nodes] for group in groups] == [[3002], [1, 2], [3]]
+
+
+def test_a_level_that_no_node_supports_says_so_once_and_names_the_highest() -> None:
+    ghost = node(4, state=NodeState.GHOST, said=SILENT, written=OLD)
+    nowhere, gone = found(node(1), ghost, level=99)
+    assert nowhere.message == (
+        "no node supports metadata.version 99; the highest level that any node supports is 27 (4.1-IV1)"
+    )
+    assert nowhere.remedy == "choose a level that every node supports, or upgrade Kafka on all nodes"
+    assert nowhere.nodes == ()
+    assert gone.kind is BlockerKind.GHOST_REGISTRATION
+    decision = decide(Wanted({"metadata.version": 99}), observation(), verdict=Accepted())
+    assert isinstance(decision, Stalled)
+    assert (decision.reason, decision.message) == (Reason.UNSUPPORTED_LEVEL, nowhere.message)
+
+
+def test_a_level_below_every_range_names_the_lowest() -> None:
+    (nowhere,) = (one for one in found(level=3) if one.reason is Reason.UNSUPPORTED_LEVEL)
+    assert nowhere.message.endswith("the lowest level that any node supports is 7 (3.3-IV3)")
+
+
+@pytest.mark.parametrize(
+    ("feature", "remedy"),
+    [
+        (
+            "metadata.verison",
+            "did you mean metadata.version? features of this cluster: metadata.version,",
+        ),
+        ("no.such", "features of this cluster: metadata.version, group.version"),
+        ("share.version", "upgrade Kafka: a newer release has it"),
+    ],
+)
+def test_a_misspelt_feature_gets_a_suggestion_and_one_of_a_newer_kafka_does_not(feature: str, remedy: str) -> None:
+    question = Question(observation(), (), strangers=((feature, 1),))
+    (unknown,) = blockers(question)
+    assert unknown.message == f"unknown feature {feature}: no node supports it"
+    assert unknown.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [((), ""), ((5,), "5"), ((1, 2), "1, 2"), ((3, 1, 2), "1-3"), ((1, 2, 3, 7, 9, 10), "1-3, 7, 9, 10")],
+)
+def test_ids_as_people_write_them(ids: tuple[int, ...], text: str) -> None:
+    assert compressed(ids) == text
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [
+        ((4,), "4"),
+        ((1, 3, 5, 7, 9), "1, 3, 5, 7, 9"),
+        (range(1, 300, 2), "1, 3, 5, ... 299"),
+        (range(50), "0-49"),
+    ],
+)
+def test_many_ids_are_shortened_to_one_line(ids: tuple[int, ...], text: str) -> None:
+    assert shortened(ids) == text

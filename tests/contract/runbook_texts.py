@@ -56,10 +56,11 @@ def _page(text: str) -> Page:
 _APPROVAL = _page(
     r"""
     Safe: Waiting costs nothing: nothing is sent, and the cluster runs on with the levels it has. An
-    approval is for exactly one plan; progress does not void it, and it authorises no later plan.
+    approval is for exactly one plan; progress does not void it, and it authorises no later plan. While the
+    hash of another plan is given, nothing is sent under any policy.
 
-    Confirm: Read the plan: its hash, its steps, and which of them cannot be undone (`reversible:
-    false`):
+    Confirm: Read the plan: its hash, its steps, and how each can be undone (`undo`: Safe,
+    Lossy for a downgrade that may lose metadata, Impossible for one that Kafka refuses):
 
     <plan>
 
@@ -77,8 +78,8 @@ _APPROVAL = _page(
 _DRIFT = _page(
     r"""
     Safe: With `drift.onDrift: Report` (the default) the level is left as somebody else made it.
-    With `Correct` it is changed back. What cannot be undone waits for approval before (but with
-    `approval.policy: Never`), and what lowers a level needs a consent.
+    With `Correct` it is changed back. What is not safe to undo waits for approval before (under
+    `approval.policy: Never` only what is irreversible), and what lowers a level needs a consent.
 
     Confirm: The condition DriftDetected says which level was what and is what:
 
@@ -89,7 +90,7 @@ _DRIFT = _page(
 
     Fix: If the new level is meant, write it into the document. If not, set `spec.drift.onDrift:
     Correct`, or change it back by hand. A way back that lowers a level needs a consent: <go back>;
-    one that cannot be undone waits for approval. Then see to it that levels are decided in one place.
+    one that is not safe to undo waits for approval. Then see to it that levels are decided in one place.
     """
 )
 

@@ -70,7 +70,7 @@ def _show(resource: KubeResource) -> None:
     print(f"Plan {resource.plan_hash[:SHOWN]} of {resource}, cluster {resource.status.get('clusterId', 'not known')}:")
     draw_steps(console(), resource.plan.get("steps") or ())
     if resource.plan.get("irreversible"):
-        print("What is marked irreversible cannot be undone.")
+        print("Kafka refuses to undo what is marked irreversible.")
     sys.stdout.flush()
 
 

@@ -94,8 +94,8 @@ def _cure(stage: Stage, simulator: Simulator) -> None:
     stage.run(unregister, code=Exit.DONE, shows=("broker 4 is not registered any more",))
     simulator.do("upgrade broker 2 4.2")
 
-    _tell("The plan is clean now. What cannot be taken back is marked; naming a level exactly is its approval.")
-    stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "irreversible"))
+    _tell("The plan is clean now. What is not safe to undo is marked; naming a level exactly is its approval.")
+    stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "downgrade may lose metadata"))
     raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
     stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=raised, into="status.yaml")
     _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})

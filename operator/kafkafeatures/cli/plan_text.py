@@ -1,4 +1,4 @@
-"""A plan as people read it: the picture, the steps, what of it is for good, its blockers, and the hash."""
+"""A plan as people read it: the picture, the steps, how they can be undone, its blockers, and the hash."""
 
 from __future__ import annotations
 

@@ -27,12 +27,14 @@ APPROVED = {
     "Policy": "approved by policy Never",
 }
 """What `approvedBy` means."""
+UNDO = {"Impossible": "irreversible", "Lossy": "downgrade may lose metadata"}
+"""What a step is marked with; nothing where it is safe to undo."""
 SHOWN = len("sha256:") + 12
 """Digits of a hash that people are shown: enough to approve by."""
 
 
 def draw_steps(console: Console, steps: Iterable[Shape]) -> None:
-    """One line each: what it changes, whether it is done, what of it cannot be taken back."""
+    """One line each: what it changes, whether it is done, how it can be undone where that is not safe."""
     for step in steps:
         text = Text(f"{step.get('id', '-')}. {told_step(step)}{' (done)' if step.get('state') == 'Done' else ''}")
         text.append_text(_fate(step))
@@ -60,7 +62,8 @@ def _fate(step: Shape) -> Text:
     change = _change(step)
     if change is not None and is_lowering(change):
         return Text("  lowers it", "yellow")
-    return Text("") if step.get("reversible") else Text("  irreversible", "yellow")
+    undo = UNDO.get(str(step.get("undo")))
+    return Text(f"  {undo}", "yellow") if undo else Text("")
 
 
 def _change(step: Shape) -> UpdateFeature | None:

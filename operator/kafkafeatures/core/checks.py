@@ -154,7 +154,7 @@ def _with_its_level(change: UpdateFeature, consent: str) -> str:
 
 
 def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Blocker]:
-    """A level on the way down that changed metadata cannot be undone; no release has the lossy way (KAFKA-13896)."""
+    """Kafka refuses to go below a level that changed metadata; no release has the lossy way (KAFKA-13896)."""
     for change in question.changes:
         floor = floor_of(change.before) if change.feature == METADATA_VERSION else None
         if floor is not None and change.after < floor:

@@ -17,8 +17,8 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import Plan, changes_between, is_lowering, plan_of, reversible
-from kafkafeatures.core.releases import told
+from kafkafeatures.core.plan import BY_HASH, Plan, changes_between, is_lowering, plan_of, undo_of
+from kafkafeatures.core.releases import Undo, told
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import FailureKind, Role
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
@@ -137,11 +137,13 @@ def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposa
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
     plan = plan_of(
         changes,
+        finalized,
         uid=wanted.uid,
         cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
-        desired=desired,
         change_count=memory.change_count,
-        standing=memory.plan,
+        standing=memory.plan if isinstance(observation.finalized, Known) else None,
+        approvals=wanted.approvals,
+        may_be_unseen=wanted.may_approve_unseen,
     )
     return Proposal(desired, changes, drifted, plan)
 
@@ -272,15 +274,15 @@ def _no_verdict(proposal: Proposal, verdict: Verdict | None) -> Decision | None:
 
 
 def _not_approved(wanted: Wanted, proposal: Proposal) -> Decision | None:
-    plan = proposal.plan
-    another = bool(wanted.only) and not plan.is_approved_by(frozenset({wanted.only}))
+    plan, another = proposal.plan, _another_is_approved(wanted, proposal.plan)
     if not another and (plan.is_approved_by(wanted.approvals) or not _waits_for_approval(wanted, proposal)):
         return None
     what = ", ".join(str(change) for change in proposal.changes)
-    if another or wanted.approvals:
+    if another:
         return Held(
             Reason.APPROVAL_REQUIRED,
-            f"what was approved is another plan; the plan now is {plan.hash[:19]}: {what}",
+            f"what was approved is another plan; the plan now is {plan.hash[:19]}: {what}; "
+            "approve this one, or remove the approval",
             condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED),
         )
     return Held(
@@ -290,14 +292,23 @@ def _not_approved(wanted: Wanted, proposal: Proposal) -> Decision | None:
     )
 
 
+def _another_is_approved(wanted: Wanted, plan: Plan) -> bool:
+    """Whether somebody approved a plan, and not this one: that holds everything, under every policy."""
+    if wanted.only and not plan.is_approved_by(frozenset({wanted.only})):
+        return True
+    return bool(wanted.approvals) and not plan.is_approved_by(wanted.approvals)
+
+
 def _waits_for_approval(wanted: Wanted, proposal: Proposal) -> bool:
-    """An irreversible change is approved by being named exactly; one the operator computed, or corrects, is not."""
+    """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects, is
+    not. To correct drift by an irreversible change takes a new approval, whatever the policy.
+    """
     if wanted.policy is ApprovalPolicy.ALWAYS:
         return True
     if wanted.policy is ApprovalPolicy.NEVER:
-        return False
+        return any(undo_of(change) is Undo.IMPOSSIBLE for change in proposal.changes if change in proposal.drifted)
     return any(
-        not reversible(change) and (change.feature not in wanted.levels or change in proposal.drifted)
+        undo_of(change) is not Undo.SAFE and (change.feature not in wanted.levels or change in proposal.drifted)
         for change in proposal.changes
     )
 
@@ -384,10 +395,10 @@ def _first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
 
 def approved_by(wanted: Wanted, proposal: Proposal) -> str:
     """Who approved the plan, as in `status.plan.approvedBy`; empty where nobody had to, or nobody did yet."""
-    if not proposal.changes:
+    if not proposal.changes or _another_is_approved(wanted, proposal.plan):
         return ""
     if proposal.plan.is_approved_by(wanted.approvals):
-        return "PlanHash"
-    if not proposal.plan.irreversible or _waits_for_approval(wanted, proposal):
+        return BY_HASH
+    if all(undo_of(step) is Undo.SAFE for step in proposal.plan.pending) or _waits_for_approval(wanted, proposal):
         return ""
     return "Policy" if wanted.policy is ApprovalPolicy.NEVER else "NamedInSpec"

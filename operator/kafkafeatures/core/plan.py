@@ -1,4 +1,4 @@
-"""The plan: which changes, in which order, what of it cannot be undone, and the hash by which it is approved.
+"""The plan: which changes, in which order, how each can be undone, and the hash by which it is approved.
 
 Called by `decide.py` and by whoever shows a plan. Pure.
 
@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.core.releases import is_reversible
+from kafkafeatures.core.releases import Undo, undo_of_raise
 from kafkafeatures.core.steps import UpdateFeature
 
 SHORTEST_HASH = len("sha256:") + 8
 """Of an approval: the first eight digits are enough for people to tell plans apart."""
+BY_HASH = "PlanHash"
+"""`status.plan.approvedBy` of a plan that somebody approved by its hash."""
 
 
 def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) -> tuple[UpdateFeature, ...]:
@@ -45,9 +47,9 @@ def is_lowering(change: UpdateFeature) -> bool:
     return change.after < change.before
 
 
-def reversible(change: UpdateFeature) -> bool:
-    """Whether it can be taken back without loss: a lowering by raising again, a raise as `releases` knows."""
-    return is_lowering(change) or is_reversible(change.feature, change.before, change.after)
+def undo_of(change: UpdateFeature) -> Undo:
+    """How it can be undone: a downgrade by raising again, a raise as `releases` knows."""
+    return Undo.SAFE if is_lowering(change) else undo_of_raise(change.feature, change.before, change.after)
 
 
 def consent_for(change: UpdateFeature) -> str:
@@ -59,16 +61,26 @@ def consent_for(change: UpdateFeature) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` with those already done among them; `hash` was taken when the plan was made and stays while it stands."""
+    """`steps` with those already done among them; `hash` was taken when the plan was made and stays while it stands.
+
+    `change_count`: what `status.changeCount` is now. It rises with a plan that is over, so that no later plan has the
+    hash of an earlier one.
+    """
 
     hash: str
     steps: tuple[UpdateFeature, ...]
     done: int
+    change_count: int
+
+    @property
+    def pending(self) -> tuple[UpdateFeature, ...]:
+        """The steps that are still to be done."""
+        return self.steps[self.done :]
 
     @property
     def irreversible(self) -> bool:
-        """Whether a step that is still to be done cannot be taken back."""
-        return any(not reversible(step) for step in self.steps[self.done :])
+        """Whether Kafka would refuse to undo a step that is still to be done."""
+        return any(undo_of(step) is Undo.IMPOSSIBLE for step in self.pending)
 
     def is_approved_by(self, approvals: frozenset[str]) -> bool:
         """Whether one of the hashes is this plan's, whole or from its eighth digit on."""
@@ -77,38 +89,50 @@ class Plan:
 
 def plan_of(
     changes: tuple[UpdateFeature, ...],
+    finalized: Mapping[str, int],
     *,
     uid: str,
     cluster_id: str,
-    desired: Mapping[str, int],
     change_count: int,
     standing: Mapping[str, Any] | None,
+    approvals: frozenset[str] = frozenset(),
+    may_be_unseen: bool = True,
 ) -> Plan:
     """The plan for these changes: the standing one of the status if they are what is left of it, else a new one.
 
     A new one has a hash of its own, over everything a person who approves it takes for granted. So an old approval
     never authorises a later plan, while progress does not void one that stands (contract, section 1): each step of
-    ours that was read back adds one to the change count.
+    ours that was read back adds one to the change count. A plan that is over without such a step (withdrawn, done by
+    somebody else, its approval taken back) adds one too. `may_be_unseen` False: what approves a plan that was never
+    shown approved another one, before the status was lost.
     """
 
     def hash_of(steps: tuple[UpdateFeature, ...], changed_before: int) -> str:
-        content = {
-            "uid": uid,
-            "clusterId": cluster_id,
-            "changeCount": changed_before,
-            "finalized": {step.feature: step.before for step in steps},
-            "desired": dict(sorted(desired.items())),
-            "steps": [str(step) for step in steps],
+        stage = {
+            "kind": "Levels",
+            "from": {step.feature: step.before for step in steps},
+            "to": {step.feature: step.after for step in steps},
         }
+        content = {"uid": uid, "clusterId": cluster_id, "changeCount": changed_before, "stages": [stage]}
         return "sha256:" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    if standing is not None and changes:
+    if standing is not None:
         steps = tuple(UpdateFeature.parse(step["detail"]) for step in standing.get("steps", ()))
         done = len(steps) - len(changes)
         was_done = sum(step.get("state") == "Done" for step in standing.get("steps", ()))
-        if done >= was_done and steps[done:] == changes:
+        kept = all(finalized.get(step.feature, 0) == step.after for step in steps[: max(done, 0)])
+        if changes and done >= was_done and steps[done:] == changes and kept:
             # Computed again, not believed: who may write a status must not be able to give a plan an approved hash.
-            stands = Plan(hash_of(steps, change_count - done), steps, done)
-            if stands.hash == standing.get("hash"):
+            stands = Plan(hash_of(steps, change_count - done), steps, done, change_count)
+            if stands.hash == standing.get("hash") and not _approval_was_taken_back(standing, stands, approvals):
                 return stands
-    return Plan(hash_of(changes, change_count), changes, 0)
+        if hash_of(steps, change_count) == standing.get("hash"):
+            change_count += 1
+    new = Plan(hash_of(changes, change_count), changes, 0, change_count)
+    if new.is_approved_by(approvals) and not may_be_unseen:
+        return Plan(hash_of(changes, change_count + 1), changes, 0, change_count + 1)
+    return new
+
+
+def _approval_was_taken_back(standing: Mapping[str, Any], plan: Plan, approvals: frozenset[str]) -> bool:
+    return standing.get("approvedBy") == BY_HASH and not plan.is_approved_by(approvals)

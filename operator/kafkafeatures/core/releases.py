@@ -11,8 +11,20 @@ features (`bootstrapMetadataVersion`, `dependencies`); held against Kafka's own 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+
+
+class Undo(StrEnum):
+    """How a change can be undone. Held against real nodes by `tests/conformance`."""
+
+    SAFE = "Safe"
+    """Proved lossless on real Kafka."""
+    LOSSY = "Lossy"
+    """Kafka allows the downgrade; metadata may be lost."""
+    IMPOSSIBLE = "Impossible"
+    """Kafka refuses the downgrade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,9 @@ _DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}
 
 LOWEST_FOR_FEATURES = 7
 """metadata.version 3.3-IV3: any other feature above 0 needs it (`Feature.validateVersion`)."""
+
+LOWEST_SETTABLE = 4
+"""metadata.version 3.3-IV0: Kafka 3.x refuses to go below, 4.x supports nothing below 7."""
 
 KRAFT_VERSION_RAISABLE = 26
 """metadata.version 4.1-IV0, by what a controller supports: older ones say yes and write a useless record
@@ -103,16 +118,18 @@ def floor_of(level: int) -> int | None:
     """The lowest metadata.version a lossless downgrade from `level` can reach; None for a level not known here."""
     if level not in METADATA_VERSIONS:
         return None
-    while not METADATA_VERSIONS[level].changed:
+    while level > LOWEST_SETTABLE and not METADATA_VERSIONS[level].changed:
         level -= 1
     return level
 
 
-def is_reversible(feature: str, before: int, after: int) -> bool:
-    """Whether a raise could be taken back without loss. False wherever that is not known.
+def undo_of_raise(feature: str, before: int, after: int) -> Undo:
+    """How a raise could be undone. Of a metadata.version that is not known here nothing is promised.
 
-    metadata.version: no level on the way changed metadata. Other features: no lowering of one was proved lossless.
+    metadata.version can be downgraded down to the newest level that changed metadata (KAFKA-13896); no state of such a
+    level is lost. Other features: Kafka downgrades them without looking at what they hold.
     """
-    if feature != METADATA_VERSION:
-        return False
-    return all(one in METADATA_VERSIONS and not METADATA_VERSIONS[one].changed for one in range(before + 1, after + 1))
+    if feature == METADATA_VERSION:
+        floor = floor_of(after)
+        return Undo.SAFE if floor is not None and floor <= before else Undo.IMPOSSIBLE
+    return Undo.IMPOSSIBLE if feature == KRAFT_VERSION else Undo.LOSSY

@@ -19,8 +19,8 @@ from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.plan import Plan, reversible
-from kafkafeatures.core.releases import level_name, told
+from kafkafeatures.core.plan import Plan, undo_of
+from kafkafeatures.core.releases import Undo, level_name, told
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import Failure, FailureKind, Role
 from kafkafeatures.core.words import cut
@@ -266,18 +266,20 @@ def _plan(plan: Plan, before: Mapping[str, Any] | None, approved_by: str, now: d
     if approved_by:
         made["approvedBy"] = approved_by
     made["irreversible"] = plan.irreversible
-    made["summary"] = ", ".join(str(step) for step in plan.steps[plan.done :])
+    made["summary"] = ", ".join(map(str, plan.pending))
     made["steps"] = [step_shape(n, step, done=n <= plan.done) for n, step in enumerate(plan.steps, start=1)]
     return made
 
 
 def step_shape(number: int, step: UpdateFeature, *, done: bool = False) -> Json:
     """One step as in `status.plan` and in plan documents. `plan_of` reads `detail` back."""
+    undo = undo_of(step)
     return {
         "id": str(number),
         "action": "UpdateFeature",
         "detail": str(step),
-        "reversible": reversible(step),
+        "reversible": undo is Undo.SAFE,
+        "undo": undo.value,
         "state": "Done" if done else "Pending",
     }
 

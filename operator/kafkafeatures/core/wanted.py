@@ -39,7 +39,8 @@ class Wanted:
 
     `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given. `uid` and `name`
     tell this resource from any other. `cluster_id`: the only cluster it is for; empty for any. `only`: the hash of the
-    only plan that may be carried out, whatever the policy; empty for any.
+    only plan that may be carried out, whatever the policy; empty for any. `may_approve_unseen`: a plan may be approved
+    that no status has shown yet; so on the command line, where `plan` shows it and writes nothing.
     """
 
     levels: Mapping[str, int]
@@ -53,6 +54,7 @@ class Wanted:
     cluster_id: str = ""
     uid: str = ""
     only: str = ""
+    may_approve_unseen: bool = False
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
         """Feature to the level it should have, given what is finalized now."""

@@ -67,6 +67,8 @@ async def consider(
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
     memory = memory_of(before, now()) if ours else Memory(cluster_id=before.get("clusterId", ""))
     proposal = propose(wanted, observation, memory)
+    if ours and proposal.plan.change_count:
+        before["changeCount"] = proposal.plan.change_count
     rival = None
     if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
         rival = rival_of(observation.cluster_id.value)

@@ -96,7 +96,8 @@ class FileHome:
 
     def __init__(self, resource: KafkaFeatures, state: Path, *, approve: str = "") -> None:
         self._resource = resource
-        self._wanted = replace(wanted_of(resource, approvals=frozenset({approve} if approve else ())), only=approve)
+        wanted = wanted_of(resource, approvals=frozenset({approve} if approve else ()))
+        self._wanted = replace(wanted, only=approve, may_approve_unseen=True)
         self._state = state
         self._lock: int | None = None
         self._generation = 0

@@ -62,7 +62,7 @@ def test_a_plan_says_what_would_happen_and_changes_nothing(cluster: Cluster, tmp
     assert (made["verdict"], made["generation"], made["resource"]) == ("Changes", 1, "default/orders")
     assert made["hash"].startswith("sha256:")
     assert [step["detail"] for step in made["steps"]] == ["metadata.version 25 -> 27"]
-    assert made["steps"][0]["reversible"] is True  # 26 and 27 changed no metadata
+    assert (made["steps"][0]["reversible"], made["steps"][0]["undo"]) == (True, "Safe")  # 26 and 27 changed no metadata
     assert made["serverVerdict"] == {"state": "Accepted"}
     assert plan(path, "--detailed-exitcode", code=2)["hash"] == made["hash"]
     assert describe(cluster)["features"] == before
@@ -136,7 +136,8 @@ def test_what_was_computed_waits_for_its_hash_and_no_other(cluster: Cluster, tmp
     path = document(tmp_path / "l.yaml", cluster, features={"releaseVersion": "4.1"})
     made = plan(path, code=3)
     assert made["verdict"] == "ApprovalRequired"
-    assert made["irreversible"] is True  # eligible.leader.replicas.version
+    assert made["irreversible"] is False
+    assert {one["undo"] for one in made["steps"]} == {"Safe", "Lossy"}
     waiting = apply(path, code=3)
     assert reasons(waiting)["ApprovalRequired"] == "PlanPending"
     assert "Stalled" not in reasons(waiting)
@@ -170,7 +171,7 @@ def test_a_level_that_somebody_else_moved_is_reported_and_corrected_where_asked(
     assert reasons(reported)["Ready"] == "Drifted"
     assert levels(describe(cluster))["share.version"] == 0
 
-    # To correct it makes an irreversible change again, so it waits for somebody.
+    # To correct it makes a change again that is not safe to undo, so it waits for somebody.
     correct = document(path, cluster, features=level("share.version", 1), drift={"onDrift": "Correct"})
     assert reasons(apply(correct, code=3))["ApprovalRequired"] == "PlanPending"
     apply(correct, "--approve", plan(correct, code=3)["hash"])

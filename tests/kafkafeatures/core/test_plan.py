@@ -24,8 +24,8 @@ from kafkafeatures.core.decide import (
     propose,
 )
 from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.plan import changes_between, plan_of, reversible
-from kafkafeatures.core.releases import METADATA_VERSIONS, bundle, dependencies, floor_of
+from kafkafeatures.core.plan import changes_between, plan_of, undo_of
+from kafkafeatures.core.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
 from kafkafeatures.core.report import step_shape
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature
 from kafkafeatures.core.survey import Failure, FailureKind
@@ -116,29 +116,38 @@ def test_levels_that_are_named_win_over_the_bundle() -> None:
     assert wanted.desired({})["metadata.version"] == 29
 
 
-# --- irreversibility ---
+# --- undo ---
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("metadata.version 25->29", True),
-        ("metadata.version 29->30", False),
-        ("metadata.version 21->23", False),
-        ("metadata.version 25->99", False),  # a level of a vendor: nothing is promised
-        ("group.version 0->1", False),
-        ("group.version 1->0", True),
-        ("kraft.version 0->1", False),
-        ("confluent.metadata.version 3->4", False),
+        ("metadata.version 25->29", Undo.SAFE),
+        ("metadata.version 29->30", Undo.IMPOSSIBLE),
+        ("metadata.version 21->23", Undo.IMPOSSIBLE),
+        ("metadata.version 3->4", Undo.IMPOSSIBLE),  # 4 changed nothing, and no release goes below it
+        ("metadata.version 25->99", Undo.IMPOSSIBLE),  # a level of a vendor: nothing is promised
+        ("group.version 0->1", Undo.LOSSY),
+        ("group.version 1->0", Undo.SAFE),
+        ("kraft.version 0->1", Undo.IMPOSSIBLE),
+        ("confluent.metadata.version 3->4", Undo.LOSSY),
     ],
 )
-def test_what_can_be_taken_back(text: str, expected: bool) -> None:
-    assert reversible(change(text)) is expected
+def test_how_a_change_can_be_undone(text: str, expected: Undo) -> None:
+    assert undo_of(change(text)) is expected
+
+
+def test_only_a_plan_with_a_step_that_kafka_refuses_to_undo_is_irreversible() -> None:
+    assert not propose(Wanted({"group.version": 1}), world(), Memory()).plan.irreversible
+    crossing = propose(Wanted({"metadata.version": 30, "group.version": 1}), world(), Memory()).plan
+    assert crossing.irreversible
+    assert [step_shape(1, step)["undo"] for step in crossing.steps] == ["Impossible", "Lossy"]
+    assert [step_shape(1, step)["reversible"] for step in crossing.steps] == [False, False]
 
 
 @pytest.mark.parametrize(
     ("level", "floor"),
-    [(21, 17), (22, 17), (25, 23), (29, 23), (30, 30), (31, 30), (17, 17), (99, None), (8, 8), (1, 1)],
+    [(21, 17), (22, 17), (25, 23), (29, 23), (30, 30), (31, 30), (17, 17), (99, None), (8, 8), (4, 4), (1, 1)],
 )
 def test_how_far_metadata_version_can_go_back(level: int, floor: int | None) -> None:
     assert floor_of(level) == floor
@@ -235,7 +244,8 @@ def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
     held = deciding(COMPUTED)
     assert isinstance(held, Held)
     assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
-    assert isinstance(deciding(Wanted({}, {"metadata.version": 29})), Act)  # it could be taken back
+    assert isinstance(deciding(Wanted({}, {"metadata.version": 29})), Act)  # safe to undo
+    assert isinstance(deciding(Wanted({}, {"group.version": 1})), Held)  # lossy
 
 
 @pytest.mark.parametrize(
@@ -253,7 +263,7 @@ def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: Wanted, acts
 
 
 def with_hash(wanted: Wanted, *hashes: str) -> Wanted:
-    return Wanted(wanted.levels, wanted.bundle, approvals=frozenset(hashes))
+    return Wanted(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
 
 
 def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
@@ -293,6 +303,18 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
     assert propose(wanted, joined, Memory()).plan.hash == first.hash
 
 
+def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() -> None:
+    """It covers what is changed from where to where; how a stage is carried out may differ between versions."""
+    asked, there = Wanted({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
+    assert propose(asked, world(), Memory()).plan.hash == propose(Wanted(there), world(), Memory()).plan.hash
+    steps = changes_between({"metadata.version": 26, "group.version": 1}, {"metadata.version": 25})
+    hashes = {
+        plan_of(some, {}, uid="u", cluster_id="c", change_count=0, standing=None).hash
+        for some in itertools.permutations(steps)
+    }
+    assert len(hashes) == 1
+
+
 def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
@@ -321,10 +343,9 @@ def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
 @given(st.dictionaries(st.sampled_from(sorted(EVERY)), st.integers(0, 30), min_size=1), st.integers(0, 5))
 def test_the_hash_depends_on_nothing_but_what_it_covers(desired: dict[str, int], count: int) -> None:
     def made(uid: str = "u", cluster: str = "c", number: int = count) -> str:
-        changes = changes_between(desired, {})
+        changes = changes_between(dict(reversed(desired.items())), {})
         return plan_of(
-            changes, uid=uid, cluster_id=cluster, desired=dict(reversed(desired.items())),
-            change_count=number, standing=None,
+            changes, {}, uid=uid, cluster_id=cluster, change_count=number, standing=None,
         ).hash  # fmt: skip
 
     assert made() == made()
@@ -368,7 +389,21 @@ def test_a_correction_makes_no_irreversible_change_by_itself_and_ends_a_fight() 
     assert isinstance(fought, Stalled)
     assert fought.reason is Reason.CONFLICT_DETECTED
     back = Wanted({"metadata.version": 26}, on_drift=OnDrift.CORRECT)
-    assert isinstance(deciding(back, world(), Memory(reached={"metadata.version": 26})), Act)  # it can be taken back
+    assert isinstance(deciding(back, world(), Memory(reached={"metadata.version": 26})), Act)  # safe to undo
+
+
+@pytest.mark.parametrize("policy", ApprovalPolicy)
+def test_under_no_policy_is_drift_corrected_by_an_irreversible_change_without_an_approval(
+    policy: ApprovalPolicy,
+) -> None:
+    wanted = Wanted({"metadata.version": 30}, on_drift=OnDrift.CORRECT, policy=policy)
+    drifted = Memory(reached={"metadata.version": 30})
+    held = deciding(wanted, world(), drifted)
+    assert isinstance(held, Held)
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    approval = frozenset({propose(wanted, world(), drifted).plan.hash})
+    approved = replace(wanted, approvals=approval, may_approve_unseen=True)
+    assert isinstance(deciding(approved, world(), drifted), Act)
 
 
 def test_a_bundle_that_was_passed_by_has_drifted_when_it_is_below() -> None:
@@ -481,6 +516,7 @@ def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
     else:
         assert isinstance(verdict, Accepted)
     assert policy is not ApprovalPolicy.ALWAYS
-    if policy is ApprovalPolicy.IRREVERSIBLE_ONLY and not reversible(step):
+    if policy is ApprovalPolicy.IRREVERSIBLE_ONLY and undo_of(step) is not Undo.SAFE:
         assert step.feature in levels
+    assert undo_of(step) is not Undo.IMPOSSIBLE or reached.get(step.feature) != step.after
     assert on_drift is OnDrift.CORRECT or reached.get(step.feature) != step.after

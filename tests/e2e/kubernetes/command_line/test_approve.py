@@ -64,7 +64,7 @@ def test_on_a_terminal_it_asks_and_only_a_yes_is_a_yes(orders: Orders, person: P
     orders.write(statuses.waiting_for_approval())
     with person.running("approve", "orders") as approve:
         approve.until_it_says("Approve it? [y/N]")
-        assert "irreversible cannot be undone" in approve.out
+        assert "Kafka refuses to undo what is marked irreversible" in approve.out
         approve.types(answer)
         assert approve.ends() == code
     assert ("kafkafeatures.dev/approve" in orders.annotations) == (code == 0)

@@ -1,7 +1,8 @@
 """`make bench`: what users have today against what we offer, on the same machine, the same cluster, in the same run.
 
 Every pair runs interleaved (A B A B ...), so that the machine's moods fall on both; medians, ranges and the ratio of
-medians are printed. Nothing here is a test: a figure is a figure. `--rounds N` and `--only NAME` narrow it.
+medians are printed. Nothing here is a test: a figure is a figure. `--rounds N` and `--only NAME` narrow it. `--quick`
+runs every part once, as small as it goes: it shows that the benchmark works, and its figures say nothing.
 
 Ours is installed the way users install it: a fresh environment with the locked runtime dependencies, byte code and all.
 Kafka's tool runs with the flags of Kafka's own scripts.
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +35,8 @@ from kafkafeatures.reconcile.cluster import Cluster as Client
 from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.file_home import FileHome, read_file
 from kafkafeatures.reconcile.loop import Shell, one_pass
+from tests.bench import bench_kraftlog
+from tests.bench.weighed import Weighed, weighed
 from tests.e2e.kafka.cli import write_document
 from tests.e2e.kafka.wire import meddle
 from tests.e2e.rig.cluster import Cluster
@@ -43,18 +47,39 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("describe", "apply", "operator", "many", "decide", "nodes", "log")
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much of everything. `rest` in seconds: until the resources are at rest, and for how long they are watched."""
+
+    controllers: int
+    brokers: int
+    at_rest: int
+    rest: tuple[float, float]
+    resources: int
+    decisions: int
+    nodes: int
+    log: bench_kraftlog.Size
+
+
+FULL = Size(3, 3, 100, (70.0, 120.0), 1000, 60_000, 1000, bench_kraftlog.FULL)
+QUICK = Size(1, 1, 3, (1.0, 1.0), 10, 2_000, 10, bench_kraftlog.QUICK)
+
+
 def main() -> int:
     """Run the benchmarks and print them as lines of one table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, Kafka {NEWEST}")
     wanted = (arguments.only,) if arguments.only else PARTS
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if arguments.quick:
+        return _measure(wanted, 1, [str(Path(sys.executable).with_name("kafkafeatures"))], QUICK)
     installed = Path(tempfile.mkdtemp(prefix="bench-venv-"))
     try:
-        return _measure(wanted, arguments.rounds, install(installed))
+        return _measure(wanted, arguments.rounds, install(installed), FULL)
     finally:
         shutil.rmtree(installed, ignore_errors=True)
 
@@ -69,27 +94,27 @@ def install(folder: Path) -> list[str]:
     return [str(folder / "bin/kafkafeatures")]
 
 
-def _measure(wanted: tuple[str, ...], rounds: int, command: list[str]) -> int:
+def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Size) -> int:
     if {"describe", "apply", "operator"} & set(wanted):
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         try:
-            with Cluster(folder / "kafka", NEWEST, controllers=3, brokers=3) as cluster:
+            with Cluster(folder / "kafka", NEWEST, controllers=size.controllers, brokers=size.brokers) as cluster:
                 if "describe" in wanted:
                     describe(cluster, rounds, command)
                 if "apply" in wanted:
                     apply(cluster, rounds, command, folder)
                 if "operator" in wanted:
-                    _operator(cluster, 2 * rounds)
+                    _operator(cluster, 2 * rounds, size)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     if "many" in wanted:
-        _many()
+        _many(size.resources)
     if "decide" in wanted:
-        decisions()
+        decisions(size.decisions)
     if "nodes" in wanted:
-        thousand_nodes(command)
+        many_nodes(command, size.nodes)
     if "log" in wanted:
-        subprocess.run([sys.executable, str(ROOT / "tests/bench/bench_kraftlog.py")], check=True, cwd=ROOT)
+        bench_kraftlog.run(size.log)
     return 0
 
 
@@ -132,16 +157,16 @@ def apply(cluster: Cluster, rounds: int, command: list[str], folder: Path) -> No
     _pair("apply, warm process, new connections", a, "FeatureCommand upgrade", b)
 
 
-def _operator(cluster: Cluster, rounds: int) -> None:
-    from tests.bench.operator import operator
+def _operator(cluster: Cluster, rounds: int, size: Size) -> None:
+    from tests.bench.on_kubernetes import operator
 
-    operator(rounds, cluster, interleaved, lambda: _their_upgrade(cluster), _pair)
+    operator(rounds, cluster, interleaved, lambda: _their_upgrade(cluster), _pair, size.at_rest, size.rest)
 
 
-def _many() -> None:
-    from tests.bench.operator import many
+def _many(count: int) -> None:
+    from tests.bench.on_kubernetes import many
 
-    many()
+    many(count)
 
 
 def _their_upgrade(cluster: Cluster) -> float:
@@ -170,14 +195,14 @@ async def _until_done(path: Path) -> None:
                 await shell.sleep(last.requeue_after or 0)
 
 
-def decisions() -> None:
+def decisions(evaluations: int = FULL.decisions) -> None:
     """The pure core, on observations made beforehand."""
     features = {f"feature.{n}": (0, 3) for n in range(8)} | {"metadata.version": (7, 30), "group.version": (0, 1)}
     levels = {"metadata.version": 25}
     for count, wanted in ((1000, dict.fromkeys(features, 1) | {"metadata.version": 29}), (6, {"metadata.version": 29})):
         ids = [3001, 3002, 3003, *range(1, count - 2)]
         seen = observation(*(node(i, said=answer(features, levels), written=features) for i in ids), levels=levels)
-        rounds = 20_000 // count * 3
+        rounds = max(1, evaluations // count)
         began = time.perf_counter()
         for _ in range(rounds):
             assert isinstance(decide(Wanted(wanted), seen, verdict=Accepted()), Act)
@@ -186,8 +211,8 @@ def decisions() -> None:
         print(f"decide, {what}: {each * 1000:.2f} ms, {1 / each:,.0f} a second")
 
 
-def thousand_nodes(installed: list[str], count: int = 1000) -> None:
-    """A thousand simulated nodes, whole process, with its peak memory."""
+def many_nodes(installed: list[str], count: int) -> None:
+    """Simulated nodes, whole process, with its peak memory."""
     command = [sys.executable, "-m", "kafkasim", "--controllers", "3", "--brokers", str(count - 3), "--release", "4.2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as simulator:
@@ -196,11 +221,11 @@ def thousand_nodes(installed: list[str], count: int = 1000) -> None:
             where = json.loads(simulator.stdout.readline())
             ours = [*installed, "describe", "--bootstrap-server", where["bootstrapServers"], "-o", "json"]
             ours += ["--bootstrap-controller", where["bootstrapControllers"]]
-            runs = [_run_weighed(ours) for _ in range(5)]
-            live = sum(node["state"] == "Live" for node in json.loads(runs[-1][2])["nodes"])
-            peak = max(kilobytes for _, kilobytes, _ in runs) / 1024
-            times = [seconds for seconds, _, _ in runs]
-            print(f"describe -o json, {count} simulated nodes, {live} live: {_spread(times)}, peak {peak:.0f} MB")
+            runs: list[Weighed] = [weighed(ours) for _ in range(5)]
+            live = sum(node["state"] == "Live" for node in json.loads(runs[-1].output)["nodes"])
+            peak = max(run.peak for run in runs) / 2**20
+            times = _spread([run.seconds for run in runs])
+            print(f"describe -o json, {count} simulated nodes, {live} live: {times}, peak {peak:.0f} MiB")
         finally:
             simulator.terminate()
 
@@ -217,18 +242,6 @@ def _run(command: list[str]) -> float:
     began = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - began
-
-
-def _run_weighed(command: list[str]) -> tuple[float, int, bytes]:
-    """Seconds, peak resident kilobytes of that one process, and its output."""
-    began = time.perf_counter()
-    with tempfile.TemporaryFile() as output, subprocess.Popen(command, stdout=output) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.perf_counter() - began
-        assert process.returncode == 0
-        output.seek(0)
-        return seconds, usage.ru_maxrss, output.read()
 
 
 async def _look(settings: ClusterSettings) -> float:

@@ -2,29 +2,35 @@
 
 The snapshot is that of a cluster with many partitions: 100 registered brokers, and partition records of about 100
 bytes in large batches; the log behind it is what a busy controller writes, one or two records per batch. Everything
-is built here, nothing is read; prints one line. Run it as a script.
+is built here, nothing is read; prints one line.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 import uuid
-from pathlib import Path
+from dataclasses import dataclass
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "operator")]
-
-from kraftlog import Replay  # noqa: E402 - the source root goes on the path first
-from kraftlog.batches import Record, encode_batch  # noqa: E402 - as above
-from kraftlog.records import control, frame  # noqa: E402 - as above
-from kraftlog.schema import table  # noqa: E402 - as above
+from kraftlog import Replay
+from kraftlog.batches import Record, encode_batch
+from kraftlog.records import control, frame
+from kraftlog.schema import table
 
 NOW = 1_795_219_804_022
-SNAPSHOT_BYTES = 10_000_000
-LOG_RECORDS = 100_000
 BROKERS = 100
-ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bytes of the snapshot, records behind it, and how often it is read."""
+
+    snapshot: int
+    log: int
+    rounds: int
+
+
+FULL = Size(10_000_000, 100_000, 5)
+QUICK = Size(100_000, 1_000, 1)
 
 # Bodies are opaque to the replay; what counts is the frame in front and the size.
 PARTITION = bytes((1, 3, 1)) + bytes(range(90))
@@ -54,11 +60,11 @@ def broker(number: int) -> bytes:
     return frame(table.REGISTER_BROKER, data, 3)
 
 
-def snapshot() -> tuple[bytes, int]:
+def snapshot(size: int) -> tuple[bytes, int]:
     """The file and how many records it holds."""
     values = [frame(table.FEATURE_LEVEL, {"name": "metadata.version", "featureLevel": 29})]
     values += [broker(number) for number in range(BROKERS)]
-    values += [PARTITION] * (SNAPSHOT_BYTES // (len(PARTITION) + 9))
+    values += [PARTITION] * (size // (len(PARTITION) + 9))
     batches: list[bytes] = []
     offset = 1
 
@@ -76,7 +82,7 @@ def snapshot() -> tuple[bytes, int]:
     return b"".join(batches), offset + 1
 
 
-def log(start: int) -> bytes:
+def log(start: int, records: int) -> bytes:
     """Batches of one and two records in turn, mostly idle ticks and partition changes, some fencing."""
     no_op = frame(table.NO_OP, {})
     fence = [
@@ -84,11 +90,11 @@ def log(start: int) -> bytes:
     ]
     batches: list[bytes] = []
     offset = start
-    while offset < start + LOG_RECORDS:
+    while offset < start + records:
         values = [no_op] if len(batches) % 2 else [PARTITION_CHANGE, PARTITION_CHANGE]
         if len(batches) % 500 == 0:
             values = list(fence)
-        values = values[: start + LOG_RECORDS - offset]
+        values = values[: start + records - offset]
         batches.append(
             encode_batch([Record(offset + at, NOW + offset, each) for at, each in enumerate(values)], leader_epoch=5)
         )
@@ -96,28 +102,22 @@ def log(start: int) -> bytes:
     return b"".join(batches)
 
 
-def main() -> None:
+def run(size: Size) -> None:
     """Build, replay several times, print the median."""
-    image, records = snapshot()
+    image, records = snapshot(size.snapshot)
     end = 1_000_000
-    tail = log(end)
+    tail = log(end, size.log)
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(size.rounds):
         began = time.perf_counter()
         replay = Replay()
         replay.load_snapshot(image, end_offset=end, epoch=4)
-        replay.append(tail, below=end + LOG_RECORDS)
+        replay.append(tail, below=end + size.log)
         result = replay.image()
         times.append(time.perf_counter() - began)
-        assert result.offset == end + LOG_RECORDS
+        assert result.offset == end + size.log
         assert len(result.brokers) == BROKERS
         assert result.unreadable == 0
-    seconds = sorted(times)[ROUNDS // 2]
-    rate = (records + LOG_RECORDS) / seconds
-    print(
-        f"image: {len(image) / 1e6:.1f} MB snapshot + {LOG_RECORDS} records in {seconds:.2f} s ({rate:,.0f} records/s)"
-    )
-
-
-if __name__ == "__main__":
-    main()
+    seconds = sorted(times)[size.rounds // 2]
+    rate = (records + size.log) / seconds
+    print(f"image: {len(image) / 1e6:.1f} MB snapshot + {size.log} records in {seconds:.2f} s ({rate:,.0f} records/s)")

@@ -26,7 +26,6 @@ from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
 
 FEATURE = "share.version"
-REST = 120.0
 
 
 @contextmanager
@@ -75,8 +74,10 @@ def operator(
     interleaved: Callable[..., tuple[list[float], list[float]]],
     theirs: Callable[[], float],
     pair: Callable[..., None],
+    resources: int,
+    rest: tuple[float, float],
 ) -> None:
-    """Start, reaction against Kafka's own tool, then the cost of a hundred resources at rest."""
+    """Start, reaction against Kafka's own tool, then the cost of many resources at rest."""
     with temporary_folder() as folder, ControlPlane(folder / "plane") as plane:
         measured = Measured(plane, kafka, folder)
         waiting, mark = measured.create({}, mode="Observe"), plane.audit.mark()
@@ -92,11 +93,11 @@ def operator(
             ours, other = interleaved(measured.reaction, theirs, rounds)
             pair("operator: API server's answer to the controller's yes", ours, "FeatureCommand upgrade", other)
             print(f"  p50 {1000 * statistics.median(ours):.0f} ms; memory {running.memory} MiB")
-            at_rest(measured, running)
+            at_rest(measured, running, resources, rest)
 
 
-def many(count: int = 1000) -> None:
-    """A thousand resources on simulated clusters: raised, woken up one after the other, and a new start."""
+def many(count: int) -> None:
+    """Many resources on simulated clusters: raised, woken up one after the other, and a new start."""
     with (
         temporary_folder() as folder,
         ControlPlane(folder / "plane") as plane,
@@ -106,7 +107,7 @@ def many(count: int = 1000) -> None:
         there.create()
         there.wait_settled()
         print(f"created to settled: {time.perf_counter() - began:.0f} s; {there.figures(mark)}")
-        print(f"99 of 100 passes began within {there.touch(100):g} s of their wake-up")
+        print(f"99 of 100 passes began within {there.touch(min(count, 100)):g} s of their wake-up")
         there.operator.stop()
         mark, began = plane.audit.mark(), time.perf_counter()
         there.operator.start()
@@ -114,19 +115,20 @@ def many(count: int = 1000) -> None:
         print(f"start to settled: {time.perf_counter() - began:.0f} s; {there.figures(mark)}")
 
 
-def at_rest(measured: Measured, running: Operator, count: int = 100) -> None:
-    """A hundred resources that observe one cluster, each on its own, looked at once a minute."""
+def at_rest(measured: Measured, running: Operator, count: int, rest: tuple[float, float]) -> None:
+    """Resources that observe one cluster, each on its own, looked at once a minute."""
+    first_look, watched = rest
     names = [measured.create({}, mode="Observe") for _ in range(count)]
     wait_until("all are ready", lambda: running.metric("kafkafeatures_condition", type="Ready", status="True") == count)
-    time.sleep(70)  # each had its first look at rest
+    time.sleep(first_look)  # each had its first look at rest
     mark, before, passes = measured.plane.audit.mark(), running.cpu_seconds, _passes(running)
-    time.sleep(REST)
+    time.sleep(watched)
     used = running.cpu_seconds - before
     writes = [row for row in measured.plane.audit.rows(mark, user=USER) if row.verb in ("update", "create")]
     held = running.connections([node.port for node in measured.kafka.nodes.values()])
     print(
-        f"operator at rest, {count} resources, {REST:.0f} s: {running.memory} MiB, "
-        f"{1000 * used / REST:.1f} millicores, {_passes(running) - passes:.0f} passes, {len(writes)} writes, "
+        f"operator at rest, {count} resources, {watched:.0f} s: {running.memory} MiB, "
+        f"{1000 * used / watched:.1f} millicores, {_passes(running) - passes:.0f} passes, {len(writes)} writes, "
         f"{held} connections to Kafka"
     )
     for name in names:

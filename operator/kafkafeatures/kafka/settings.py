@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.contexts import Contexts
 from kafkafeatures.kafka.wire.lookups import Lookups
 
 
@@ -93,13 +94,15 @@ class Sasl:
 class Security:
     """Of one listener. Both None: PLAINTEXT without authentication. `policy` None: any address may be connected to.
 
-    `lookups`: the turns of names that are resolved to be checked; a copy by `replace` shares them.
+    `lookups`: the turns of names that are resolved to be checked; `contexts`: of TLS, as they were made. A copy by
+    `replace` shares them.
     """
 
     tls: Tls | None = None
     sasl: Sasl | None = None
     policy: AddressPolicy | None = None
     lookups: Lookups = field(default_factory=Lookups, repr=False, compare=False)
+    contexts: Contexts = field(default_factory=Contexts, repr=False, compare=False)
 
     @property
     def protocol(self) -> str:

@@ -21,6 +21,7 @@ from kafkafeatures.core.steps import Applied
 from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kube.client import Key, KubeApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
 from kafkafeatures.kube.events import event_of
@@ -264,7 +265,7 @@ class Worker:
         held = self._clusters.get(key)
         if held is not None and (held.spec, held.material) == (spec, material):
             return held.cluster
-        settings = settings_of(spec, material_of(material), policy=self._around.policy)
+        settings = await aside(lambda: settings_of(spec, material_of(material), policy=self._around.policy))
         await self._close(key)
         settings = replace(settings, request_timeout=min(settings.request_timeout, LONGEST_REQUEST))
         opened = _Open(spec, material, self._open(settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -11,7 +12,8 @@ import pytest
 from kafkafeatures.core.happenings import Happening
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
-from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.settings import ClusterSettings, Tls
+from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.client import Key, KubeApi
 from kafkafeatures.kube.errors import Conflict, Refused
@@ -27,10 +29,12 @@ from kafkafeatures.reconcile.worker import (
     Surroundings,
     Worker,
 )
+from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.in_memory import World, no_time
 from tests.kafkafeatures.worlds import NOW, SILENT
 
 KEY = Key("kafka", "orders")
+CERTIFICATES = Certificates()
 
 
 class Api:
@@ -72,6 +76,9 @@ class Api:
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
         raise Refused('GET: 403 secrets "s" is forbidden')
+
+    async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        return {"ca.crt": CERTIFICATES.ca}
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         self.events.append(event["reason"])
@@ -273,3 +280,22 @@ def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
     event = event_of(Happening("R", "A", "ü" * 1000), {"metadata": metadata}, at=NOW, instance="i")
     assert event["note"] == "ü" * 512
     assert event["metadata"]["name"].startswith("a" * 199 + ".")
+
+
+async def test_tls_material_is_read_beside_the_event_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    context = tls.context
+
+    def watched(settings: Tls) -> object:
+        threads.append(threading.get_ident())
+        return context(settings)
+
+    monkeypatch.setattr(tls, "context", watched)
+    rig = Rig(Api(tls={"caConfigMapRef": {"name": "ca"}}))
+    for _ in range(2):
+        await rig.worker.work(KEY)
+    (opened,) = rig.opened
+    assert opened.brokers.tls is not None
+    assert opened.brokers.contexts.made(opened.brokers.tls) is opened.controllers.contexts.made(opened.brokers.tls)
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads

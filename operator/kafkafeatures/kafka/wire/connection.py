@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 import ssl
 import time
@@ -39,6 +40,7 @@ from kafkafeatures.kafka.errors import (
 from kafkafeatures.kafka.settings import Address, Sasl, Security
 from kafkafeatures.kafka.wire import codec, sasl, tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
 from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
 from kafkafeatures.kafka.wire.messages import (
@@ -125,7 +127,7 @@ class _Stage:
 async def _open(
     address: Address, security: Security, stage: _Stage
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    context = tls.context(security.tls) if security.tls is not None else None
+    context = await security.contexts.context(security.tls) if security.tls is not None else None
     try:
         policy = security.policy
         hosts = [address.host] if policy is None else await _permitted(address, policy, security.lookups)
@@ -299,13 +301,21 @@ class Connection:
         settings = self._security.sasl
         if settings is None:
             return
-        token = None
-        if settings.oauth is not None:
-            from kafkafeatures.kafka.wire.oauth import TOKENS  # brings an HTTP client along, which only tokens need
+        if settings.oauth is None:
+            await self._prove(settings, None)
+            return
+        from kafkafeatures.kafka.wire.oauth import TOKENS  # brings an HTTP client along, which only tokens need
 
-            token = await TOKENS.token(settings.oauth, self._timeout)
+        token = await TOKENS.token(settings.oauth, self._timeout, self._security.contexts)
         try:
             await self._prove(settings, token)
+        except AuthenticationFailed:
+            TOKENS.drop(settings.oauth, token)
+            raise
+
+    async def _prove(self, settings: Sasl, token: str | None) -> None:
+        try:
+            await self._exchange_proofs(settings, token)
         except Disconnected:
             if self._renewing:
                 raise  # it was idle and is gone; nobody said that the proof is wrong
@@ -313,7 +323,7 @@ class Connection:
                 f"{settings.mechanism}: the node closed the connection", remedy="check user name and password"
             ) from None
 
-    async def _prove(self, settings: Sasl, token: str | None) -> None:
+    async def _exchange_proofs(self, settings: Sasl, token: str | None) -> None:
         hello = SaslHandshakeRequest(settings.mechanism)
         offered = await self._exchange(hello, self._version(hello))
         if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE and not self._renewing:
@@ -332,17 +342,12 @@ class Connection:
             )
         began = self._clock()
         steps = sasl.exchange(settings, token)
-        answer = None
-        to_send = next(steps)
-        while True:
+        answer, lifetime = None, 0.0
+        while (to_send := await aside(functools.partial(sasl.step, steps, answer))) is not None:
             message = SaslAuthenticateRequest(to_send)
-            answer = await self._exchange(message, self._version(message))
-            _believe(answer, settings)
-            try:
-                to_send = steps.send(answer.auth_bytes)
-            except StopIteration:
-                break
-        lifetime = answer.session_lifetime_ms / 1000
+            judged = await self._exchange(message, self._version(message))
+            _believe(judged, settings)
+            answer, lifetime = judged.auth_bytes, judged.session_lifetime_ms / 1000
         self._renew_at = began + RENEW_AFTER * lifetime if lifetime > 0 else None
 
     async def _exchange(self, message: Any, version: int) -> Any:

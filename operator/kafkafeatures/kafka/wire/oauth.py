@@ -28,10 +28,12 @@ from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, Kaf
 from kafkafeatures.kafka.settings import OAuthClient, OAuthToken
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.contexts import Contexts
 
 MAX_ANSWER = 256 * 1024
 PATIENCE = 0.8  # of the timeout of who waits for the token, so that he hears what hung
 KEEP = 0.5  # of a token's life; must stay below connection.RENEW_AFTER
+LONGEST = 3600.0  # seconds of its life that are believed: a token that was revoked is not shown for days
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Tokens:
         self._held: dict[OAuthClient, _Held] = {}
         self._fetching: dict[OAuthClient, asyncio.Task[_Held]] = {}
 
-    async def token(self, source: OAuthToken | OAuthClient, timeout: float) -> str:
+    async def token(self, source: OAuthToken | OAuthClient, timeout: float, contexts: Contexts | None = None) -> str:
         """A token that is valid now. Raises AuthenticationFailed or TlsFailed where none can be had."""
         if isinstance(source, OAuthToken):
             return source.value
@@ -57,7 +59,7 @@ class Tokens:
             return held.value
         task = self._fetching.get(source)
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            task = asyncio.create_task(self._fetch(source, timeout))
+            task = asyncio.create_task(self._fetch(source, timeout, contexts or Contexts()))
             self._fetching[source] = task
             task.add_done_callback(lambda done: self._forget(source, done))
         held = await asyncio.shield(task)  # one caller giving up does not fail the others
@@ -66,23 +68,29 @@ class Tokens:
         self._held[source] = held
         return held.value
 
+    def drop(self, source: OAuthToken | OAuthClient, value: str) -> None:
+        """A node did not take this token: the next one who needs a token fetches another."""
+        if isinstance(source, OAuthClient) and source in self._held and self._held[source].value == value:
+            del self._held[source]
+
     def _forget(self, source: OAuthClient, done: asyncio.Task[_Held]) -> None:
         if self._fetching.get(source) is done:
             del self._fetching[source]
         if not done.cancelled():
             done.exception()  # asyncio would log it where every caller gave up
 
-    async def _fetch(self, client: OAuthClient, timeout: float) -> _Held:
+    async def _fetch(self, client: OAuthClient, timeout: float, contexts: Contexts) -> _Held:
         began = self._clock()
+        context = await contexts.context(client.tls)
         call = _Call()
         # The timeout of a socket is one of each read: who sends a byte now and then would keep the thread for ever, and
         # with a few of them nobody in this process could resolve a name any more.
         cut = asyncio.get_running_loop().call_later(PATIENCE * timeout, call.cut)
         try:
-            value, lifetime = await asyncio.to_thread(_post, client, timeout, call)
+            value, lifetime = await asyncio.to_thread(_post, client, timeout, call, context)
         finally:
             cut.cancel()
-        return _Held(value, began + KEEP * lifetime)
+        return _Held(value, began + KEEP * min(lifetime, LONGEST))
 
 
 class _Call:
@@ -151,9 +159,9 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _post(client: OAuthClient, timeout: float, call: _Call) -> tuple[str, float]:
+def _post(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) -> tuple[str, float]:
     try:
-        return _ask(client, timeout, call)
+        return _ask(client, timeout, call, context)
     except KafkaError:
         if not call.is_cut:
             raise
@@ -164,7 +172,7 @@ def _post(client: OAuthClient, timeout: float, call: _Call) -> tuple[str, float]
         call.close()
 
 
-def _ask(client: OAuthClient, timeout: float, call: _Call) -> tuple[str, float]:
+def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) -> tuple[str, float]:
     try:
         where = urllib.parse.urlsplit(client.token_url)
         place = f"{where.hostname}:{where.port}" if where.port else str(where.hostname)  # never its user part
@@ -185,7 +193,7 @@ def _ask(client: OAuthClient, timeout: float, call: _Call) -> tuple[str, float]:
     )
     # Where addresses are judged, no proxy: it would be judged in place of the endpoint.
     direct = [urllib.request.ProxyHandler({})] if client.policy is not None else []
-    https = _Https(client.policy, call, context=tls.context(client.tls))
+    https = _Https(client.policy, call, context=context)
     opener = urllib.request.build_opener(https, _NoRedirect(), *direct)
     try:
         with opener.open(request, timeout=timeout) as reply:

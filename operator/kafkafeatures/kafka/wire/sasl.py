@@ -2,11 +2,12 @@
 
 Called by `connection.py`. An exchange is a generator: it yields what to send and is sent what came back. It raises
 AuthenticationFailed where the server cannot be believed. RFC 4616 (PLAIN), RFC 5802 and 7677 (SCRAM, by scramp),
-RFC 7628 (OAUTHBEARER).
+RFC 7628 (OAUTHBEARER). Called beside the event loop: SCRAM derives a key, and the server says how long that takes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 
 from kafkafeatures.kafka.errors import AuthenticationFailed
@@ -17,6 +18,11 @@ Exchange = Generator[bytes, bytes, None]
 NEEDS_VERIFIED_TLS = frozenset({"PLAIN", "OAUTHBEARER"})
 """What sends the secret itself. SCRAM proves it without sending it, so it may go over any connection."""
 
+MOST_ITERATIONS = 16_384
+"""Of SCRAM: Kafka's own maximum (`ScramControlManager.MAX_ITERATIONS`). The server names them, and we compute them."""
+
+_ITERATIONS = re.compile(r",i=0*([0-9]+)")
+
 
 def exchange(sasl: Sasl, token: str | None) -> Exchange:
     """The exchange of the mechanism; `token` for OAUTHBEARER."""
@@ -25,6 +31,14 @@ def exchange(sasl: Sasl, token: str | None) -> Exchange:
     if sasl.mechanism == "OAUTHBEARER":
         return _oauthbearer(token or "")
     return _scram(sasl)
+
+
+def step(steps: Exchange, answer: bytes | None) -> bytes | None:
+    """What to send next; None where the exchange is over. `answer` is None at its beginning."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration:
+        return None
 
 
 def _plain(sasl: Sasl) -> Exchange:
@@ -44,8 +58,9 @@ def _scram(sasl: Sasl) -> Exchange:
             remedy="check both for control characters and stray line ends",
         ) from None
     try:
-        server_first = yield client.get_client_first().encode()
-        client.set_server_first(server_first.decode("utf-8", "replace"))
+        server_first = (yield client.get_client_first().encode()).decode("utf-8", "replace")
+        _bound(sasl, server_first)
+        client.set_server_first(server_first)
         server_final = yield client.get_client_final().encode()
         client.set_server_final(server_final.decode("utf-8", "replace"))
     except ScramException:
@@ -54,6 +69,16 @@ def _scram(sasl: Sasl) -> Exchange:
             f"{sasl.mechanism}: the server does not prove that it knows the password",
             remedy="check the address: this may not be the cluster you mean",
         ) from None
+
+
+def _bound(sasl: Sasl, server_first: str) -> None:
+    for digits in _ITERATIONS.findall(server_first):
+        if len(digits) > len(str(MOST_ITERATIONS)) or int(digits) > MOST_ITERATIONS:
+            raise AuthenticationFailed(
+                f"{sasl.mechanism}: the server asks for more than {MOST_ITERATIONS:,} iterations, Kafka's own maximum",
+                remedy="set the user's password anew, without iterations= or with fewer; or check the address: this may"
+                " not be the cluster you mean",
+            )
 
 
 def _oauthbearer(token: str) -> Exchange:

@@ -1,15 +1,18 @@
 """TLS: contexts from PEM texts, and the words for a handshake that failed.
 
-Called by `connection.py` and `oauth.py`. Host names are always checked and there is no way to turn that off. A
-custom CA replaces the trust of the system: who names one means that one.
+Called by `contexts.py`, which keeps them, and for the words by `connection.py` and `oauth.py`. Host names are always
+checked and there is no way to turn that off. A custom CA replaces the trust of the system: who names one means that
+one.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
-from functools import lru_cache
+from functools import cache
+from pathlib import Path
 
 from kafkafeatures.kafka.errors import TlsFailed
 from kafkafeatures.kafka.settings import OAuthClient, Security, Tls
@@ -44,33 +47,66 @@ _NOT_TLS = (
     "HTTP_REQUEST",
     "PACKET_LENGTH_TOO_LONG",
 )
+_HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
+_CERTIFICATE = re.compile(rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----(.*?)-----END", re.DOTALL)
 
 
 def check(security: Security) -> None:
-    """Raises TlsFailed for material that cannot be used, before anybody is asked anything."""
+    """Raises TlsFailed for material that cannot be used, before anybody is asked anything. What it makes is kept."""
     if security.tls is not None:
-        context(security.tls)
+        security.contexts.made(security.tls)
     if security.sasl is not None and isinstance(security.sasl.oauth, OAuthClient):
-        context(security.sasl.oauth.tls)
+        security.contexts.made(security.sasl.oauth.tls)
 
 
-@lru_cache(maxsize=64)
 def context(tls: Tls) -> ssl.SSLContext:
     """A client's context, TLS 1.2 or newer. Raises TlsFailed where a PEM text cannot be used, naming which."""
-    made = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    if tls.ca is not None:
+    if tls == Tls():
+        return _system()
+    if tls.ca is None:
+        made = ssl.create_default_context(capath=_folder_of_trust())
+    else:
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        made.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             made.load_verify_locations(cadata=tls.ca)
         except (ssl.SSLError, ValueError):
             raise TlsFailed(
                 "the CA given is no PEM certificate", remedy="it begins with -----BEGIN CERTIFICATE"
             ) from None
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.certificate is not None or tls.key is not None:
         _load_client(made, tls)
     return made
+
+
+@cache
+def _system() -> ssl.SSLContext:
+    """The trust of the system and nothing else: one for all."""
+    made = ssl.create_default_context(capath=_folder_of_trust())
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    return made
+
+
+@cache
+def _folder_of_trust() -> str | None:
+    """Where OpenSSL finds the system's CAs one by one, by their hashes; None where only the bundle has all of them.
+
+    A context that reads the bundle holds all of it: 0.8 MiB and 45 ms, which each client certificate would cost again.
+    """
+    paths = ssl.get_default_verify_paths()
+    if paths.capath is None:
+        return None
+    try:
+        hashed = [path for path in Path(paths.capath).iterdir() if _HASHED.fullmatch(path.name)]
+        there = {found for path in hashed for found in _certificates(path)}
+        wanted = _certificates(Path(paths.cafile)) if paths.cafile else []
+    except OSError:
+        return None
+    return paths.capath if there and there.issuperset(wanted) else None
+
+
+def _certificates(path: Path) -> list[bytes]:
+    return [b"".join(found.split()) for found in _CERTIFICATE.findall(path.read_bytes())]
 
 
 def _load_client(made: ssl.SSLContext, tls: Tls) -> None:

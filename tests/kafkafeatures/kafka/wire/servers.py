@@ -38,6 +38,22 @@ def unregistered(request: bytes, error: int = 0) -> bytes:
     return framed(request[4:8] + b"\0" + b"\0\0\0\0" + struct.pack(">h", error) + b"\0" + b"\0")
 
 
+def handshake(*mechanisms: str, error: int = 0) -> Callable[[bytes], bytes]:
+    def answer(request: bytes) -> bytes:
+        names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in mechanisms)
+        return framed(request[4:8] + struct.pack(">hi", error, len(mechanisms)) + names)
+
+    return answer
+
+
+def refused(request: bytes, code: int, said: str) -> bytes:
+    """SaslAuthenticate v2: no."""
+    text = said.encode()
+    size = len(text) + 1
+    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+    return framed(request[4:8] + b"\0" + struct.pack(">h", code) + length + text + b"\x01" + bytes(8) + b"\0")
+
+
 class Server:
     """Answers by api key; keeps every request it got."""
 

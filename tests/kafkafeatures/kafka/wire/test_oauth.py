@@ -19,10 +19,11 @@ import pytest
 
 from kafkafeatures.kafka.errors import AuthenticationFailed, TlsFailed
 from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.wire import oauth
 from kafkafeatures.kafka.wire.connection import RENEW_AFTER, connect
 from kafkafeatures.kafka.wire.oauth import KEEP, Tokens
 from tests.e2e.rig.certificates import Certificates
-from tests.kafkafeatures.kafka.wire.servers import Server, serving
+from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, handshake, refused, serving
 
 CERTIFICATES = Certificates()
 CANARY = "canary-0f7b1"
@@ -88,6 +89,68 @@ async def test_a_token_is_kept_for_half_of_its_life_and_fetched_once_for_all(tmp
         assert await tokens.token(client(url), 5) == "token-1"
         now = 51.0
         assert await tokens.token(client(url), 5) == "token-2"
+
+
+@pytest.mark.parametrize("life", [10**300, float("inf"), 86_400, "1e300"])
+async def test_a_token_is_shown_for_half_an_hour_at_most_however_long_it_says_it_lives(
+    tmp_path: Path, life: object
+) -> None:
+    numbers, now = iter(range(1, 9)), 0.0
+    tokens = Tokens(lambda: now)
+    with token_endpoint(
+        tmp_path, lambda request: (200, {"access_token": f"t{next(numbers)}", "expires_in": life})
+    ) as url:
+        assert await tokens.token(client(url), 5) == "t1"
+        now = 1799.0
+        assert await tokens.token(client(url), 5) == "t1"
+        now = 1801.0
+        assert await tokens.token(client(url), 5) == "t2"
+
+
+@pytest.mark.parametrize("life", [0, -5, -(10**300), float("nan")])
+async def test_a_token_without_a_life_is_used_once(tmp_path: Path, life: object) -> None:
+    numbers = iter(range(1, 9))
+    tokens = Tokens(lambda: 0.0)
+    with token_endpoint(
+        tmp_path, lambda request: (200, {"access_token": f"t{next(numbers)}", "expires_in": life})
+    ) as url:
+        assert [await tokens.token(client(url), 5) for _ in range(2)] == ["t1", "t2"]
+
+
+@pytest.mark.parametrize("said", [(58, "expired"), None], ids=["refused", "cut"])
+async def test_a_token_that_a_node_does_not_take_is_dropped(
+    tmp_path: Path, said: tuple[int, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be shown to every node for half of its life, also after somebody mended what was wrong with it."""
+    numbers, shown = iter(range(1, 9)), []
+    monkeypatch.setattr(oauth, "TOKENS", Tokens())
+
+    def judge(request: bytes) -> bytes:
+        shown.append(request.partition(b"Bearer ")[2].partition(b"\x01")[0].decode())
+        return b"" if said is None else refused(request, *said)
+
+    (folder := tmp_path / "node").mkdir()
+    answers: dict[int, Answer] = {18: api_versions((17, 0, 1), (36, 0, 2)), 17: handshake("OAUTHBEARER"), 36: judge}
+    with token_endpoint(
+        tmp_path, lambda request: (200, {"access_token": f"t{next(numbers)}", "expires_in": 600})
+    ) as url:
+        security = Security(TRUSTED, Sasl("OAUTHBEARER", oauth=client(url)))
+        async with serving(Server(answers), server_side(folder)) as server:
+            for _ in range(2):
+                with pytest.raises(AuthenticationFailed):
+                    await connect(server.address, security, timeout=10, client_id="us")
+    assert shown == ["t1", "t2"]
+
+
+async def test_what_was_fetched_since_is_not_dropped_with_the_token_that_failed(tmp_path: Path) -> None:
+    numbers = iter(range(1, 9))
+    tokens = Tokens()
+    with token_endpoint(
+        tmp_path, lambda request: (200, {"access_token": f"t{next(numbers)}", "expires_in": 600})
+    ) as url:
+        assert await tokens.token(client(url), 5) == "t1"
+        tokens.drop(client(url), "t0")
+        assert await tokens.token(client(url), 5) == "t1"
 
 
 @pytest.mark.parametrize(

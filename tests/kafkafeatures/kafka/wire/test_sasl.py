@@ -11,7 +11,7 @@ from scramp import ScramMechanism
 
 from kafkafeatures.kafka.errors import AuthenticationFailed
 from kafkafeatures.kafka.settings import Sasl
-from kafkafeatures.kafka.wire.sasl import NEEDS_VERIFIED_TLS, exchange
+from kafkafeatures.kafka.wire.sasl import MOST_ITERATIONS, NEEDS_VERIFIED_TLS, exchange
 
 CANARY = "canary-0f7b1"
 SALT = "AAAAAAAAAAAAAAAAAAAA"
@@ -90,7 +90,6 @@ def test_scram_ends_with_both_sides_convinced(mechanism: str, username: str) -> 
         f"r=NONCEx,s={SALT},i=x",
         f"r=NONCEx,s={SALT},i=-1",
         f"r=NONCEx,s={SALT},i=1",  # so few that a listener could guess the password from the proof
-        f"r=NONCEx,s={SALT},i=99999999999",  # so many that the proof would take days
         f"m=x,r=NONCEx,s={SALT},i=4096",
     ],
 )
@@ -100,6 +99,26 @@ def test_a_first_answer_that_cannot_be_right_gets_no_proof(answer: str) -> None:
     with pytest.raises(AuthenticationFailed, match="does not prove") as caught:
         steps.send(answer.replace("NONCE", nonce).encode())
     assert CANARY not in f"{caught.value!r}{caught.value.__context__!r}"
+
+
+@pytest.mark.parametrize("iterations", [16_385, 10_000_000, 99_999_999_999, "9" * 5000, "00016385"])
+def test_more_iterations_than_kafka_allows_are_refused_before_any_is_computed(
+    iterations: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000,000 of them take half a minute, 99,999,999,999 days."""
+    monkeypatch.delattr("hashlib.pbkdf2_hmac")
+    steps = scram()
+    nonce = next(steps).decode().partition("r=")[2]
+    with pytest.raises(AuthenticationFailed, match="asks for more than 16,384 iterations") as caught:
+        steps.send(f"r={nonce}x,s={SALT},i={iterations}".encode())
+    assert "set the user's password anew" in caught.value.remedy
+    assert CANARY not in f"{caught.value!r}{caught.value.__context__!r}"
+
+
+def test_as_many_iterations_as_kafka_allows_are_computed() -> None:
+    steps = scram()
+    nonce = next(steps).decode().partition("r=")[2]
+    assert b",p=" in steps.send(f"r={nonce}x,s={SALT},i={MOST_ITERATIONS}".encode())
 
 
 @pytest.mark.parametrize(

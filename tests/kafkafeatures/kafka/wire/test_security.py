@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 import struct
-from collections.abc import Callable
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from kafkafeatures.kafka.settings import OAuthToken, Sasl, Security, Tls
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
 from tests.e2e.rig.certificates import Certificates
-from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, serving, unregistered
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, handshake, serving, unregistered
 
 CERTIFICATES = Certificates()
 CANARY = "canary-0f7b1"
@@ -102,14 +103,6 @@ async def test_tls_to_a_plaintext_node_and_plaintext_to_a_tls_node(tmp_path: Pat
 # --- SASL ---
 
 
-def handshake(*mechanisms: str, error: int = 0) -> Callable[[bytes], bytes]:
-    def answer(request: bytes) -> bytes:
-        names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in mechanisms)
-        return framed(request[4:8] + struct.pack(">hi", error, len(mechanisms)) + names)
-
-    return answer
-
-
 def proof_of(request: bytes) -> bytes:
     """SaslAuthenticate v2: after the header a compact byte string."""
     at = 8 + 2 + int.from_bytes(request[8:10], "big") + 1
@@ -163,6 +156,23 @@ async def test_scram_proves_the_password_to_both_sides(mechanism: str) -> None:
         with pytest.raises(AuthenticationFailed, match=f"{mechanism}: nope") as caught:
             await attempt(server, Security(sasl=Sasl(mechanism, "alice", CANARY)))
         assert CANARY not in f"{caught.value!r}{server.requests!r}"
+
+
+async def test_a_key_is_derived_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server says how long that takes, and everybody else would wait for it."""
+    threads: list[int] = []
+    derive = hashlib.pbkdf2_hmac
+
+    def watched(*arguments: Any) -> bytes:
+        threads.append(threading.get_ident())
+        return derive(*arguments)
+
+    answers = {18: OFFERED, 17: handshake("SCRAM-SHA-256"), 36: Scram("SCRAM-SHA-256"), 64: unregistered}
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", watched)
+    async with serving(Server(answers)) as server:
+        await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:

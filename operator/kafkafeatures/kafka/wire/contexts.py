@@ -1,0 +1,38 @@
+"""The TLS contexts of one open cluster: made when first needed, beside the event loop, and gone with the cluster.
+
+Shared by all connections to it, through its settings. Called by `connection.py`, `oauth.py` and `tls.check`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from kafkafeatures.kafka.wire.aside import aside
+
+if TYPE_CHECKING:  # plaintext does not need ssl
+    from ssl import SSLContext
+
+    from kafkafeatures.kafka.settings import Tls
+
+
+class Contexts:
+    """Of the listeners of a cluster and of its token endpoints."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[Tls, SSLContext] = {}
+
+    async def context(self, tls: Tls) -> SSLContext:
+        """The context of these settings. Raises TlsFailed where a PEM text cannot be used, naming which."""
+        made = self._made.get(tls)
+        return await aside(lambda: self.made(tls)) if made is None else made
+
+    def made(self, tls: Tls) -> SSLContext:
+        """The same for who is in a thread already, or has nobody to hold up."""
+        from kafkafeatures.kafka.wire.tls import context
+
+        with self._lock:  # a hundred connections at once want one context
+            if tls not in self._made:
+                self._made[tls] = context(tls)
+            return self._made[tls]

@@ -1,0 +1,135 @@
+"""What a TLS context is made of, where it is made, and how long it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ssl
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.errors import TlsFailed
+from kafkafeatures.kafka.settings import OAuthClient, Sasl, Security, Tls
+from kafkafeatures.kafka.wire import tls
+from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.contexts import Contexts
+from tests.e2e.rig.certificates import Certificates
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
+
+CERTIFICATES = Certificates()
+NAMED = Tls(ca=CERTIFICATES.ca)
+CLIENT = dict(zip(("certificate", "key"), CERTIFICATES.client("alice"), strict=True))
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which trust each context took in: the system's bundle, or what was named."""
+    found: list[str] = []
+    system, named = ssl.SSLContext.load_default_certs, ssl.SSLContext.load_verify_locations
+
+    def load_default_certs(made: ssl.SSLContext, *rest: Any) -> None:
+        found.append("system")
+        system(made, *rest)
+
+    def load_verify_locations(made: ssl.SSLContext, cafile: Any = None, capath: Any = None, cadata: Any = None) -> None:
+        found.append("bundle" if cafile else "folder" if capath else "named")
+        named(made, cafile, capath, cadata)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", load_default_certs)
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", load_verify_locations)
+    return found
+
+
+@pytest.fixture
+def trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A system of its own: `bundle.pem` and the folder `hashed`, both empty."""
+    (tmp_path / "hashed").mkdir()
+    (tmp_path / "bundle.pem").write_text("")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "bundle.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "hashed"))
+    forget()
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    tls._system.cache_clear()
+    tls._folder_of_trust.cache_clear()
+
+
+def test_where_a_ca_is_named_the_system_trust_is_not_even_read(loaded: list[str]) -> None:
+    assert tls.context(NAMED).cert_store_stats()["x509_ca"] == 1
+    assert loaded == ["named"]
+
+
+def test_a_client_certificate_does_not_cost_all_of_the_systems_trust(trust: Path, loaded: list[str]) -> None:
+    """The CAs of the system are found one by one, where the system has them so: 13 KB in place of 0.8 MiB each."""
+    (trust / "bundle.pem").write_text(CERTIFICATES.ca)
+    (trust / "hashed" / "0123abcd.0").write_text(CERTIFICATES.ca)
+    assert tls.context(Tls(**CLIENT)).cert_store_stats()["x509"] == 0
+    assert loaded == ["folder"]
+
+
+def test_a_ca_that_only_the_bundle_has_is_trusted(trust: Path, loaded: list[str]) -> None:
+    """As where somebody puts another bundle in place of the image's."""
+    (trust / "bundle.pem").write_text(CERTIFICATES.ca + CERTIFICATES.other_ca)
+    (trust / "hashed" / "0123abcd.0").write_text(CERTIFICATES.ca)
+    assert tls.context(Tls(**CLIENT)).cert_store_stats()["x509_ca"] == 2
+    assert loaded == ["system"]
+
+
+def test_the_systems_trust_alone_is_one_context_for_all(trust: Path) -> None:
+    (trust / "bundle.pem").write_text(CERTIFICATES.ca)
+    assert tls.context(Tls()) is tls.context(Tls())
+
+
+async def test_a_context_is_made_once_beside_the_loop_for_all_connections_of_a_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[int] = []
+    context = tls.context
+
+    def watched(settings: Tls) -> ssl.SSLContext:
+        threads.append(threading.get_ident())
+        return context(settings)
+
+    monkeypatch.setattr(tls, "context", watched)
+    security = Security(NAMED)
+    async with serving(Server({18: api_versions()})) as server:  # it speaks no TLS; the context is needed all the same
+        tries = (connect(server.address, one, timeout=5, client_id="us") for one in (security, replace(security)) * 20)
+        assert all(isinstance(one, TlsFailed) for one in await asyncio.gather(*tries, return_exceptions=True))
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+async def test_material_that_was_checked_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = OAuthClient("https://h/token", "us", "s", tls=replace(NAMED, **CLIENT))
+    security = Security(NAMED, Sasl("OAUTHBEARER", oauth=client))
+    tls.check(security)
+    monkeypatch.delattr(tls, "context")
+    assert await security.contexts.context(NAMED) is await replace(security).contexts.context(NAMED)
+    assert await security.contexts.context(client.tls)
+
+
+def test_a_context_is_gone_with_its_cluster() -> None:
+    """Two hundred clusters with a CA each would push one another out of any cache, and the secrets would stay in it."""
+    security = Security(replace(NAMED, **CLIENT))
+    assert security.tls is not None
+    kept = weakref.ref(security.contexts.made(security.tls))
+    assert kept() is not None
+    del security
+    gc.collect()
+    assert kept() is None
+
+
+async def test_material_that_cannot_be_used_is_told_each_time() -> None:
+    contexts = Contexts()
+    for _ in range(2):
+        with pytest.raises(TlsFailed, match="no PEM certificate"):
+            await contexts.context(Tls(ca="no pem"))

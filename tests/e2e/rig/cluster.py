@@ -20,7 +20,7 @@ import struct
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,6 +34,10 @@ USERS = {"alice": "alice-secret-9f3c", "bob": "bob-secret-77aa", "node": "node-s
 
 SASL_KINDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 CLIENT, INTERNAL, CONTROLLER = "CLIENT", "INTERNAL", "CONTROLLER"
+
+LEADER_MOVED = ("NotLeaderOrFollowerException", "NotControllerException")
+"""Answers to Kafka's own tools that say nothing of the cluster but that it is between two leaders."""
+TRIES = 5
 
 REGISTERED = "registration has been persisted to the metadata log"  # ControllerRegistrationManager.scala
 
@@ -241,9 +245,19 @@ class Cluster:
         return self.release.java(main, *words, log4j="tool")
 
     def tool(self, main: str, *arguments: str, user: str | None = "alice") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.tool_command(main, *arguments, user=user), capture_output=True, text=True, check=False, timeout=120
+        command = self.tool_command(main, *arguments, user=user)
+        return past_moving_leaders(
+            lambda: subprocess.run(command, capture_output=True, text=True, check=False, timeout=120), self.leader
         )
+
+    def remove_voter(self, node: Node) -> None:
+        """Take a controller out of a dynamic quorum. It stays registered."""
+        done = self.tool(
+            "org.apache.kafka.tools.MetadataQuorumCommand",
+            *("--bootstrap-server", self.bootstrap_servers, "remove-controller"),
+            *("--controller-id", str(node.id), "--controller-directory-id", node.directory_id),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def features(self) -> dict[str, tuple[str, str, str]]:
         """feature -> (min, max, finalized) in the words of `FeatureCommand describe`."""
@@ -398,6 +412,18 @@ class Cluster:
         meta.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         if not (node.folder / "formatted").exists():
             shutil.copytree(node.folder / "data", node.folder / "formatted")
+
+
+def past_moving_leaders(
+    run: Callable[[], subprocess.CompletedProcess[str]], leader: Callable[[], object]
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool of Kafka's; again when `leader` is known, some times, where it met a leader that was none any more."""
+    for _ in range(TRIES - 1):
+        done = run()
+        if not done.returncode or not any(sign in done.stdout + done.stderr for sign in LEADER_MOVED):
+            return done
+        leader()
+    return run()
 
 
 def _protocol(kind: str) -> str:

@@ -73,7 +73,8 @@ class Image:
     the last LeaderChange seen, None after a snapshot until the next one. in_transaction: between Begin and End
     (KIP-868); what lies in between is not in the image yet. counts: records read per api key, aborted ones included,
     control records not. unreadable: records and batches that could not be decoded, or that contradict the state they
-    act on.
+    act on. unregistered: when a node whose registration was taken back, and that did not come again, lost it; since the
+    beginning of the log or the last snapshot, which does not say.
     """
 
     offset: int
@@ -91,3 +92,4 @@ class Image:
     in_transaction: bool
     counts: Mapping[int, int]
     unreadable: int
+    unregistered: Mapping[int, int] = field(default_factory=dict, compare=False)

@@ -114,7 +114,7 @@ class Replay:
                 break
             if batch.base_offset > self._offset:
                 raise GapError(self._offset, batch.base_offset)
-            self._state.offset = end
+            self._state.offset, self._state.timestamp_ms = end, batch.max_timestamp
             if batch.is_control:
                 self._control(batch)
             else:
@@ -141,6 +141,7 @@ class Replay:
             in_transaction=self._pending is not None,
             counts=MappingProxyType(dict(self._counts)),
             unreadable=self._unreadable,
+            unregistered=state.unregistered.view(),
         )
 
     def _control(self, batch: Batch) -> list[int]:

@@ -73,6 +73,8 @@ class State:
         "leader_id",
         "offset",
         "snapshot_timestamp_ms",
+        "timestamp_ms",
+        "unregistered",
         "voters",
         "zk_migration_state",
     )
@@ -83,6 +85,8 @@ class State:
         self.features: Shared[str, int] = Shared()
         self.features_offset = 0
         self.offset = 0  # the end of the batch whose records are being applied
+        self.timestamp_ms = -1  # of that batch
+        self.unregistered: Shared[int, int] = Shared()
         self.feature_record_kraft_version: int | None = None
         self.kraft_version = 0
         self.voters: tuple[Voter, ...] | None = None
@@ -108,6 +112,7 @@ def _ranges(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
 
 def _register_broker(state: State, data: Data) -> None:
     broker_id = data["brokerId"]
+    state.unregistered.drop(broker_id)
     state.brokers.put(
         broker_id,
         BrokerRegistration(
@@ -125,7 +130,9 @@ def _register_broker(state: State, data: Data) -> None:
 
 
 def _unregister_broker(state: State, data: Data) -> None:
-    state.brokers.drop(state.broker(data["brokerId"], data["brokerEpoch"]).id)
+    broker_id = state.broker(data["brokerId"], data["brokerEpoch"]).id
+    state.brokers.drop(broker_id)
+    state.unregistered.put(broker_id, state.timestamp_ms)
 
 
 def _fence(state: State, data: Data) -> None:
@@ -157,6 +164,7 @@ def _change_broker(state: State, data: Data) -> None:
 
 def _register_controller(state: State, data: Data) -> None:
     controller_id = data["controllerId"]
+    state.unregistered.drop(controller_id)
     state.controllers.put(
         controller_id,
         ControllerRegistration(
@@ -171,6 +179,7 @@ def _register_controller(state: State, data: Data) -> None:
 
 def _unregister_controller(state: State, data: Data) -> None:
     state.controllers.drop(data["controllerId"])  # without an epoch, so nothing can contradict it
+    state.unregistered.put(data["controllerId"], state.timestamp_ms)
 
 
 def _feature_level(state: State, data: Data) -> None:

@@ -101,6 +101,14 @@ def test_a_change_to_a_broker_that_is_not_registered_so_changes_nothing_and_is_c
     assert after.unreadable == 1
 
 
+def test_when_a_node_was_unregistered_is_known_until_it_comes_again() -> None:
+    remove = frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3002})
+    lost = [broker(1, 5), controller(3002)], [unregister(1, 5), remove]
+    gone = image_of(log(*lost))
+    assert gone.unregistered == dict.fromkeys((1, 3002), gone.timestamp_ms)
+    assert image_of(log(*lost, [broker(1, 9), controller(3002)])).unregistered == {}
+
+
 def test_brokers_and_controllers_go_when_they_are_unregistered() -> None:
     remove = frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3001})
     image = image_of(log([broker(1, 5), controller(3001), controller(3002)], [unregister(1, 5), remove, remove]))

@@ -277,7 +277,7 @@ def _folded(ids: str, width: int = 18) -> str:
 
 
 def _role_title(node: Node, *, plural: bool) -> str:
-    word = "NODE" if len(node.roles) > 1 else node.roles[0].value.upper()
+    word = node.roles[0].value.upper() if len(node.roles) == 1 else "NODE"
     return f"{word}S" if plural else word
 
 

@@ -266,7 +266,7 @@ def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
     """
     if not isinstance(question.verdict, Accepted) or found.why.kind is FailureKind.STALE:
         return False  # where the process contradicts its registration, the controller judged the half in doubt
-    if Role.CONTROLLER not in node.roles:
+    if node.roles == (Role.BROKER,):
         return True
     observation = question.observation
     if not isinstance(observation.finalized, Known) or not isinstance(observation.quorum, Known):

@@ -64,7 +64,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker, a controller or both.
+    """A broker, a controller or both. Without roles: something that fetches the metadata log, and nobody knows what.
 
     `answer` is what the living process says of itself; `registered` what its current registration in the metadata
     log says, per role (empty where the log was not read or knows no such node).
@@ -82,8 +82,8 @@ class Node:
 
     @property
     def title(self) -> str:
-        """How people are told of it: "broker 4", "controller 3001", "node 1" for a combined one."""
-        return f"{'node' if len(self.roles) > 1 else self.roles[0].value.lower()} {self.id}"
+        """How people are told of it: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
+        return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
 
     def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
         """The supported range by the evidence ladder: (a) the node itself, (b) its registration, else Unknown.

@@ -17,7 +17,11 @@ Unknown. What a node is to the cluster is told so (KIP-631, KIP-853; `ClusterCon
     controller   no           a voter, or it fetches the log      Unreachable
     controller   no           neither                             Ghost
     no           no           it fetches the log                  Refused
+    not known    no           it fetches the log                  Unreachable, without a role
     no           yes          -                                   Refused; Live if registrations are not known
+
+What fetches and is registered as nothing is taken for a broker: a controller registers itself, at once and again, from
+metadata.version 15 on. But a last fetch from before the registration was taken back is that of a node that was stopped.
 
 Where a broker's fencing cannot be known, a broker that does not answer is Unreachable: the word that promises least.
 """
@@ -48,7 +52,6 @@ from kafkafeatures.core.survey import (
     FailureKind,
     NodeAnswer,
     QuorumAnswer,
-    ReplicaProgress,
     Role,
     Survey,
 )
@@ -110,7 +113,7 @@ class _Facts:
         if self.image and self.image.voters:
             self.voters |= {v.id for v in self.image.voters}
         self.observers = {o.id for o in quorum.observers} if quorum else set()
-        self.fetching = _fetching(quorum) if quorum else set()
+        self.fetching = _fetching(quorum) if quorum else {}
         self.listed_brokers = (
             {h.id: h for h in survey.brokers.brokers} if isinstance(survey.brokers, BrokerList) else {}
         )
@@ -138,14 +141,18 @@ class _Facts:
         for id_, asked in self.asked.items():
             for one in asked:
                 (brokers if one.role is Role.BROKER else controllers).add(id_)
-        if self.image is None and not isinstance(self.survey.brokers, BrokerList):
-            strangers: set[int] = set()  # without any list of brokers an observer may well be a registered one
-        else:
-            strangers = self.fetching - brokers - controllers
+        strangers = self._strangers() - brokers - controllers
+        if self.image is not None or isinstance(self.survey.controllers, ControllerList):
+            brokers |= strangers
         both = sorted(brokers | controllers | strangers, key=lambda i: (i not in controllers, i))
-        return tuple(
-            self._node(i, is_broker=i in brokers or i in strangers, is_controller=i in controllers) for i in both
-        )
+        return tuple(self._node(i, is_broker=i in brokers, is_controller=i in controllers) for i in both)
+
+    def _strangers(self) -> set[int]:
+        """Who fetches, and was not stopped before its registration was taken back. Both are times of the leader."""
+        if self.image is None and not isinstance(self.survey.brokers, BrokerList):
+            return set()  # without any list of brokers an observer may well be a registered one
+        gone = self.image.unregistered if self.image else {}
+        return {id_ for id_, last in self.fetching.items() if last > gone.get(id_, -1)}
 
     def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:
         asked = self.asked.get(id_, [])
@@ -239,13 +246,15 @@ _BROKER_STATES = {
 }
 
 
-def _fetching(quorum: QuorumAnswer) -> set[int]:
-    """Nodes other than the leader whose last fetch is recent by the clock of the leader."""
-    replicas: tuple[ReplicaProgress, ...] = quorum.voters + quorum.observers
-    now = max((r.last_fetch_timestamp for r in replicas), default=-1)
-    if now < 0:
-        return set()
-    return {r.id for r in replicas if r.id >= 0 and now - r.last_fetch_timestamp <= FETCHING_WITHIN_MS}
+def _fetching(quorum: QuorumAnswer) -> dict[int, int]:
+    """Nodes whose last fetch is recent by the clock of the leader, and when it was."""
+    replicas = sorted(quorum.voters + quorum.observers, key=lambda r: r.last_fetch_timestamp)
+    now = replicas[-1].last_fetch_timestamp if replicas else -1
+    return {
+        r.id: r.last_fetch_timestamp
+        for r in replicas
+        if now >= 0 <= r.id and now - r.last_fetch_timestamp <= FETCHING_WITHIN_MS
+    }
 
 
 def _mode(survey: Survey, image: Image | None, facts: _Facts) -> Known[MetadataMode] | Unknown:

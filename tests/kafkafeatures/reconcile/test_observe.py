@@ -66,6 +66,27 @@ def test_a_node_that_only_fetches_is_refused() -> None:
     assert state(seen(it, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
 
 
+@pytest.mark.parametrize(("since_ms", "there"), [(2_000, False), (1_999, True)])
+def test_whoever_fetched_last_before_it_was_unregistered_is_nobody(since_ms: int, there: bool) -> None:
+    """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered."""
+    it = survey(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
+    found = seen(it, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
+    assert (3002 in [node.id for node in found.nodes]) is there
+    assert not there or state(found, 3002) is NodeState.REFUSED
+
+
+def test_what_fetches_is_no_refused_broker_where_it_may_be_a_registered_controller() -> None:
+    it = seen(survey(C1, asked(1), quorum=fetching(3002), controllers=SILENT), NO_LOG)
+    (found,) = (node for node in it.nodes if node.id == 3002)
+    assert (found.state, found.roles, found.title) == (NodeState.UNREACHABLE, (), "node 3002")
+
+
+def test_without_the_log_a_fetching_node_in_neither_list_is_a_refused_broker() -> None:
+    it = seen(survey(C1, asked(1), quorum=fetching(9)), NO_LOG)
+    (found,) = (node for node in it.nodes if node.id == 9)
+    assert (found.state, found.roles) == (NodeState.REFUSED, (Role.BROKER,))
+
+
 def test_an_observer_that_is_gone_for_a_minute_is_nobody() -> None:
     it = survey(C1, asked(1), quorum=fetching(9, since_ms=60_000))
     assert [node.id for node in seen(it, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]

@@ -3,8 +3,8 @@
 Read by `world` (registrations, judgements) and by the wire face (ApiVersions). A new release is one row.
 
 Sources: feature ranges from `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches.
-API versions were read off real nodes of 3.9.1 and 4.2.0 (brokers and controllers) and 4.1.1 (controllers); those of
-4.0, of 4.1 brokers and of 4.3 are derived from the neighbouring rows and were not compared with nodes.
+API versions were read off real nodes of 3.9, 4.1, 4.2, 4.3 and 4.4 (brokers and controllers); those of 4.0 are derived
+from the neighbouring rows and were not compared with nodes.
 """
 
 from __future__ import annotations
@@ -80,14 +80,17 @@ def _but(apis: Apis, changes: str, without: tuple[int, ...] = ()) -> dict[int, V
 
 
 _CONTROLLER_41 = _but(_CONTROLLER_42, "80:0-0")
-_BROKER_41 = _but(_BROKER_42, "78:1-1 79:1-1 80:0-0 85:0-0 87:0-0 90:0-0")
+_BROKER_41 = _but(_BROKER_42, "2:1-10 8:2-9 9:1-9 27:1-1 78:1-1 79:1-1 80:0-0 85:0-0 87:0-0 90:0-0", without=(88, 89))
 _CONTROLLER_40 = _but(_CONTROLLER_41, "1:4-17 45:0-0 52:0-2")
 # Share groups (76 to 79, 83 to 87) and streams groups (88, 89) are early access in 4.0 and not offered.
 _BROKER_40 = _but(
     _BROKER_41,
-    "0:0-12 1:4-17 2:1-10 8:2-9 9:1-9 45:0-0 66:0-1 74:0-0",
-    without=(76, 77, 78, 79, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92),
+    "0:0-12 1:4-17 45:0-0 66:0-1 74:0-0",
+    without=(76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
 )
+_CONTROLLER_43, _BROKER_43 = _but(_CONTROLLER_42, "63:0-2"), _but(_BROKER_42, "35:1-5")
+_CONTROLLER_44 = _but(_CONTROLLER_43, "18:0-5 94:0-0")
+_BROKER_44 = _but(_BROKER_43, "18:0-5 28:0-6 42:0-3 88:0-1 89:0-1 93:0-0 94:0-0")
 
 
 def _release(
@@ -104,6 +107,7 @@ _F39 = {KRAFT_VERSION: 1}
 _F40 = _F39 | {TRANSACTION_VERSION: 2, GROUP_VERSION: 1, ELR_VERSION: 1}
 _F41 = _F40 | {SHARE_VERSION: 1}
 _F42 = _F41 | {STREAMS_VERSION: 1}
+_F44 = _F42 | {SHARE_VERSION: 2}
 
 RELEASES: Mapping[str, Release] = MappingProxyType(
     {
@@ -113,7 +117,8 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
             _release((4, 0), (7, 25), _F40, _BROKER_40, _CONTROLLER_40),
             _release((4, 1), (7, 27), _F41, _BROKER_41, _CONTROLLER_41),
             _release((4, 2), (7, 29), _F42, _BROKER_42, _CONTROLLER_42),
-            _release((4, 3), (7, 30), _F42, _BROKER_42, _CONTROLLER_42),
+            _release((4, 3), (7, 30), _F42, _BROKER_43, _CONTROLLER_43),
+            _release((4, 4), (7, 33), _F44, _BROKER_44, _CONTROLLER_44),
         )
     }
 )

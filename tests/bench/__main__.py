@@ -40,7 +40,7 @@ from tests.bench.weighed import Weighed, weighed
 from tests.e2e.kafka.cli import write_document
 from tests.e2e.kafka.wire import meddle
 from tests.e2e.rig.cluster import Cluster
-from tests.e2e.rig.releases import NEWEST
+from tests.e2e.rig.releases import RECENT
 from tests.kafkafeatures.worlds import answer, node, observation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, Kafka {NEWEST}")
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, Kafka {RECENT}")
     wanted = (arguments.only,) if arguments.only else PARTS
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if arguments.quick:
@@ -98,7 +98,7 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Siz
     if {"describe", "apply", "operator"} & set(wanted):
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         try:
-            with Cluster(folder / "kafka", NEWEST, controllers=size.controllers, brokers=size.brokers) as cluster:
+            with Cluster(folder / "kafka", RECENT, controllers=size.controllers, brokers=size.brokers) as cluster:
                 if "describe" in wanted:
                     describe(cluster, rounds, command)
                 if "apply" in wanted:

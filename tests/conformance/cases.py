@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kafkafeatures.kafka.wire.codec import encode_request
 from kafkafeatures.kafka.wire.messages import UpdateFeaturesRequest
-from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, RECENT
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "conformance"
 UNKNOWN, UPGRADE, SAFE, UNSAFE = 0, 1, 2, 3
@@ -38,7 +38,8 @@ class World:
 WORLDS = {
     OLD: World(OLD, "3.9", "3.8", (0, 1, 3, 4, 14, 15, 16, 17, 18, 19, 20, 21, 22, 25, 99), 1),
     MIDDLE: World(MIDDLE, "4.1", "4.0", (0, 6, 7, 16, 17, 21, 22, 23, 24, 25, 26, 27, 28, 99), 2),
-    NEWEST: World(NEWEST, "4.3", "4.1", (0, 6, 7, 17, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 99), 2),
+    RECENT: World(RECENT, "4.3", "4.1", (0, 6, 7, 17, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 99), 2),
+    NEWEST: World(NEWEST, "4.4", "4.2", (0, 6, 7, 22, 23, 24, 25, 27, 28, 29, 30, 31, 32, 33, 34, 99), 2),
 }
 FEATURES = {
     "group.version": (0, 1, 2),

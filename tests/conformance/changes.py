@@ -16,10 +16,10 @@ from pathlib import Path
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, UpdateFeaturesRequest
 from tests.conformance.cases import GOLDEN, SAFE, UNKNOWN, UNSAFE, UPGRADE, Updates, World
-from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, RECENT
 
 ACTIVE, STANDBY, BROKER = "active", "standby", "broker"
-FORMAT = {OLD: ("3.7", 19), MIDDLE: ("3.9", 21), NEWEST: ("3.9", 21)}
+FORMAT = {OLD: ("3.7", 19), MIDDLE: ("3.9", 21), RECENT: ("3.9", 21), NEWEST: ("3.9", 21)}
 """--release-version, and the metadata.version that it finalizes, alone."""
 
 METADATA, KRAFT, GROUP, TRANSACTION = "metadata.version", "kraft.version", "group.version", "transaction.version"
@@ -162,11 +162,20 @@ SCRIPTS: Mapping[str, tuple[Updates, ...]] = {
         ((KRAFT, 1, SAFE),),
         ((KRAFT, 0, SAFE),),
     ),
-    NEWEST: (
+    RECENT: (
         *_on_4_x(30),
         ((KRAFT, 1, UPGRADE), ("foo", 1, UPGRADE)),  # raised, although the answer is an error
         ((KRAFT, 1, UPGRADE), (GROUP, 1, UPGRADE)),
         ((KRAFT, 0, UNSAFE),),
+    ),
+    NEWEST: (
+        *_on_4_x(33),
+        ((METADATA, 32, UNSAFE),),
+        ((SHARE, 3, UPGRADE),),
+        ((SHARE, 2, UPGRADE),),
+        ((SHARE, 1, SAFE),),
+        ((KRAFT, 1, UPGRADE), ("foo", 1, UPGRADE)),  # raised, although the answer is an error
+        ((KRAFT, 0, SAFE),),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What changing requests did to real clusters of three releases, against both faces of the simulator."""
+"""What changing requests did to real clusters of four releases, against both faces of the simulator."""
 
 from __future__ import annotations
 

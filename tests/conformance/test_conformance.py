@@ -1,4 +1,4 @@
-"""What real nodes of three releases answered, against both faces of the simulator and against our own preflight."""
+"""What real nodes of four releases answered, against both faces of the simulator and against our own preflight."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ LEVELS: Mapping[str, dict[str, int]] = {
         "group.version": 1,
         "transaction.version": 2,
         "eligible.leader.replicas.version": 1,
+    },
+    "4.4": {
+        "metadata.version": 29,
+        "group.version": 1,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+        "share.version": 1,
+        "streams.version": 1,
     },
 }
 """What formatting at `World.format` finalizes."""

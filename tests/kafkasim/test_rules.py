@@ -41,6 +41,8 @@ ONE_BY_ONE = [
     # release, metadata.version now, update, words behind "Invalid update version <level> for feature <feature>. "
     ("4.2", 25, (MV, 30, UP), "Local controller 3001 only supports versions 7-29"),
     ("4.3", 25, (MV, 31, UP), "Local controller 3001 only supports versions 7-30"),
+    ("4.4", 25, (MV, 34, UP), "Local controller 3001 only supports versions 7-33"),
+    ("4.4", 25, ("share.version", 3, UP), "Local controller 3001 only supports versions 0-2"),
     ("4.0", 25, ("streams.version", 1, UP), "Local controller 3001 does not support this feature."),
     ("4.2", 25, ("foo", 0, SAFE), "Feature foo not found."),
     ("4.2", 25, (MV, 24, UP), NO_FLAG),

@@ -187,7 +187,8 @@ def test_a_read_gives_at_least_one_whole_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "metadata"), [("3.9", (1, 21)), ("4.0", (7, 25)), ("4.1", (7, 27)), ("4.2", (7, 29)), ("4.3", (7, 30))]
+    ("release", "metadata"),
+    [("3.9", (1, 21)), ("4.0", (7, 25)), ("4.1", (7, 27)), ("4.2", (7, 29)), ("4.3", (7, 30)), ("4.4", (7, 33))],
 )
 def test_the_releases_are_those_of_kafka(release: str, metadata: tuple[int, int]) -> None:
     found = RELEASES[release].features["metadata.version"]

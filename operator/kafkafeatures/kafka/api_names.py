@@ -20,7 +20,7 @@ API_NAMES = dict(
             "ShareAcknowledge AddRaftVoter RemoveRaftVoter UpdateRaftVoter InitializeShareGroupState "
             "ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary "
             "StreamsGroupHeartbeat StreamsGroupDescribe DescribeShareGroupOffsets AlterShareGroupOffsets "
-            "DeleteShareGroupOffsets"
+            "DeleteShareGroupOffsets StreamsGroupTopologyDescriptionUpdate UnregisterController"
         ).split()
     )
 )

@@ -1,4 +1,4 @@
-"""The recorded answers are what real nodes say today: bytes against bytes, on three releases."""
+"""The recorded answers are what real nodes say today: bytes against bytes, on four releases."""
 
 from __future__ import annotations
 

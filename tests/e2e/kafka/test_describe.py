@@ -56,17 +56,17 @@ def test_brokers_alone_and_controllers_alone_lead_to_the_same_picture(cluster: C
 def test_an_independent_client_sees_the_same_brokers_features_and_apis(cluster: Cluster) -> None:
     document = describe(cluster, "--apis")
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as client:
-        listed = client.describe_cluster()
-        features, apis = client.describe_features(), client.api_versions()
+        listed, features = client.describe_cluster(), client.describe_features()
+        # Its enumeration of APIs ends before those of Kafka 4.4.
+        apis = client.api_versions() if cluster.version != NEWEST else None
     assert listed["cluster_id"] == document["clusterId"]
     brokers = [one for one in document["nodes"] if one["roles"] == ["Broker"]]
     assert {(one["broker_id"], one["host"], one["port"]) for one in listed["brokers"]} == {
         (one["id"], one["host"], one["port"]) for one in brokers
     }
-    theirs = {int(key): versions for key, versions in apis.items()}
     for one in brokers:
         keys = {API_KEYS[name]: (api["min"], api["max"]) for name, api in one["apis"].items()}
-        assert keys == theirs
+        assert apis is None or keys == {int(key): versions for key, versions in apis.items()}
         for name, told in features.items():
             assert (one["features"][name]["min"], one["features"][name]["max"]) == told["supported"]
             assert one["finalized"].get(name, 0) == told.get("finalized", (0, 0))[1]
@@ -116,24 +116,21 @@ def test_a_stopped_broker_and_a_stopped_controller_are_shown_as_what_they_are(cl
 def test_a_removed_controller_that_is_still_registered_is_a_ghost(tmp_path_factory: pytest.TempPathFactory) -> None:
     with Cluster(tmp_path_factory.mktemp("ghost"), NEWEST, controllers=3, brokers=1, dynamic=True) as cluster:
         gone = next(n for n in cluster.controllers if n.id != cluster.leader())
-        done = cluster.tool(
-            "org.apache.kafka.tools.MetadataQuorumCommand",
-            *("--bootstrap-server", cluster.bootstrap_servers, "remove-controller"),
-            *("--controller-id", str(gone.id), "--controller-directory-id", gone.directory_id),
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        cluster.remove_voter(gone)
         gone.kill()
         wait_until("the removed controller is a ghost", lambda: node(describe(cluster), gone.id)["state"] == "Ghost")
-        assert node(describe(cluster), gone.id)["features"]["metadata.version"]["max"] == 30
+        assert node(describe(cluster), gone.id)["features"]["metadata.version"]["max"] == 33
 
 
 def test_an_old_broker_that_the_controller_refuses_is_shown_as_refused(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    with Cluster(tmp_path_factory.mktemp("refused"), NEWEST, controllers=1, brokers=1) as cluster:
+    with Cluster(
+        tmp_path_factory.mktemp("refused"), NEWEST, controllers=1, brokers=1, release_version="4.2"
+    ) as cluster:
         old = cluster.add_broker(9, MIDDLE, start=False)
         old.start(wait=False)
-        wait_until("it is refused", lambda: "UNSUPPORTED_VERSION" in old.log or not old.alive)
+        wait_until("it is refused", lambda: "UNSUPPORTED_VERSION" in old.log)
         document = describe(cluster)
         assert node(document, 9)["state"] == "Refused"
         assert node(document, 1)["state"] == "Live"

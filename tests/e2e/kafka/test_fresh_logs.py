@@ -9,10 +9,10 @@ import pytest
 from kraftlog import Replay
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
+from tests.e2e.rig.releases import MIDDLE, OLD, RECENT
 from tests.kraftlog.dump import compare
 
-RELEASES = {OLD: ("3.7", "21"), MIDDLE: ("4.0", "27"), NEWEST: ("4.0", "29")}
+RELEASES = {OLD: ("3.7", "21"), MIDDLE: ("4.0", "27"), RECENT: ("4.0", "29")}
 DUMP_TOOL = {OLD: "kafka.tools.DumpLogSegments", MIDDLE: "kafka.tools.DumpLogSegments"}
 """Where it was before it moved to org.apache.kafka.tools."""
 

@@ -77,8 +77,8 @@ def test_the_latest_levels_are_those_all_nodes_support(cluster: Cluster, tmp_pat
     path = document(tmp_path / "l.yaml", cluster)
     made = plan(path, "--latest", code=3)  # computed, not named
     wanted = {one["name"]: one["desired"] for one in made["features"] if "desired" in one}
-    assert wanted["metadata.version"] == 30
-    assert wanted["share.version"] == 1
+    assert wanted["metadata.version"] == 33
+    assert wanted["share.version"] == 2
     assert "kraft.version" not in wanted
     assert plan(path)["verdict"] == "InSync"
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.core.releases import METADATA_VERSIONS, bundle, dependencies
+from kafkafeatures.kafka.api_names import API_NAMES
+from kafkasim.releases import release_named
 from tests.e2e.kafka.cli import describe, node, run
 from tests.e2e.rig.cluster import Cluster
-from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, release
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, RECENT, release
 
-PRODUCTION = {OLD: 21, MIDDLE: 27, NEWEST: 30}
+PRODUCTION = {OLD: 21, MIDDLE: 27, RECENT: 30, NEWEST: 33}
 """The highest metadata.version each release supports."""
 
 
@@ -24,7 +26,9 @@ def tool(*words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["3.9", "4.0-IV0", "4.0-IV2", "4.0", "4.1-IV0", "4.1", "4.2-IV0", "4.2", "4.3"])
+@pytest.mark.parametrize(
+    "name", ["3.9", "4.0-IV0", "4.0-IV2", "4.0", "4.1-IV0", "4.1", "4.2-IV0", "4.2", "4.3", "4.4-IV0", "4.4"]
+)
 def test_a_bundle_is_what_the_newest_tool_maps_the_release_to(name: str) -> None:
     theirs = dict(re.findall(r"^([\w.]+)=(\d+)", tool("version-mapping", "--release-version", name), re.MULTILINE))
     ours = {"kraft.version": 1, **(bundle(name) or {})}  # theirs raises it; ours never does by the way
@@ -32,7 +36,7 @@ def test_a_bundle_is_what_the_newest_tool_maps_the_release_to(name: str) -> None
 
 
 def test_dependencies_are_those_of_the_newest_tool() -> None:
-    wanted = {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2, "share.version": 1}
+    wanted = {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2, "share.version": 2}
     flags = [word for feature, level in wanted.items() for word in ("--feature", f"{feature}={level}")]
     said = tool("feature-dependencies", *flags)
     found = re.findall(r"^([\w.]+)=\d+ requires:\n((?:    .*\n?)+)", said, re.MULTILINE)
@@ -45,11 +49,16 @@ def test_dependencies_are_those_of_the_newest_tool() -> None:
 @pytest.mark.parametrize("version", PRODUCTION)
 def test_the_newest_level_of_each_release_is_in_the_table_by_its_name(version: str, tmp_path: Path) -> None:
     with Cluster(tmp_path / "kafka", version, controllers=1, brokers=1) as cluster:
-        document = describe(cluster)
+        document = describe(cluster, "--apis")
         assert node(document, 1)["features"]["metadata.version"]["max"] == PRODUCTION[version]
         theirs = cluster.features()["metadata.version"]
     newest = max(level for level in METADATA_VERSIONS if level <= PRODUCTION[version])
     assert theirs[1] == METADATA_VERSIONS[newest].name
+    row = release_named(version)
+    for id_, apis in ((1, row.broker_apis), (3001, row.controller_apis)):  # the simulator's row is of these nodes
+        real = node(document, id_)
+        assert real["features"] == {name: {"min": r.min, "max": r.max} for name, r in row.features.items()}
+        assert real["apis"] == {API_NAMES[key]: {"min": r.min, "max": r.max} for key, r in apis.items()}
 
 
 def test_a_release_that_is_not_known_is_refused_with_the_way_out(tmp_path: Path) -> None:

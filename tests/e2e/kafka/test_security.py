@@ -247,10 +247,10 @@ def not_read(document: dict[str, Any]) -> dict[str, str]:
 def test_without_any_right_the_living_are_shown_and_what_is_missing_is_named(guarded: Cluster) -> None:
     document = describe(guarded, *flags(guarded), controllers=True)
     assert document["source"]["kind"] == "Asked"
-    assert {one["id"]: one["features"]["metadata.version"]["max"] for one in document["nodes"]} == {1: 30, 2: 30}
+    assert {one["id"]: one["features"]["metadata.version"]["max"] for one in document["nodes"]} == {1: 33, 2: 33}
     for controller in guarded.controllers:  # they answer, but only a list would tell which is which
         why = next(gap["why"] for gap in document["notRead"] if gap["what"] == f"127.0.0.1:{controller.port}")
-        assert why == "a controller that supports metadata.version 7-30, but its node id is not known"
+        assert why == "a controller that supports metadata.version 7-33, but its node id is not known"
     assert not_read(document)["metadata log"] == LINE.format("ClusterAction")
     assert LINE.format("Alter") in not_read(document).values()
 

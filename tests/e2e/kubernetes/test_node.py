@@ -17,14 +17,14 @@ from tests.e2e.rig.kubernetes.kind import KIND
 from tests.e2e.rig.kubernetes.network import HOST, NAMESPACE
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import Refused
-from tests.e2e.rig.releases import NEWEST
+from tests.e2e.rig.releases import RECENT
 
 IMAGE = f"{PREFIX}/said:1"
 
 
 @pytest.fixture(scope="module")
 def kafka(node: Node) -> Iterator[Kafka]:
-    running = apply_kafka(node, NEWEST)
+    running = apply_kafka(node, RECENT)
     yield running
     running.delete()
 
@@ -79,7 +79,7 @@ Connect = Callable[[str], str]
 def connect(kafka: Kafka) -> Iterator[Connect]:
     """Connects a pod to `host/port`; what bash says of it."""
     plane = kafka.node.control_plane
-    plane.apply(pod("shell", kafka_name(NEWEST), "sleep", "infinity"))
+    plane.apply(pod("shell", kafka_name(RECENT), "sleep", "infinity"))
     plane.kubectl("wait", "--for=condition=Ready", "pod/shell", "--timeout=60s")
     command = "exec 3<>/dev/tcp/{} && echo connected"
     yield lambda address: plane.kubectl("exec", "shell", "--", "bash", "-c", command.format(address))

@@ -19,7 +19,11 @@ from pathlib import Path
 
 OLD = "3.9.2"  # the last with ZooKeeper mode; UpdateFeatures v1, partial success
 MIDDLE = "4.1.2"  # the first in which kraft.version can be raised
-NEWEST = "4.3.1"  # the newest whose tools are published too
+RECENT = "4.3.1"  # the newest whose own tools are published
+NEWEST = "4.4.0"  # the first that can unregister a controller (KIP-1312)
+
+TOOLS = {NEWEST: RECENT}
+"""Whose kafka-tools go with a release, where its own are not on Maven Central."""
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-features-operator" / "kafka"
 
@@ -29,7 +33,11 @@ JVM = ["-Xmx256m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-X
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>rig</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>{}</dependencies></project>
 """
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+_WITHOUT_TOOLS = (
+    "<exclusions><exclusion><groupId>org.apache.kafka</groupId><artifactId>kafka-tools-api</artifactId></exclusion>"
+    "</exclusions>"
+)
 
 _LOG4J = """log4j.rootLogger={level}, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
@@ -55,6 +63,13 @@ class Release:
         # Sorted: a class archive is bound to the exact class path.
         return ":".join(str(jar) for jar in sorted((self.home / "libs").glob("*.jar")))
 
+    @property
+    def tool_class_path(self) -> str:
+        """Tools of an older release on the classes of this one: what was moved away since, they find at the end."""
+        tools = TOOLS.get(self.version)
+        moved = [str(release(tools).home / "libs" / f"kafka-clients-{tools}.jar")] if tools else []
+        return ":".join([self.class_path, *moved])
+
     def java(self, main: str, *arguments: str, log4j: str = "node") -> list[str]:
         """The command line of a main class. `log4j`: "node" logs to stdout, "tool" warnings to stderr."""
         archive = self.home / "classes.jsa"
@@ -64,7 +79,7 @@ class Release:
             *([f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []),
             f"-Dlog4j.configuration=file:{self.home}/{log4j}.properties",
             "-cp",
-            self.class_path,
+            self.tool_class_path if log4j == "tool" else self.class_path,
             main,
             *arguments,
         ]
@@ -77,7 +92,7 @@ class Release:
             *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
             *("-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"),
             f"-Dlog4j.configuration=file:{self.home}/tool.properties",
-            *("-cp", self.class_path, main, *arguments),
+            *("-cp", self.tool_class_path, main, *arguments),
         ]
 
 
@@ -99,10 +114,11 @@ def release(version: str) -> Release:
 def _fetch(version: str, home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
+    tools = TOOLS.get(version, version)
     wanted = (
-        ("org.apache.kafka", "kafka_2.13", version),
-        ("org.apache.kafka", "kafka-tools", version),
-        ("org.slf4j", "slf4j-reload4j", "1.7.36"),  # the two bring no logging backend along
+        ("org.apache.kafka", "kafka_2.13", version, _WITHOUT_TOOLS),  # the first: its versions of what both need win
+        ("org.apache.kafka", "kafka-tools", tools, ""),
+        ("org.slf4j", "slf4j-reload4j", "1.7.36", ""),  # the two bring no logging backend along
     )
     (home / "pom.xml").write_text(_POM.format("".join(_DEPENDENCY.format(*one) for one in wanted)))
     done = subprocess.run(
@@ -149,7 +165,7 @@ def _archive(it: Release) -> None:
 
 if __name__ == "__main__":
     try:
-        for one in (OLD, MIDDLE, NEWEST):
+        for one in (OLD, MIDDLE, RECENT, NEWEST):
             print(release(one).home, flush=True)
     except MissingTool as error:
         sys.exit(str(error))

@@ -3,20 +3,28 @@
 Called by `metadata_log.py`. The controller that answers first is believed, since nearly always all say the same. Where
 the leader it named shows no majority, the follower asks for all of them and the newest epoch wins: an old leader that
 was cut off names itself. Needs CLUSTER_ACTION, no more than the log itself, and works where DescribeQuorum is denied.
+
+A controller that refuses us, or that cuts one connection after the other, is given up until the next `begin`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from kafkafeatures.core.survey import Host
 from kafkafeatures.kafka.errors import (
+    AddressRefused,
+    AuthenticationFailed,
+    Disconnected,
     ErrorCode,
     KafkaError,
     NoLeader,
     NotAuthorized,
+    NotKafka,
     ServerError,
+    TlsFailed,
     Unreachable,
     UnsupportedApi,
     WrongCluster,
@@ -35,6 +43,14 @@ ALL_WITHIN = 1.0
 
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
 """Codes of a node that does not lead in the epoch that was named."""
+
+STRIKES = 3
+"""Connections that a controller may cut: one that stops, or changes its role, cuts one."""
+
+_REFUSALS = (AddressRefused, AuthenticationFailed, TlsFailed)
+"""What the next try would end with as well."""
+
+_CUTS = (Disconnected, NotKafka)
 
 Connect = Callable[[Address], Awaitable[Connection]]
 _Answer = tuple[Connection, LeaderAndEpoch]
@@ -55,6 +71,24 @@ class Leaders:
         self._timeout = min(ATTEMPT, timeout)
         self._addresses = list(dict.fromkeys(controllers))
         self._by_id: dict[int, Address] = {}
+        self._strikes: Counter[Address] = Counter()
+
+    def begin(self) -> None:
+        """Believe in all of them again."""
+        self._strikes.clear()
+
+    def strike(self, address: Address, error: KafkaError) -> None:
+        """A conversation with this controller ended so."""
+        if isinstance(error, (*_REFUSALS, *_CUTS)):
+            self._strikes[address] += STRIKES if isinstance(error, _REFUSALS) else 1
+
+    @property
+    def given_up(self) -> bool:
+        """Whether there is nobody left to ask."""
+        return not self._left()
+
+    def _left(self) -> list[Address]:
+        return [address for address in self._addresses if self._strikes[address] < STRIKES]
 
     def add(self, hosts: Iterable[Host]) -> None:
         """Learn where controllers listen."""
@@ -68,7 +102,7 @@ class Leaders:
         """A connection to the leader, and its epoch, not below `at_least`. Raises KafkaError where there is none."""
         if not self._addresses:
             raise Unreachable("no address of a controller is known", remedy="name the controllers")
-        tasks = [asyncio.create_task(self._who_leads(address)) for address in self._addresses]
+        tasks = [asyncio.create_task(self._who_leads(address)) for address in self._left()]
         errors: list[KafkaError] = []
         found: Connection | None = None
         try:
@@ -101,9 +135,16 @@ class Leaders:
         await link.close()
         if address is None:
             return None  # one of the others is it, or names its address
+        if self._strikes[address] >= STRIKES:
+            raise NoLeader(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} refuses us or cuts every connection"
+            )
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._connect(address)
+        except KafkaError as error:
+            self.strike(address, error)
+            raise
         except TimeoutError:
             raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} does not answer") from None
 
@@ -114,6 +155,13 @@ class Leaders:
         the code proves nothing. Where the reply does not say where the leader listens, the node is asked again with
         the epoch it named: only the leader serves that.
         """
+        try:
+            return await self._ask_who_leads(address)
+        except KafkaError as error:
+            self.strike(address, error)
+            raise
+
+    async def _ask_who_leads(self, address: Address) -> _Answer:
         link = await self._connect(address)
         try:
             response = await self._peek(link, 0)

@@ -69,7 +69,8 @@ PART = 8 * 1024 * 1024
 MAX_TAIL = 32 * 1024 * 1024
 """Bytes of uncommitted records kept aside; past that nothing new is fetched until they are committed."""
 
-BETWEEN_ROUNDS = 0.1
+BETWEEN_ROUNDS, SLOWEST_ROUND = 0.1, 1.0
+"""Seconds until the leader is looked for again: twice as long each time, up to the second one."""
 
 _BATCH = struct.Struct(">qii")  # base offset, length, leader epoch: the head of a record batch (magic 2)
 _LAST_DELTA = struct.Struct(">i")
@@ -233,7 +234,9 @@ class MetadataLog:
     # --- the leader ---
 
     async def _retrying(self, step: Callable[[], Awaitable[None]], deadline: float) -> None:
-        """Take a step with the leader; look for it anew as often as there is time, when it is gone or another."""
+        """Take a step with the leader; look for it anew while there is time and somebody to ask, when it is gone."""
+        self._leaders.begin()
+        pause = BETWEEN_ROUNDS
         while True:
             try:
                 if self._link is None or self._link.closed:
@@ -241,10 +244,14 @@ class MetadataLog:
                 await step()
                 return
             except KafkaError as error:
+                if self._link is not None:
+                    self._leaders.strike(self._link.address, error)
                 await self.close()
-                if isinstance(error, NotAuthorized | UnsupportedApi | WrongCluster) or self._clock() >= deadline:
+                final = isinstance(error, NotAuthorized | UnsupportedApi | WrongCluster) or self._leaders.given_up
+                if final or self._clock() >= deadline:
                     raise
-            await self._sleep(BETWEEN_ROUNDS)
+            await self._sleep(pause)
+            pause = min(2 * pause, SLOWEST_ROUND)
 
     async def _find_leader(self) -> None:
         self._high_watermark = -1  # of another leader, maybe: that it is higher now would prove nothing

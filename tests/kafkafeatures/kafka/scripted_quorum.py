@@ -15,7 +15,7 @@ from typing import Any
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.survey import Host
-from kafkafeatures.kafka.errors import ErrorCode, Unreachable
+from kafkafeatures.kafka.errors import Disconnected, ErrorCode, KafkaError, Unreachable
 from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import (
@@ -45,6 +45,8 @@ class Controller:
     high_watermark: int = 0
     fetched: dict[int, int] = field(default_factory=lambda: {1: 0, 2: 100, 3: 100})
     up: bool = True
+    cuts: int = 0  # so many connections end before the answer
+    refuses: KafkaError | None = None  # why there is no connection
     grows: bool = False  # a NoOp, committed, before every answer to Fetch
     code: int = 0
     quorum_code: int = 0
@@ -146,6 +148,10 @@ class Link:
         if not self.controller.up:
             self.closed = True
             raise Unreachable("gone")
+        if self.controller.cuts:
+            self.controller.cuts -= 1
+            self.closed = True
+            raise Disconnected("the connection ended before the answer", sent=True)
         return self.controller.answer(message)
 
     async def close(self) -> None:
@@ -183,6 +189,8 @@ class Quorum:
         controller = self.controllers[address.port]
         if not controller.up:
             raise Unreachable(f"{address}: connection refused")
+        if controller.refuses is not None:
+            raise controller.refuses
         return Link(controller, self._tick)
 
     async def _sleep(self, seconds: float) -> None:

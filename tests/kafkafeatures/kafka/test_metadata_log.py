@@ -11,15 +11,22 @@ from typing import Any
 import pytest
 
 from kafkafeatures.kafka.errors import (
+    AddressRefused,
+    AuthenticationFailed,
+    Disconnected,
     ErrorCode,
     KafkaError,
     NoLeader,
     NotAuthorized,
     Stale,
+    TlsFailed,
     Unreachable,
     UnsupportedApi,
 )
+from kafkafeatures.kafka.leaders import STRIKES
 from kafkafeatures.kafka.metadata_log import PATIENCE, MetadataLog
+from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, OffsetAndEpoch
 from kraftlog import Image
 from tests.kafkafeatures.kafka.scripted_quorum import NOW, Quorum
@@ -409,3 +416,82 @@ async def test_nobody_to_ask_is_told() -> None:
     log = MetadataLog(connect=None, controllers=(), request_timeout=1.0)  # type: ignore[arg-type]
     with pytest.raises(Unreachable, match="no address of a controller is known"):
         await log.catch_up()
+
+
+ALWAYS = 1_000_000
+
+
+async def test_controllers_that_cut_every_connection_are_soon_given_up(quorum: Quorum) -> None:
+    for controller in quorum.controllers.values():
+        controller.cuts = ALWAYS
+    log = quorum.log()
+    for look in (1, 2):  # and each look asks anew
+        began = quorum.time
+        with pytest.raises(Disconnected):
+            await log.catch_up()
+        assert quorum.connects == look * 3 * STRIKES
+        assert quorum.time - began < 3.0
+
+
+async def test_a_leader_that_cuts_after_it_said_that_it_leads_is_given_up(quorum: Quorum) -> None:
+    """The others go on naming it, and maybe they elect another."""
+    served_at: list[float] = []
+
+    def served(message: object) -> object:
+        if isinstance(message, FetchRequest) and message.current_leader_epoch == quorum.leader.epoch:
+            served_at.append(quorum.time)
+            raise Disconnected("the connection ended before the answer", sent=True)
+        return answer(message)
+
+    answer = quorum.leader.answer
+    quorum.leader.answer = served  # type: ignore[method-assign]
+    with pytest.raises(NoLeader, match="the leader h:1 refuses us or cuts every connection"):
+        await quorum.log().catch_up()
+    assert len(served_at) == STRIKES
+    assert max(served_at) < 5.0
+
+
+@pytest.mark.parametrize(
+    "refusal", [AuthenticationFailed("no"), TlsFailed("no"), AddressRefused()], ids=lambda e: e.kind
+)
+async def test_controllers_that_refuse_us_are_asked_once(quorum: Quorum, refusal: KafkaError) -> None:
+    for controller in quorum.controllers.values():
+        controller.refuses = refusal
+    with pytest.raises(type(refusal)):
+        await quorum.log().catch_up()
+    assert (quorum.connects, quorum.time) == (3, 0.0)
+
+
+async def test_one_controller_that_refuses_is_not_asked_again_while_the_others_elect(quorum: Quorum) -> None:
+    quorum.controllers[3].refuses = AuthenticationFailed("no")
+    for id_ in (1, 2):
+        quorum.controllers[id_].leader = -1
+    quorum.at_time(2.0, lambda: [setattr(quorum.controllers[id_], "leader", 1) for id_ in (1, 2)])
+    asked: list[int] = []
+    log = quorum.log()
+    connect = log._leaders._connect
+
+    async def watched(address: Address) -> Connection:
+        asked.append(address.port)
+        return await connect(address)
+
+    log._leaders._connect = watched
+    assert (await log.catch_up()).leader_id == 1
+    assert asked.count(3) == 1
+    assert asked.count(1) > 1
+
+
+async def test_a_controller_that_cuts_once_is_asked_again(quorum: Quorum) -> None:
+    """As one that stops to lead does."""
+    for controller in quorum.controllers.values():
+        controller.cuts = 1
+    assert (await quorum.log().catch_up()).leader_id == 1
+
+
+async def test_where_nobody_can_be_reached_the_rounds_become_rare(quorum: Quorum) -> None:
+    for controller in quorum.controllers.values():
+        controller.up = False
+    with pytest.raises(Unreachable):
+        await quorum.log().catch_up()
+    assert 30.0 <= quorum.time < 32.0  # as long as there is time
+    assert quorum.connects <= 3 * 35

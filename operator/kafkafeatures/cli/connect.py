@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkafeatures.cli.client_config import ConfigInvalid, read_security
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.remedies import cluster_flags
 from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.settings import ClusterSettings, Security, parse_addresses
@@ -28,7 +29,9 @@ def add_connection_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cluster")
     group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers to start from")
     group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers to start from")
-    group.add_argument("--config", type=Path, metavar="FILE", help="Kafka client properties: TLS and SASL")
+    group.add_argument(
+        "--config", "--command-config", type=Path, metavar="FILE", help="Kafka client properties: TLS and SASL"
+    )
     group.add_argument(
         "--controller-config", type=Path, metavar="FILE", help="the same for the controllers, where it differs"
     )
@@ -59,6 +62,13 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
         brokers=brokers,
         controllers=_security(arguments.controller_config) if arguments.controller_config else brokers,
         request_timeout=arguments.request_timeout,
+    )
+
+
+def flags_of(arguments: argparse.Namespace) -> str:
+    """The same flags once more, for commands that are shown to be copied."""
+    return cluster_flags(
+        arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from kafkafeatures.cli.connect import add_connection_flags, look, on_cluster, settings_from_flags
+from kafkafeatures.cli.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.output import add_output_flag, console, print_document
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output == "table":
         from kafkafeatures.cli.matrix import draw
 
-        draw(console(), observation, api_names=api_names)
+        draw(console(), observation, api_names=api_names, flags=flags_of(arguments))
     else:
         from kafkafeatures.core.report import cluster_document
 

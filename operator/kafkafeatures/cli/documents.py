@@ -6,6 +6,7 @@ Shared by `plan` and `apply`.
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.steps_text import SHOWN
 from kafkafeatures.cli.values import plan_hash
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
@@ -42,6 +44,14 @@ def state_of(arguments: argparse.Namespace) -> Path:
     if state.resolve() == file.resolve():
         raise CommandFailed(f"{file} is the document itself; name another file with --state", Exit.USAGE)
     return state
+
+
+def approve_command(arguments: argparse.Namespace, plan_hash: str) -> str:
+    """The command line that approves a plan of this document, to be copied."""
+    words = ["kafkafeatures", "apply", "-f", str(arguments.file)]
+    for flag, value in (("--state", arguments.state), ("--secrets-dir", arguments.secrets_dir)):
+        words += [flag, str(value)] if value else []
+    return shlex.join([*words, "--approve", plan_hash[:SHOWN]])
 
 
 @contextmanager

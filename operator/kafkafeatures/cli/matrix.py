@@ -27,6 +27,7 @@ from kafkafeatures.core.observation import (
     Unknown,
 )
 from kafkafeatures.core.releases import told
+from kafkafeatures.core.remedies import ghost_remedy
 from kafkafeatures.core.report import supported_by_all
 from kafkafeatures.core.survey import Role
 
@@ -56,8 +57,12 @@ def draw(
     *,
     api_names: dict[int, str] | None = None,
     blockers: bool = True,
+    flags: str = "",
 ) -> None:
-    """Print the whole picture; `api_names` given: APIs instead of features (KIP-35). `blockers`: of any raise."""
+    """Print the whole picture; `api_names` given: APIs instead of features (KIP-35). `blockers`: of any raise.
+
+    `flags`: how our own commands reach the cluster; with them the cure of each ghost is shown.
+    """
     _quorum_lost(console, observation)
     _headline(console, observation)
     if api_names is None:
@@ -66,7 +71,7 @@ def draw(
         rows = [(name, _finalized(observation, name)) for name in names]
         groups = _grouped(observation, lambda node: tuple(_feature_cell(observation, node, n, best[n]) for n in names))
         _table(console, ("FEATURE", "FINALIZED"), rows, groups)
-        _apart(console, observation)
+        _apart(console, observation, flags)
         if blockers:
             _blockers(console, observation, best)
     else:
@@ -120,7 +125,7 @@ def _counts(observation: Observation) -> str:
     return ", ".join(f"{count} {name}{'s' if count != 1 else ''}" for count, name in parts if count) or "no nodes"
 
 
-def _apart(console: Console, observation: Observation) -> None:
+def _apart(console: Console, observation: Observation, flags: str = "") -> None:
     """Nodes that are not live, those with the same story on one line."""
     stories: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
     for node in observation.nodes:
@@ -133,6 +138,8 @@ def _apart(console: Console, observation: Observation) -> None:
             where = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
             line = Text.assemble((f"{state.value:<12}", "bold red"), f"{title_of(tuple(nodes))}{where}: {story}")
             console.print(line, overflow="fold", no_wrap=False)
+            if flags and state is NodeState.GHOST:  # to be copied: never broken in two
+                console.print(Text(f"            {ghost_remedy(tuple(nodes), flags)}"), soft_wrap=True)
 
 
 def _story(node: Node) -> str:

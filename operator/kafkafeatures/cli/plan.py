@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.cli.connect import on_cluster
-from kafkafeatures.cli.documents import add_document_flags, read, state_of, told
+from kafkafeatures.cli.documents import add_document_flags, approve_command, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import add_kube_flags, connected
 from kafkafeatures.cli.output import add_output_flag, console, print_document
@@ -75,7 +75,8 @@ def _of_file(arguments: argparse.Namespace) -> str:
     if arguments.output == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
-        draw_plan(console(), seen, of_document=not arguments.latest)
+        to_approve = "" if arguments.latest else approve_command(arguments, seen.proposal.plan.hash)
+        draw_plan(console(), seen, to_approve=to_approve)
     else:
         shape = plan_document(
             seen.decision, seen.observation, seen.proposal, seen.verdict,

@@ -14,8 +14,8 @@ from kafkafeatures.core.steps import Accepted, Refused, Verdict
 from kafkafeatures.reconcile.consider import Considered
 
 
-def draw_plan(console: Console, seen: Considered, *, of_document: bool) -> None:
-    """Print all of it. `of_document`: `apply` would do the same."""
+def draw_plan(console: Console, seen: Considered, *, to_approve: str = "") -> None:
+    """Print all of it. `to_approve`: the command that carries out this plan, where `apply` would do the same."""
     draw(console, seen.observation, blockers=False)  # of this plan: below
     _steps(console, seen)
     blocked = () if isinstance(seen.decision, Act) else seen.decision.blockers
@@ -36,8 +36,8 @@ def draw_plan(console: Console, seen: Considered, *, of_document: bool) -> None:
     console.print(line, overflow="fold")
     if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
-    if verdict == "ApprovalRequired" and of_document:
-        console.print(Text(f"To approve it: kafkafeatures apply -f FILE --approve {seen.proposal.plan.hash[:SHOWN]}"))
+    if verdict == "ApprovalRequired" and to_approve:
+        console.print(Text(f"To approve it: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
 
 
 def _steps(console: Console, seen: Considered) -> None:

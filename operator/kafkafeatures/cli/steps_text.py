@@ -46,8 +46,11 @@ def draw_blockers(console: Console, blockers: Iterable[Shape]) -> None:
     for blocker in blockers:
         what = Text(f"{blocker['kind']}: {blocker['message']}", "red")
         console.print(Padding(what, (0, 0, 0, 2), expand=False))
-        if blocker.get("remedy"):
-            console.print(Padding(Text(blocker["remedy"]), (0, 0, 0, 4), expand=False))
+        remedy = blocker.get("remedy") or ""
+        if "kafkafeatures " in remedy:  # to be copied: the terminal breaks it, we do not
+            console.print(Text(f"    {remedy}"), soft_wrap=True)
+        elif remedy:
+            console.print(Padding(Text(remedy), (0, 0, 0, 4), expand=False))
 
 
 def told_step(step: Shape) -> str:

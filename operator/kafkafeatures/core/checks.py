@@ -22,6 +22,7 @@ from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import consent_for, is_lowering
 from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, told
+from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.steps import Accepted, UpdateFeature, Verdict
 from kafkafeatures.core.survey import Failure, FailureKind, Role
 
@@ -34,6 +35,7 @@ class Question:
     """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
 
     `consents`: those given, `spent`: those of them that were used already. `strangers`: wanted features no node knows.
+    `cluster_flags`: how our own commands reach the cluster.
     """
 
     observation: Observation
@@ -42,6 +44,7 @@ class Question:
     consents: frozenset[str] = frozenset()
     spent: frozenset[str] = frozenset()
     strangers: tuple[tuple[str, int], ...] = ()
+    cluster_flags: str = ANY_CLUSTER
 
 
 def strangers_among(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
@@ -231,7 +234,7 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
                 if change.feature == KRAFT_VERSION or not _vouched_for(node, found, question):
                     yield _unknown(node, change, found)
             elif change.after not in found.value:
-                yield _out_of_range(node, change, found.value)
+                yield _out_of_range(node, change, found.value, question.cluster_flags)
 
 
 def no_node_is_refused(question: Question) -> Iterator[Blocker]:
@@ -310,12 +313,12 @@ def _unknown(node: Node, change: UpdateFeature, found: Unknown) -> Blocker:
     )
 
 
-def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange) -> Blocker:
+def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange, flags: str) -> Blocker:
     ghost = node.state is NodeState.GHOST
     return about_nodes(
         BlockerKind.GHOST_REGISTRATION if ghost else BlockerKind.NODE_RANGE,
         (node,),
-        partial(_ghosts if ghost else _do_not_support, change, found),
+        partial(_ghosts, change, found, flags) if ghost else partial(_do_not_support, change, found),
         feature=change.feature,
         wanted=change.after,
         supported=found,
@@ -350,7 +353,7 @@ def _do_not_support(change: UpdateFeature, found: VersionRange, nodes: Nodes) ->
     )
 
 
-def _ghosts(change: UpdateFeature, found: VersionRange, nodes: Nodes) -> tuple[str, str]:
+def _ghosts(change: UpdateFeature, found: VersionRange, flags: str, nodes: Nodes) -> tuple[str, str]:
     controllers = Role.CONTROLLER in nodes[0].roles
     has = f"without {change.feature}" if found == NOT_SUPPORTED else f"with {change.feature} {found}"
     gone = (
@@ -362,19 +365,8 @@ def _ghosts(change: UpdateFeature, found: VersionRange, nodes: Nodes) -> tuple[s
         f"{title_and_address(nodes)} {verb(nodes, 'is', 'are')} registered {has}{gone} "
         f"({verb(nodes, 'ghost registration', 'ghost registrations')}); "
         f"{told(change.feature, change.after)} is required",
-        (_ghost_controller_remedy if controllers else _ghost_broker_remedy)(nodes[0]),
+        ghost_remedy(nodes, flags),
     )
-
-
-def _ghost_controller_remedy(node: Node) -> str:
-    return (
-        f"start a controller with id {node.id} on the new Kafka once, so that it registers anew, then remove it; "
-        "from Kafka 4.4 (metadata.version 4.4-IV2) kafka-cluster.sh unregister-controller does it"
-    )
-
-
-def _ghost_broker_remedy(node: Node) -> str:
-    return f"if it is gone for good: kafka-cluster.sh unregister --id {node.id}; else start it on the new Kafka"
 
 
 def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:

@@ -200,7 +200,9 @@ def decide(
         if wanted.mode is Mode.OBSERVE and isinstance(done, Done):
             return Done(Reason.OBSERVED, done.message)
         return done
-    question = Question(observation, proposal.changes, verdict, wanted.consents, memory.spent, strangers)
+    question = Question(
+        observation, proposal.changes, verdict, wanted.consents, memory.spent, strangers, wanted.cluster_flags
+    )
     found = blockers(question)
     if wanted.mode is Mode.OBSERVE:
         if isinstance(observation.finalized, Unknown):

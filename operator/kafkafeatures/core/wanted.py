@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kafkafeatures.core.remedies import ANY_CLUSTER
+
 
 class Mode(StrEnum):
     """`spec.mode`."""
@@ -41,6 +43,7 @@ class Wanted:
     tell this resource from any other. `cluster_id`: the only cluster it is for; empty for any. `only`: the hash of the
     only plan that may be carried out, whatever the policy; empty for any. `may_approve_unseen`: a plan may be approved
     that no status has shown yet; so on the command line, where `plan` shows it and writes nothing.
+    `cluster_flags`: how our own commands reach the cluster, for remedies.
     """
 
     levels: Mapping[str, int]
@@ -55,6 +58,7 @@ class Wanted:
     uid: str = ""
     only: str = ""
     may_approve_unseen: bool = False
+    cluster_flags: str = ANY_CLUSTER
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
         """Feature to the level it should have, given what is finalized now."""

@@ -6,8 +6,9 @@ Called by every home of a resource.
 from __future__ import annotations
 
 from kafkafeatures.api.document import UnknownRelease
-from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.api.spec import ClusterSpec, KafkaFeatures
 from kafkafeatures.core.releases import bundle, metadata_version_named
+from kafkafeatures.core.remedies import cluster_flags
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 
 NOT_KNOWN = "is not known; write the number, or use a newer version of this tool"
@@ -29,7 +30,16 @@ def wanted_of(
         approvals=given,
         on_drift=OnDrift(spec.drift.on_drift),
         cluster_id=spec.cluster.cluster_id or "",
+        cluster_flags=_flags(spec.cluster),
         uid=uid or f"{resource.metadata.namespace}/{resource.metadata.name}",
+    )
+
+
+def _flags(cluster: ClusterSpec) -> str:
+    """A document with TLS or SASL keeps them in Secrets; a command wants them in a properties file of its user."""
+    secured = cluster.tls is not None or cluster.sasl is not None
+    return cluster_flags(
+        cluster.bootstrap_servers or "", cluster.bootstrap_controllers or "", "client.properties" if secured else ""
     )
 
 

@@ -148,7 +148,7 @@ def test_a_blocker_says_who_what_and_what_to_do() -> None:
         "broker 4 (h:4) is registered with metadata.version 1-21 but is fenced and does not answer "
         "(ghost registration); 27 (4.1-IV1) is required"
     )
-    assert "kafka-cluster.sh unregister --id 4" in found.remedy
+    assert "kafkafeatures unregister --broker 4 --bootstrap-server HOST:PORT" in found.remedy
 
 
 # --- the third rung: the server vouches ---

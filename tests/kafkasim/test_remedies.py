@@ -1,0 +1,84 @@
+"""Remedies are commands to be copied: taken from what each command prints, and run as they stand."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkafeatures.core.remedies import cluster_flags
+from tests.kafkasim.test_process import ENVIRONMENT, heard, simulator
+
+WIDE = {**ENVIRONMENT, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+REMEDY = re.compile(r"kafkafeatures (unregister|apply) [^;\n]+")
+
+
+@pytest.fixture
+def servers() -> Iterator[str]:
+    with simulator("--release", "4.2", "--metadata-version", "25", "--ghost-broker", "7=4.0") as process:
+        yield str(heard(process)["bootstrapServers"])
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", line], env=WIDE, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def write_document(folder: Path, servers: str, levels: dict[str, int]) -> None:
+    spec = {
+        "cluster": {"bootstrapServers": servers},
+        "features": {"levels": [{"name": name, "level": level} for name, level in levels.items()]},
+    }
+    kind = {"apiVersion": "kafkafeatures.dev/v1alpha1", "kind": "KafkaFeatures", "metadata": {"name": "x"}}
+    (folder / "our levels.yaml").write_text(json.dumps({**kind, "spec": spec}))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kafkafeatures describe --bootstrap-server {}",
+        "kafkafeatures plan -f 'our levels.yaml'",
+        "kafkafeatures apply -f 'our levels.yaml' 2>&1 >status",
+    ],
+)
+def test_the_cure_of_a_ghost_is_printed_as_the_command_that_cures_it(
+    command: str, servers: str, tmp_path: Path
+) -> None:
+    write_document(tmp_path, servers, {"metadata.version": 29})
+    printed = shell(command.format(servers), tmp_path)
+    found = REMEDY.search(printed.stdout)
+    assert found is not None, printed
+    cured = shell(f"{found[0]} --yes", tmp_path)
+    assert (cured.returncode, cured.stdout) == (0, "broker 7 is not registered any more\n"), cured
+    assert shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path).returncode == 0
+
+
+def test_the_status_has_the_same_cure(servers: str, tmp_path: Path) -> None:
+    write_document(tmp_path, servers, {"metadata.version": 29})
+    shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path)
+    status = yaml.safe_load((tmp_path / "our levels.status.yaml").read_text())["status"]
+    (remedy,) = [one["remedy"] for one in status["blockers"]]
+    assert f"kafkafeatures unregister --broker 7 --bootstrap-server {servers};" in remedy
+
+
+@pytest.mark.parametrize(
+    ("servers", "controllers", "config", "flags"),
+    [
+        ("a:1, b:2", "c:3", "", "--bootstrap-server a:1,b:2"),
+        ("", "c:3", "", "--bootstrap-controller c:3"),
+        ("a:1", "", "my client.properties", "--bootstrap-server a:1 --config 'my client.properties'"),
+        ("a:1;reboot", "", "", "--bootstrap-server 'a:1;reboot'"),
+        (",".join(f"kafka-{i}.example:9092" for i in range(40)), "", "",
+         "--bootstrap-server kafka-0.example:9092,kafka-1.example:9092,kafka-2.example:9092"),
+    ],
+)  # fmt: skip
+def test_flags_reach_the_cluster_and_fit_a_line(servers: str, controllers: str, config: str, flags: str) -> None:
+    assert cluster_flags(servers, controllers, config) == flags

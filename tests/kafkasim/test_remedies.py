@@ -69,6 +69,20 @@ def test_the_status_has_the_same_cure(servers: str, tmp_path: Path) -> None:
     assert f"kafkafeatures unregister --broker 7 --bootstrap-server {servers};" in remedy
 
 
+@pytest.mark.parametrize("command", ["plan -f 'our levels.yaml'", "apply -f 'our levels.yaml' 2>&1 >status"])
+def test_the_approval_of_a_plan_is_printed_as_the_command_that_gives_it(
+    command: str, servers: str, tmp_path: Path
+) -> None:
+    write_document(tmp_path, servers, {})
+    path = tmp_path / "our levels.yaml"
+    path.write_text(path.read_text().replace('"levels": []', '"releaseVersion": "4.2"'))
+    assert shell(f"kafkafeatures unregister --broker 7 --yes --bootstrap-server {servers}", tmp_path).returncode == 0
+    found = REMEDY.search(shell(f"kafkafeatures {command}", tmp_path).stdout)
+    assert found is not None
+    assert shell(found[0], tmp_path).returncode == 0
+    assert "Plan: InSync" in shell("kafkafeatures plan -f 'our levels.yaml'", tmp_path).stdout
+
+
 @pytest.mark.parametrize(
     ("servers", "controllers", "config", "flags"),
     [

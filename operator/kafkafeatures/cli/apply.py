@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.connect import failed
-from kafkafeatures.cli.documents import add_document_flags, read, state_of, told
+from kafkafeatures.cli.documents import add_document_flags, approve_command, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, print_document, tell
 from kafkafeatures.cli.values import duration
@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         "status": last.status,
     }
     print_document(document, arguments.output)
-    _last_words(last, code)
+    to_approve = approve_command(arguments, last.status["plan"]["hash"]) if code is Exit.APPROVAL else ""
+    _last_words(last, code, to_approve)
     return code
 
 
@@ -131,7 +132,7 @@ def _line(last: Pass) -> str:
     return f"{last.decision.reason}: {last.decision.message}"
 
 
-def _last_words(last: Pass, code: Exit) -> None:
+def _last_words(last: Pass, code: Exit, to_approve: str) -> None:
     decision: Decision | Failure = last.decision
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")
@@ -140,7 +141,6 @@ def _last_words(last: Pass, code: Exit) -> None:
             remedy = f"; {blocker.remedy}" if blocker.remedy else ""
             tell(f"kafkafeatures: {blocker.message}{remedy}")
         if code is Exit.APPROVAL:
-            hash_ = last.status["plan"]["hash"][:19]
-            tell(f"kafkafeatures: {decision.message}; to approve it add --approve {hash_}")
+            tell(f"kafkafeatures: {decision.message}; to approve it: {to_approve}")
         elif not decision.blockers and code is not Exit.UNREACHABLE:
             tell(f"kafkafeatures: {decision.message}")

@@ -15,8 +15,9 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import console
-from kafkafeatures.cli.steps_text import SHOWN, draw_steps
+from kafkafeatures.cli.steps_text import draw_steps
 from kafkafeatures.cli.values import plan_hash
+from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.words import printable
 
 TRIES = 5
@@ -38,20 +39,20 @@ def run(arguments: argparse.Namespace) -> int:
         resource = kube.resource(arguments.name)
         _check(resource, arguments.plan or "")
         if resource.is_approved:
-            print(f"plan {resource.plan_hash[:SHOWN]} of {resource} is approved already")
+            print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is approved already")
             return Exit.DONE
         _show(resource)
         if not arguments.yes and not arguments.plan:
             _ask()
         _write(kube, arguments.name, resource)
-    print(f"plan {resource.plan_hash[:SHOWN]} of {resource} is approved")
+    print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is approved")
     return Exit.DONE
 
 
 def _check(resource: KubeResource, named: str) -> None:
     """Raises CommandFailed unless there is a plan to approve, and it is the one that was named."""
     if named and resource.plan_hash and not resource.is_hash_of_plan(named):
-        text = f"the plan of {resource} is {resource.plan_hash[:SHOWN]} now, not {named}; look at it with status"
+        text = f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {named}; look at it with status"
         raise CommandFailed(text, Exit.BLOCKED)
     if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
         raise CommandFailed(f"no plan of {resource} waits for approval: {_why_not(resource)}", Exit.BLOCKED)
@@ -67,7 +68,8 @@ def _why_not(resource: KubeResource) -> str:
 
 
 def _show(resource: KubeResource) -> None:
-    print(f"Plan {resource.plan_hash[:SHOWN]} of {resource}, cluster {resource.status.get('clusterId', 'not known')}:")
+    cluster = resource.status.get("clusterId", "not known")
+    print(f"Plan {resource.plan_hash[:HASH_SHOWN]} of {resource}, cluster {cluster}:")
     draw_steps(console(), resource.plan.get("steps") or ())
     if resource.plan.get("irreversible"):
         print("Kafka refuses to undo what is marked irreversible.")

@@ -14,8 +14,8 @@ from pathlib import Path
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.steps_text import SHOWN
 from kafkafeatures.cli.values import plan_hash
+from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
 from kafkafeatures.reconcile.file_home import StateHeld, StateUnreadable, read_file
@@ -51,7 +51,7 @@ def approve_command(arguments: argparse.Namespace, plan_hash: str) -> str:
     words = ["kafkafeatures", "apply", "-f", str(arguments.file)]
     for flag, value in (("--state", arguments.state), ("--secrets-dir", arguments.secrets_dir)):
         words += [flag, str(value)] if value else []
-    return shlex.join([*words, "--approve", plan_hash[:SHOWN]])
+    return shlex.join([*words, "--approve", plan_hash[:HASH_SHOWN]])
 
 
 @contextmanager

@@ -6,9 +6,10 @@ from rich.console import Console
 from rich.text import Text
 
 from kafkafeatures.cli.matrix import draw
-from kafkafeatures.cli.steps_text import APPROVED, COLOURS, SHOWN, draw_blockers, draw_steps
+from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
 from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import Act, approved_by
+from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.report import blocker_shape, plan_verdict, step_shape
 from kafkafeatures.core.steps import Accepted, Refused, Verdict
 from kafkafeatures.reconcile.consider import Considered
@@ -30,7 +31,7 @@ def draw_plan(console: Console, seen: Considered, *, to_approve: str = "") -> No
     console.print()
     line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if seen.proposal.changes:
-        line.append(f"  {seen.proposal.plan.hash[:SHOWN]}")
+        line.append(f"  {seen.proposal.plan.hash[:HASH_SHOWN]}")
         how = approved_by(seen.wanted, seen.proposal)
         line.append(f"  {APPROVED[how]}" if how else "")
     console.print(line, overflow="fold")

@@ -20,7 +20,8 @@ from kafkafeatures.api.names import PAUSE
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import natural_width
-from kafkafeatures.cli.steps_text import APPROVED, COLOURS, SHOWN, draw_blockers, draw_steps
+from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
+from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.releases import told
 
 NOBODY_LOOKED = "the operator has not said anything about it yet; is it running, and does it watch this namespace?"
@@ -133,7 +134,7 @@ def draw_features(console: Console, resource: KubeResource) -> None:
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
     """The command line, where the plan waits for it."""
     if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
-        line = f"To approve it: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:SHOWN]}"
+        line = f"To approve it: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         console.print(Text(line), soft_wrap=True)  # to be copied: never broken in two
 
 
@@ -161,7 +162,7 @@ def age(moment: str, now: datetime) -> str:
 
 def _plan_line(resource: KubeResource, now: datetime) -> Text:
     plan = resource.plan
-    line = Text(f"{resource.plan_hash[:SHOWN]}")
+    line = Text(f"{resource.plan_hash[:HASH_SHOWN]}")
     if plan.get("irreversible"):
         line.append("  irreversible", "yellow")
     if plan.get("approvedBy"):

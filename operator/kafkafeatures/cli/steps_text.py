@@ -29,8 +29,6 @@ APPROVED = {
 """What `approvedBy` means."""
 UNDO = {"Impossible": "irreversible", "Lossy": "downgrade may lose metadata"}
 """What a step is marked with; nothing where it is safe to undo."""
-SHOWN = len("sha256:") + 12
-"""Digits of a hash that people are shown: enough to approve by."""
 
 
 def draw_steps(console: Console, steps: Iterable[Shape]) -> None:

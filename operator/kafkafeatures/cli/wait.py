@@ -28,8 +28,8 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import PATIENCE, Away, Denied, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import tell
-from kafkafeatures.cli.steps_text import SHOWN
 from kafkafeatures.cli.values import duration
+from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.releases import metadata_version_named, told
 from kafkafeatures.core.words import printable
 
@@ -97,7 +97,7 @@ def judge(resource: KubeResource, goal: Goal) -> Ending | None:
         remedy = next((f"; {one['remedy']}" for one in resource.status.get("blockers") or () if one.get("remedy")), "")
         return Ending(Exit.STALLED, f"{resource} is stalled: {stalled['reason']}: {stalled['message']}{remedy}")
     if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
-        command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:SHOWN]}"
+        command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(
             Exit.APPROVAL, f"{resource}: a plan waits for approval; status shows it; to approve it: {command}"
         )

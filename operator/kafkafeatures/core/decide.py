@@ -17,7 +17,7 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import BY_HASH, Plan, changes_between, is_lowering, plan_of, undo_of
+from kafkafeatures.core.plan import BY_HASH, HASH_SHOWN, Plan, changes_between, is_lowering, plan_of, undo_of
 from kafkafeatures.core.releases import Undo, told
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import FailureKind, Role
@@ -283,13 +283,13 @@ def _not_approved(wanted: Wanted, proposal: Proposal) -> Decision | None:
     if another:
         return Held(
             Reason.APPROVAL_REQUIRED,
-            f"what was approved is another plan; the plan now is {plan.hash[:19]}: {what}; "
+            f"what was approved is another plan; the plan now is {plan.hash[:HASH_SHOWN]}: {what}; "
             "approve this one, or remove the approval",
             condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED),
         )
     return Held(
         Reason.APPROVAL_REQUIRED,
-        f"approve plan {plan.hash[:19]}: {what}",
+        f"approve plan {plan.hash[:HASH_SHOWN]}: {what}",
         condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING),
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.core.plan import HASH_SHOWN
 
 Status = Mapping[str, Any]
 
@@ -42,9 +43,9 @@ def _plan(before: Status, after: Status) -> Iterator[Happening]:
     if not new:
         return
     if new["hash"] != old.get("hash"):
-        yield Happening("PlanComputed", "Plan", f"plan {new['hash'][:19]}: {new['summary']}")
+        yield Happening("PlanComputed", "Plan", f"plan {new['hash'][:HASH_SHOWN]}: {new['summary']}")
     if new.get("approvedBy") and (new["hash"] != old.get("hash") or not old.get("approvedBy")):
-        yield Happening("PlanApproved", "Plan", f"plan {new['hash'][:19]} is approved: {new['approvedBy']}")
+        yield Happening("PlanApproved", "Plan", f"plan {new['hash'][:HASH_SHOWN]} is approved: {new['approvedBy']}")
 
 
 def _updates(before: Status, after: Status) -> Iterator[Happening]:

@@ -20,6 +20,8 @@ from kafkafeatures.core.steps import UpdateFeature
 
 SHORTEST_HASH = len("sha256:") + 8
 """Of an approval: the first eight digits are enough for people to tell plans apart."""
+HASH_SHOWN = len("sha256:") + 12
+"""Of a hash that people are shown: enough to approve by."""
 BY_HASH = "PlanHash"
 """`status.plan.approvedBy` of a plan that somebody approved by its hash."""
 

@@ -11,7 +11,7 @@ and voters that never registered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 
@@ -28,6 +28,14 @@ from kafkafeatures.core.survey import Failure, FailureKind, Role
 
 CONTROLLER_REGISTRATION = 15
 """metadata.version 3.7-IV0: from here on the controller checks the registrations of controllers (KIP-919)."""
+
+
+IN_ZOOKEEPER_MODE = Blocker(
+    BlockerKind.ZOOKEEPER_MODE,
+    "the cluster runs on ZooKeeper; features can be finalized in KRaft mode only",
+    "migrate the cluster to KRaft first",
+)
+"""No client can finalize a feature there: brokers run with empty features (`KafkaServer.scala`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +63,9 @@ def strangers_among(desired: Mapping[str, int], observation: Observation) -> tup
 
 def blockers(question: Question) -> tuple[Blocker, ...]:
     """Everything in the way of the changes, in the order of the chain; empty: they may be sent."""
+    if question.observation.in_zookeeper_mode:
+        return (IN_ZOOKEEPER_MODE,)  # no check means anything there
     return tuple(found for check in CHAIN for found in check(question))
-
-
-def zookeeper_mode(question: Question) -> Iterator[Blocker]:
-    """No client can finalize a feature there: brokers run with empty features (`KafkaServer.scala`)."""
-    mode = question.observation.mode
-    if isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER:
-        yield Blocker(
-            BlockerKind.ZOOKEEPER_MODE,
-            "the cluster runs on ZooKeeper; features can be finalized in KRaft mode only",
-            "migrate the cluster to KRaft first",
-        )
 
 
 def migration_is_open(question: Question) -> Iterator[Blocker]:
@@ -84,9 +83,10 @@ def migration_is_open(question: Question) -> Iterator[Blocker]:
 
 def quorum_is_known(question: Question) -> Iterator[Blocker]:
     """Without an active controller nothing can be decided, and a sent request may be kept and applied later."""
-    active = question.observation.active_controller
-    if isinstance(active, Unknown):
-        yield Blocker(BlockerKind.QUORUM, f"no active controller: {active.why}", "bring a majority of controllers back")
+    why = question.observation.no_quorum
+    if why is not None:
+        remedy = why.remedy or "bring a majority of the controllers back"
+        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {replace(why, remedy='')}", remedy)
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
         yield Blocker(BlockerKind.QUORUM, f"the finalized levels are not known: {finalized.why}", finalized.why.remedy)
@@ -248,7 +248,6 @@ def no_node_is_refused(question: Question) -> Iterator[Blocker]:
 Check = Callable[[Question], Iterable[Blocker]]
 
 CHAIN: tuple[Check, ...] = (
-    zookeeper_mode,  # nothing below means anything there
     migration_is_open,
     quorum_is_known,
     what_is_lost_has_a_consent,

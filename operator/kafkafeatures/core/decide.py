@@ -15,7 +15,7 @@ from typing import Any
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.blockers import Blocker, grouped
-from kafkafeatures.core.checks import Question, blockers, strangers_among
+from kafkafeatures.core.checks import Question, blockers, quorum_is_known, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import BY_HASH, HASH_SHOWN, Plan, changes_between, is_lowering, plan_of, undo_of
 from kafkafeatures.core.releases import Undo, told
@@ -195,7 +195,9 @@ def decide(
             after=1.0,
         )
     strangers = strangers_among(wanted.levels, observation)
-    if not proposal.changes and not strangers and isinstance(observation.finalized, Known):
+    # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
+    readable = not proposal.desired if observation.in_zookeeper_mode else isinstance(observation.finalized, Known)
+    if not proposal.changes and not strangers and readable:
         done = _read_back(proposal.desired, observation)
         if wanted.mode is Mode.OBSERVE and isinstance(done, Done):
             return Done(Reason.OBSERVED, done.message)
@@ -205,8 +207,9 @@ def decide(
     )
     found = blockers(question)
     if wanted.mode is Mode.OBSERVE:
-        if isinstance(observation.finalized, Unknown):
-            return Wait(Reason.PREFLIGHT, f"the finalized levels are not known: {observation.finalized.why}", after=2.0)
+        leaderless = tuple(blocker for blocker in found if blocker.kind is BlockerKind.QUORUM)
+        if leaderless:
+            return Wait(Reason.WAITING_FOR_QUORUM, leaderless[0].message, after=2.0, blockers=found)
         return Done(Reason.OBSERVED, _would(proposal, found), found)
     if wanted.suspend:
         return Held(Reason.SUSPENDED, f"suspended; {_would(proposal, found)}", found)
@@ -231,7 +234,7 @@ def owned_by(rival: Rival | None) -> Wait | Stalled | None:
 
 
 def _would(proposal: Proposal, found: tuple[Blocker, ...]) -> str:
-    would = "would change " + ", ".join(str(change) for change in proposal.changes)
+    would = "would change " + (", ".join(str(change) for change in proposal.changes) or "nothing")
     groups = grouped(found)
     return f"{would}; blocked: {_first_of(groups[0], groups)}" if groups else would
 
@@ -329,6 +332,9 @@ def _wrong_cluster(observation: Observation, pinned: str) -> Decision | None:
 
 
 def _read_back(desired: Mapping[str, int], observation: Observation) -> Decision:
+    leaderless = tuple(quorum_is_known(Question(observation, ())))
+    if leaderless and not observation.in_zookeeper_mode:
+        return _blocked(leaderless)
     behind = [
         (node, feature)
         for node in observation.nodes

@@ -78,7 +78,8 @@ def _suspended(before: Status, after: Status) -> Iterator[Happening]:
 
 # What `core/decide.py` comes to only after it found that nothing is suspended. Every other reason may be told of a
 # resource that still is: its cluster is away, an older one owns it, somebody else did what it waited for. So Resumed
-# never lies; it is missed where the first word after Suspended is one of those, as Preflight or InSync.
+# never lies; it is missed where the first word after Suspended is one of those, as Preflight, WaitingForQuorum or
+# InSync.
 _GOES_ON = frozenset(
     {
         Reason.UPDATING_FEATURES,
@@ -97,7 +98,6 @@ _GOES_ON = frozenset(
         Reason.CONSENT_SPENT,
         Reason.ZOOKEEPER_MODE,
         Reason.MIGRATING,
-        Reason.WAITING_FOR_QUORUM,
         Reason.WAITING_FOR_NODES,
     }
 )

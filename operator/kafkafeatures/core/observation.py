@@ -176,6 +176,25 @@ class Observation:
     zk_migration_state: Known[int] | Unknown
     gaps: tuple[Failure, ...] = ()
 
+    @property
+    def in_zookeeper_mode(self) -> bool:
+        """For certain."""
+        return isinstance(self.mode, Known) and self.mode.value is MetadataMode.ZOOKEEPER
+
+    @property
+    def no_quorum(self) -> Failure | None:
+        """Why no active controller with a majority is known; None where one is."""
+        if isinstance(self.active_controller, Unknown):
+            return self.active_controller.why
+        if self.source.kind is SourceKind.METADATA_LOG:
+            return None  # a reading of it counts only with evidence of a majority
+        if isinstance(self.quorum, Unknown):
+            return self.quorum.why
+        if self.quorum.value.has_majority:
+            return None
+        message = f"controller {self.active_controller.value} says that it leads, but no majority of voters follows it"
+        return Failure(FailureKind.STALE, "DescribeQuorum", message)
+
     def feature_names(self) -> tuple[str, ...]:
         """Every feature some node supports or that is finalized; metadata.version first."""
         names = set(self.finalized.value) if isinstance(self.finalized, Known) else set()

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, METADATA_VERSION
-from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.checks import strangers_among
@@ -233,7 +233,10 @@ def status_of(
         status["features"] = previous["features"]  # what was reached stays reached while the levels are not known
         there_are = len(status["features"])
     _metadata_version(status, observation, desired)
-    there = sum(one.get("finalized") == desired.get(one["name"], -1) for one in status["features"])
+    there = sum(
+        one.get("finalized") == desired.get(one["name"], -1) and one.get("state") == "InSync"
+        for one in status["features"]
+    )
     status["progress"] = f"{there}/{len(desired)} levels" if desired else ""
     if unread and "plan" in previous:
         status["plan"] = previous["plan"]
@@ -366,6 +369,7 @@ _UNREACHABLE: Mapping[FailureKind, Reason] = {
 def feature_states(observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...]) -> list[Json]:
     """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted."""
     in_the_way = {blocker.feature for blocker in blocked}
+    in_zookeeper = any(blocker.kind is BlockerKind.ZOOKEEPER_MODE for blocker in blocked)
     drifted = {change.feature for change in proposal.drifted}
     features = []
     names = dict.fromkeys((*observation.feature_names(), *proposal.desired))
@@ -377,7 +381,9 @@ def feature_states(observation: Observation, proposal: Proposal, blocked: tuple[
         if name in proposal.desired:
             shape["desired"] = proposal.desired[name]
             shape["state"] = (
-                "InSync"
+                "Blocked"
+                if in_zookeeper
+                else "InSync"
                 if shape.get("finalized") == shape["desired"]
                 else "Drifted"
                 if name in drifted
@@ -463,6 +469,10 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
     if not proposal.desired:
         return "True", Reason.NOTHING_DESIRED, "no level is wanted"
     strangers = strangers_among(proposal.desired, observation)
+    if not isinstance(decision, Act) and not proposal.changes and decision.blockers:
+        if isinstance(decision, Wait):
+            return "Unknown", Reason.UNKNOWN, decision.message  # nobody leads, so nobody can confirm them
+        return "False", Reason.BLOCKED, "see blockers"
     if not proposal.changes and not strangers:  # whatever else the pass came to: of the levels, this was read
         levels = ", ".join(f"{feature} {told(feature, level)}" for feature, level in proposal.desired.items())
         return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"

@@ -99,6 +99,10 @@ class ReplicaProgress:
     last_caught_up_timestamp: int = -1
 
 
+MAJORITY_WITHIN_MS = 2_000
+"""A follower fetches every 500 ms at least; one that did not for so long begins an election, where it can."""
+
+
 @dataclass(frozen=True, slots=True)
 class QuorumAnswer:
     """DescribeQuorum, believed only when it came through without any error code."""
@@ -108,6 +112,20 @@ class QuorumAnswer:
     high_watermark: int
     voters: tuple[ReplicaProgress, ...]
     observers: tuple[ReplicaProgress, ...]
+
+    @property
+    def has_majority(self) -> bool:
+        """Whether a majority of the voters, the leader among them, fetched just now by the leader's own clock.
+
+        A leader that was cut off goes on answering. Its time stamp is its clock (KIP-836).
+        """
+        clock = next((voter.last_fetch_timestamp for voter in self.voters if voter.id == self.leader_id), -1)
+        current = sum(
+            voter.id == self.leader_id
+            or (clock >= 0 and voter.last_fetch_timestamp >= max(0, clock - MAJORITY_WITHIN_MS))
+            for voter in self.voters
+        )
+        return current > len(self.voters) // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,9 +144,14 @@ class Cluster:
         return await self._bounded(lambda: self._log.of_cluster(cluster_id, log))
 
     def _proven_id(self, asked: Survey, log: LogReading | Failure) -> str | Failure:
-        """The cluster id, unless the controllers may be of another cluster: a change would go to them."""
+        """The cluster id, unless the controllers may be of another cluster: a change would go to them.
+
+        Not to those that do not answer: that all of them are down is a lost quorum, and no doubt about the cluster.
+        """
         servers, controllers = self._settings.bootstrap_servers, self._settings.bootstrap_controllers
-        if isinstance(log, Failure) and servers and controllers and not isinstance(asked.controllers, ControllerList):
+        answers = any(node.role is Role.CONTROLLER and isinstance(node.answer, NodeAnswer) for node in asked.nodes)
+        unlisted = answers and not isinstance(asked.controllers, ControllerList)
+        if isinstance(log, Failure) and servers and controllers and unlisted:
             if log.kind is FailureKind.WRONG_CLUSTER:
                 return log
             return Failure(

@@ -124,6 +124,11 @@ class _Facts:
     @staticmethod
     def _active(survey: Survey, reading: LogReading | None) -> Known[int] | Unknown:
         if isinstance(survey.quorum, QuorumAnswer):
+            if reading is not None and reading.leader_id != survey.quorum.leader_id:
+                told = (
+                    f"the metadata log comes from {reading.leader_id}, DescribeQuorum names {survey.quorum.leader_id}"
+                )
+                return Unknown(Failure(FailureKind.STALE, "", told, "an election is under way; look again in a moment"))
             return Known(survey.quorum.leader_id, SourceKind.ASKED, "DescribeQuorum", survey.at)
         if reading is not None:
             return Known(reading.leader_id, SourceKind.METADATA_LOG, "Fetch", reading.at)

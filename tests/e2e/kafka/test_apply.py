@@ -206,3 +206,40 @@ def test_a_frozen_leader_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> N
         lambda: describe(cluster, servers=False, controllers=True)["activeController"] == new,
     )
     assert levels(describe(cluster))["metadata.version"] == 29
+
+
+@pytest.mark.parametrize("named", ["brokers", "both"])
+def test_in_sync_is_taken_back_when_all_controllers_are_killed_and_said_again_when_they_are_back(
+    cluster: Cluster, tmp_path: Path, named: str
+) -> None:
+    """The brokers live on, answer, and all show the level that is desired."""
+    document = write_document(
+        tmp_path / "levels.yaml", {"metadata.version": 21}, bootstrapServers=cluster.bootstrap_servers
+    )
+    settings = ClusterSettings(
+        bootstrap_servers=parse_addresses(cluster.bootstrap_servers, ""),
+        bootstrap_controllers=parse_addresses(cluster.bootstrap_controllers if named == "both" else "", ""),
+        request_timeout=4.0,
+    )
+
+    def ready() -> tuple[str, str]:
+        return asyncio.run(reconciled_once(document, settings))
+
+    assert ready() == ("True", "InSync")
+    for node in cluster.controllers:
+        node.kill()
+    for _ in range(3):
+        assert ready() == ("False", "WaitingForQuorum")
+    for node in cluster.controllers:
+        node.start(wait=False)
+    wait_until("it is in sync again", lambda: ready() == ("True", "InSync"))
+
+
+async def reconciled_once(document: Path, settings: ClusterSettings) -> tuple[str, str]:
+    """Status and reason of Ready, as `apply` and the operator come to it."""
+    with FileHome(read_file(document), document.with_suffix(".status.yaml")) as home:
+        async with Client(settings) as client:
+            shell = Shell(home=home, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+            status = (await one_pass(shell)).status
+    ready = next(one for one in status["conditions"] if one["type"] == "Ready")
+    return ready["status"], ready["reason"]

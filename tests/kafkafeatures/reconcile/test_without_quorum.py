@@ -1,0 +1,195 @@
+"""Clusters that nobody leads, and clusters of ZooKeeper, as the observer shows them: nothing is claimed of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.decide import Decision, Done, Held, Stalled, Wait, decide
+from kafkafeatures.core.observation import Known, Observation, Unknown
+from kafkafeatures.core.steps import Accepted, Outcome, UpdateFeature, Verdict
+from kafkafeatures.core.survey import Failure, FailureKind, QuorumAnswer, ReplicaProgress, Role, Survey
+from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.kafka.metadata_log import LogReading
+from kafkafeatures.kafka.settings import Address, ClusterSettings
+from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.loop import one_pass
+from kafkafeatures.reconcile.observe import observe
+from tests.kafkafeatures.reconcile.in_memory import Home, World, shell
+from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, quorum, survey
+from tests.kafkasim.clusters import plan, served
+
+KEPT = Failure(FailureKind.TIMED_OUT, "h:1", "no answer to DescribeQuorum within 5 s", "look at the controllers")
+NO_CONTROLLER = Failure(FailureKind.NOT_ASKED, "controllers", "no address of a controller is known")
+NO_LOG = Failure(FailureKind.UNREACHABLE, "metadata log", "connection refused")
+IN_SYNC = Wanted({"metadata.version": 21})
+IMAGE = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW, 3002: NEW})
+
+# All controllers were killed: brokers live on, answer ApiVersions and list each other, and keep DescribeQuorum.
+BROKERS_ONLY = survey(asked(1), asked(2), quorum=KEPT, controllers=NO_CONTROLLER)
+ALL = survey(asked(3001), asked(3002), asked(1), asked(2))
+IN_ZOOKEEPER = survey(
+    asked(1, answer({}, {}, keys=(18,))), asked(2, answer({}, {}, keys=(18,))),
+    quorum=NO_CONTROLLER, controllers=NO_CONTROLLER,
+)  # fmt: skip
+
+
+class Port:
+    """Shows what the observer makes of these answers; everything that is asked for is granted."""
+
+    goes_straight = True
+
+    def __init__(self, asked: Survey, log: LogReading | Failure) -> None:
+        self.asked, self.log = asked, log
+        self.sent: list[UpdateFeature] = []
+
+    async def look(self) -> Observation:
+        return observe(self.asked, self.log)
+
+    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
+        return Accepted()
+
+    async def update(self, change: UpdateFeature) -> Outcome:
+        self.sent.append(change)
+        raise AssertionError(change)
+
+
+def reconciled(wanted: Wanted, seen: Survey, log: LogReading | Failure = NO_LOG) -> tuple[Decision, dict[str, Any]]:
+    """The decision, and the status that says so."""
+    home, port = Home(World({}), {}), Port(seen, log)
+    home.wanted = wanted
+    last = asyncio.run(one_pass(replace(shell(home.world, home), kafka=port)))
+    assert not isinstance(last.decision, Failure)
+    assert port.sent == []
+    return last.decision, home.status
+
+
+def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+
+
+def voting(*fetched_ms_ago: int, clock: int = 1_000_000) -> QuorumAnswer:
+    """The leader 3001, and others that fetched so long ago by its clock."""
+    others = (ReplicaProgress(3002 + n, 90, clock - ago, clock - ago) for n, ago in enumerate(fetched_ms_ago))
+    return QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, clock, clock), *others), ())
+
+
+WITHOUT = {
+    "all controllers killed": BROKERS_ONLY,
+    "a leader that nobody follows any more": replace(ALL, quorum=voting(60_000, 2_001)),
+    "a leader of a Kafka that does not say who follows it": replace(
+        ALL, quorum=QuorumAnswer(3001, 4, 100, tuple(ReplicaProgress(i, 100) for i in (3001, 3002)), ())
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("seen", WITHOUT.values(), ids=WITHOUT)
+def test_without_a_quorum_nothing_is_in_sync(seen: Survey, mode: Mode) -> None:
+    decision, status = reconciled(replace(IN_SYNC, mode=mode), seen)
+    assert isinstance(decision, Wait)
+    assert [one.kind for one in decision.blockers] == [BlockerKind.QUORUM]
+    assert conditions(status)["Ready"] == ("False", "WaitingForQuorum")
+    assert conditions(status)["Reconciling"] == ("True", "WaitingForQuorum")
+    assert conditions(status)["FeaturesFinalized"] == ("Unknown", "Unknown")
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("wanted", [Wanted({}), Wanted({"metadata.version": 27})], ids=["nothing wanted", "a change"])
+def test_without_a_quorum_nothing_else_is_claimed_either(wanted: Wanted, mode: Mode) -> None:
+    _, status = reconciled(replace(wanted, mode=mode), BROKERS_ONLY)
+    assert conditions(status)["Ready"] == ("False", "WaitingForQuorum")
+
+
+@pytest.mark.parametrize(
+    ("seen", "log"),
+    [
+        pytest.param(ALL, NO_LOG, id="DescribeQuorum shows a majority"),
+        pytest.param(replace(ALL, quorum=voting(2_000, 60_000)), NO_LOG, id="two of three"),
+        pytest.param(replace(ALL, quorum=voting()), NO_LOG, id="alone, and the only voter"),
+        pytest.param(
+            replace(ALL, quorum=SILENT),
+            LogReading(IMAGE, 100, 3001, 4, NOW),
+            id="the log, which is read with a majority only",
+        ),
+        pytest.param(replace(ALL, quorum=voting(60_000)), LogReading(IMAGE, 100, 3001, 4, NOW), id="the log decides"),
+    ],
+)
+def test_with_a_quorum_it_is_in_sync(seen: Survey, log: LogReading | Failure) -> None:
+    decision, status = reconciled(IN_SYNC, seen, log)
+    assert isinstance(decision, Done)
+    assert conditions(status)["Ready"] == ("True", "InSync")
+
+
+@pytest.mark.parametrize("named", [{Role.BROKER}, {Role.BROKER, Role.CONTROLLER}], ids=["brokers", "both"])
+async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_named(named: set[Role]) -> None:
+    """On real sockets: controllers that nobody can ask do not put the cluster id in doubt."""
+    async with served(plan()) as face:
+        at = {role: tuple(Address(one.host, one.port) for one in face.world.of_role(role)) for role in named}
+        settings = ClusterSettings(at[Role.BROKER], at.get(Role.CONTROLLER, ()), request_timeout=1.0)
+        async with Cluster(settings) as cluster:
+            for id_ in (3001, 3002, 3003):
+                await face.act(lambda world, one=id_: world.stop(Role.CONTROLLER, one, kill=True))
+            decision = decide(IN_SYNC, await cluster.look())
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.WAITING_FOR_QUORUM
+
+
+def test_a_suspended_resource_is_not_told_to_be_resumed_because_the_quorum_is_gone() -> None:
+    decision, _ = reconciled(replace(IN_SYNC, suspend=True), BROKERS_ONLY)
+    assert isinstance(decision, Wait)
+    decision, _ = reconciled(Wanted({"metadata.version": 27}, suspend=True), BROKERS_ONLY)
+    assert isinstance(decision, Held)
+
+
+# --- who leads ---
+
+
+def test_a_log_and_a_describe_quorum_that_name_different_leaders_name_none() -> None:
+    seen = observe(replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW))
+    assert isinstance(seen.active_controller, Unknown)
+    assert seen.active_controller.why.message == "the metadata log comes from 3001, DescribeQuorum names 3002"
+    decision, status = reconciled(
+        IN_SYNC, replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW)
+    )
+    assert isinstance(decision, Wait)
+    assert conditions(status)["Ready"] == ("False", "WaitingForQuorum")
+
+
+def test_a_log_and_a_describe_quorum_that_agree_name_the_leader() -> None:
+    seen = observe(ALL, LogReading(IMAGE, 100, 3001, 5, NOW))
+    assert isinstance(seen.active_controller, Known)
+    assert seen.active_controller.value == 3001
+
+
+# --- ZooKeeper mode ---
+
+
+@pytest.mark.parametrize("levels", [{"group.version": 0}, {"metadata.version": 0}, {"metadata.version": 21}])
+def test_every_level_is_a_blocker_in_zookeeper_mode_also_one_that_is_absent(levels: dict[str, int]) -> None:
+    decision, status = reconciled(Wanted(levels), IN_ZOOKEEPER)
+    assert isinstance(decision, Stalled)
+    assert decision.reason is Reason.ZOOKEEPER_MODE
+    assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
+    assert conditions(status)["Ready"] == ("False", "ZooKeeperMode")
+    assert conditions(status)["FeaturesFinalized"] == ("False", "Blocked")
+    assert {one["state"] for one in status["features"]} == {"Blocked"}
+    assert status["progress"] == "0/1 levels"
+
+
+def test_who_observes_in_zookeeper_mode_is_told_the_same() -> None:
+    decision, status = reconciled(Wanted({"group.version": 0}, mode=Mode.OBSERVE), IN_ZOOKEEPER)
+    assert isinstance(decision, Done)
+    assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
+    assert "ZooKeeper" in decision.message
+    assert conditions(status)["FeaturesFinalized"] == ("False", "Blocked")
+
+
+def test_who_wants_nothing_in_zookeeper_mode_needs_no_active_controller() -> None:
+    decision, _ = reconciled(Wanted({}), IN_ZOOKEEPER)
+    assert isinstance(decision, Done)

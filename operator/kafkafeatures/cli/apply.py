@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.cli.connect import failed
+from kafkafeatures.cli.connect import failed, on_loop
 from kafkafeatures.cli.documents import add_document_flags, approve_command, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, print_document, tell
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         with told(arguments.file):
             resource, settings = read(arguments)
             home = stack.enter_context(FileHome(resource, state_of(arguments), approve=arguments.approve or ""))
-        last, code = asyncio.run(_until_settled(home, settings, arguments.timeout))
+        last, code = on_loop(_until_settled(home, settings, arguments.timeout))
     document = {
         "apiVersion": API_VERSION,
         "kind": KIND,

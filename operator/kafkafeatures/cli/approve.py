@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show it, ask, write."""
     if not (arguments.plan or arguments.yes or sys.stdin.isatty()):
-        raise CommandFailed("nobody to ask: there is no terminal; say --plan HASH, or --yes", Exit.USAGE)
+        raise CommandFailed("not a terminal; use --plan HASH, or --yes, to skip confirmation", Exit.USAGE)
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
         _check(resource, arguments.plan or "")

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkafeatures import interrupts
 from kafkafeatures.cli.client_config import ConfigInvalid, read_security
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.remedies import cluster_flags
@@ -83,9 +84,18 @@ def on_cluster(work: Coroutine[Any, Any, T]) -> T:
     from kafkafeatures.reconcile.ports import Unreachable
 
     try:
-        return asyncio.run(work)
+        return on_loop(work)
     except Unreachable as error:
         raise failed(error.failure) from None
+
+
+def on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run it. After Ctrl-C it gives back what it holds, and nothing else is waited for."""
+    with asyncio.Runner() as runner:
+        try:
+            return runner.run(work)
+        except KeyboardInterrupt:
+            interrupts.leave()
 
 
 async def look(settings: ClusterSettings) -> Observation:

@@ -211,6 +211,7 @@ class Stage:
             return subprocess.run(  # noqa: S603 - our own command with our own words
                 command, cwd=self.folder, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=errors, text=True, timeout=_COMMAND_SECONDS, check=False,
+                process_group=0,  # Ctrl-C is for the demo, which then ends what it started
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise _not_the_story(f"`{words[0]}` did not end within {_COMMAND_SECONDS:.0f} s") from None
@@ -238,7 +239,7 @@ class Simulator:
 def _simulator(cluster: Sequence[str]) -> Iterator[Simulator]:
     command = [sys.executable, "-m", "kafkasim", "--exit-with-stdin", *cluster]
     with subprocess.Popen(  # noqa: S603 - our own simulator
-        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
     ) as process:
         try:
             greeting = _line(process)

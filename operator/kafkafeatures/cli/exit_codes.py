@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+from kafkafeatures import interrupts
+
 
 class Exit(IntEnum):
     """What a script can rely on."""
@@ -14,7 +16,7 @@ class Exit(IntEnum):
     UNREACHABLE = 5  # timed out, could not be reached, or does not speak Kafka
     STALLED = 6
     USAGE = 64
-    INTERRUPTED = 130
+    INTERRUPTED = interrupts.EXIT_CODE
 
 
 class CommandFailed(Exception):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from kafkafeatures import __version__
+from kafkafeatures import __version__, interrupts
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import Patient, tell
 
@@ -54,13 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return Exit.USAGE
     try:
-        code = int(parsed.run(parsed))
+        code = interrupts.raising(lambda: int(parsed.run(parsed)))
         sys.stdout.flush()
     except CommandFailed as failed:
         _say(str(failed))
         return failed.code
     except KeyboardInterrupt:
-        _say("interrupted")
         return Exit.INTERRUPTED
     except Exception as error:
         if parsed.debug:

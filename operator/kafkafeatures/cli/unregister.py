@@ -31,17 +31,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, ask, forget, and look whether it is gone."""
-    on_cluster(_run(settings_from_flags(arguments), arguments.broker, sure=arguments.yes))
+    settings = settings_from_flags(arguments)
+    if not arguments.yes:
+        _ask(on_cluster(_look_at(settings, arguments.broker)))
+    on_cluster(_unregister(settings, arguments.broker))
     print(f"broker {arguments.broker} is not registered any more")
     return Exit.DONE
 
 
-async def _run(settings: ClusterSettings, broker: int, *, sure: bool) -> None:
+async def _look_at(settings: ClusterSettings, broker: int) -> Node:
     async with Cluster(settings) as cluster:
-        node = await _checked(cluster, broker)
-        if not sure:
-            await asyncio.to_thread(_ask, node)
-            await _checked(cluster, broker)  # the question may have stood for hours
+        return await _checked(cluster, broker)
+
+
+async def _unregister(settings: ClusterSettings, broker: int) -> None:
+    async with Cluster(settings) as cluster:
+        await _checked(cluster, broker)  # once more, for the question may have stood for hours
         failure = await cluster.unregister(broker)
         if failure is not None:
             raise failed(failure)
@@ -85,7 +90,7 @@ def _what(node: Node) -> str:
 
 def _ask(node: Node) -> None:
     if not sys.stdin.isatty():
-        raise CommandFailed("nobody to ask: there is no terminal; say --yes", Exit.USAGE)
+        raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
     tell(f"{node.title} ({node.host}:{node.port}) is fenced, does not answer and hosts no replica.")
     print("Type its id to forget its registration: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != str(node.id):

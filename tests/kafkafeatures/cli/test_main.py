@@ -39,7 +39,7 @@ def run(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
         (("status",), 64, "required: NAME"),
         (("status", "kafka/orders"), 64, "is no name of a resource"),
         (("wait", "orders", "--for", "feature=group.version"), 64, "in quotes"),
-        (("approve", "orders"), 64, "there is no terminal"),
+        (("approve", "orders"), 64, "not a terminal; use --plan HASH"),
     ],
 )
 def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(

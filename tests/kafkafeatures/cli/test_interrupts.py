@@ -1,0 +1,120 @@
+"""Ctrl-C at any instant of any command: exit code 130, and not a word."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kafkafeatures.cli.main import COMMANDS
+from tests.kafkafeatures.terminal import PROGRAM, ROOT, environment, in_terminal
+from tests.kafkasim.test_process import heard, simulator
+
+# Runs the program as Python does, and sends itself SIGINT at the n-th of the things that Python tells its auditors of
+# (imports, files, sockets, threads, ...), counted from the its first instruction. Writes how many there were.
+WITH_SIGINT = """
+import os, runpy, signal, sys
+entry, at, *words = sys.argv[1:]
+seen = -1
+def audit(event, details):
+    global seen
+    if seen < 0:
+        if event == "exec" and details[0].co_filename.endswith("kafkafeatures/__main__.py"):
+            seen = 0
+    elif event != "os._exit":
+        seen += 1
+        if seen == int(at):
+            signal.raise_signal(signal.SIGINT)
+sys.addaudithook(audit)
+sys.argv = ["kafkafeatures", *words]
+try:
+    if entry:
+        sys.exit(getattr(__import__("kafkafeatures.__main__", fromlist=["-"]), entry)())
+    runpy.run_module("kafkafeatures", run_name="__main__", alter_sys=True)
+finally:
+    os.write(3, str(seen).encode())
+"""
+DOCUMENT = """
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: a}
+spec: {cluster: {bootstrapServers: "127.0.0.1:1"}, features: {levels: [{name: group.version, level: 1}]}}
+"""
+NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
+WORDS = {
+    "describe": NOWHERE,
+    "plan": ("-f", "levels.yaml"),
+    "apply": ("-f", "levels.yaml"),
+    "init": NOWHERE,
+    "unregister": ("--broker", "1", *NOWHERE),
+    "completion": ("bash",),
+    "demo": ("--story", "drift"),
+    "version": (),
+    "run": (),
+    "suspend": ("a",),
+    "resume": ("a",),
+    "status": ("a",),
+    "wait": ("a",),
+    "approve": ("a", "--yes"),
+    "report": ("a",),
+}
+PROGRAMS = [("", command, *WORDS[command]) for command in COMMANDS]
+PROGRAMS += [
+    ("",),
+    ("", "--help"),
+    ("main", "version"),
+    ("complete", "describe", ""),
+]
+INSTANTS = 4
+NEVER = 10**9
+
+
+def interrupted(folder: Path, at: int, entry: str, *words: str, before: tuple[str, ...] = ()) -> tuple[int, str, int]:
+    """(exit code, what was said on stderr, how much happened)."""
+    ours, theirs = os.pipe()
+    program = (sys.executable, "-c", f"import os; os.dup2({theirs}, 3)\n{WITH_SIGINT}", entry, str(at), *words)
+    done = subprocess.run(
+        (*before, *program), cwd=folder, env=environment(KUBECONFIG="/dev/null", HOME=str(folder)), pass_fds=(theirs,),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(theirs)
+    with os.fdopen(ours) as happened:
+        return done.returncode, done.stderr, int(happened.read() or -1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """So that no run compiles what the next one only reads."""
+    compileall.compile_dir(ROOT / "operator", quiet=1)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: " ".join(filter(None, program[:2])))
+def test_ctrl_c_at_any_instant_ends_a_command_with_130_and_not_a_word(tmp_path: Path, program: tuple[str, ...]) -> None:
+    (tmp_path / "levels.yaml").write_text(DOCUMENT)
+    _, _, happens = interrupted(tmp_path, NEVER, *program)
+    random = Random(" ".join(program))
+    for at in (1, *sorted(random.sample(range(2, happens * 19 // 20), INSTANTS))):
+        code, said, _ = interrupted(tmp_path, at, *program)
+        told = {line for line in said.splitlines() if not line.startswith(("kafkafeatures: ", "unreachable: "))}
+        assert (code, told) == (130, set()), f"at {at} of {happens}: {said}"
+
+
+def test_who_is_started_with_sigint_ignored_goes_on_ignoring_it(tmp_path: Path) -> None:
+    """A job that a script started in the background."""
+    ignoring = ("bash", "-c", 'trap "" INT; exec "$@"', "-")
+    code, said, _ = interrupted(tmp_path, 100, "", "version", before=ignoring)
+    assert (code, said) == (0, "")
+
+
+def test_ctrl_c_at_a_question_ends_the_command(tmp_path: Path) -> None:
+    with simulator("--ghost-broker", "4=4.0") as process:
+        servers = str(heard(process)["bootstrapServers"])
+        command = (*PROGRAM, "unregister", "--broker", "4", "--bootstrap-server", servers)
+        ended = in_terminal(command, cwd=tmp_path, answers=[("Type its id", "\x03")])
+    assert ended.code == 130
+    assert ended.lines[-1].endswith("^C")

@@ -82,6 +82,7 @@ class SimulatedCluster:
             active_controller=self._read(active) if active is not None else Unknown(_NO_LEADER),
             quorum=self._read(self._quorum(active)) if active is not None else Unknown(_NO_LEADER),
             registered_controllers=self._read(frozenset(image.controllers)),
+            registered_brokers=self._read(frozenset(image.brokers)),
             zk_migration_state=self._read(image.zk_migration_state or 0),
         )
 

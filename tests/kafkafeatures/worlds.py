@@ -117,6 +117,7 @@ def observation(
         active_controller=fact(voting if isinstance(voting, Failure) else voting.leader_id),
         quorum=fact(voting),
         registered_controllers=known(frozenset(n.id for n in everyone if Role.CONTROLLER in n.roles)),
+        registered_brokers=known(frozenset(n.id for n in everyone if Role.BROKER in n.roles)),
         zk_migration_state=known(0),
         gaps=gaps,
     )

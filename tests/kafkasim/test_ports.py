@@ -41,7 +41,7 @@ def shown(seen: Observation) -> dict[str, Any]:
         "mode": known(seen.mode),
         "finalized": known(seen.finalized),
         "active": known(seen.active_controller),
-        "registered": known(seen.registered_controllers),
+        "registered": (known(seen.registered_controllers), known(seen.registered_brokers)),
         "nodes": {
             (one.id, one.roles): (
                 one.state,

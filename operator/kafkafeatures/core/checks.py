@@ -100,9 +100,15 @@ def kraft_version_is_raised_for_good(question: Question) -> Iterator[Blocker]:
         if change.after < change.before:
             yield _refused_lowering(change, "kraft.version never goes back")
             continue
+        yield from _whoever_is_registered_is_known(change, question.observation)
         for node in question.observation.nodes:
+            if Role.CONTROLLER not in node.roles:
+                continue
             found = node.range_of(METADATA_VERSION)
-            if Role.CONTROLLER in node.roles and isinstance(found, Known) and found.value.max < KRAFT_VERSION_RAISABLE:
+            if isinstance(found, Unknown):
+                if isinstance(node.range_of(KRAFT_VERSION), Known):  # else `every_node_supports_it` speaks of it
+                    yield _unknown(node, change, found, METADATA_VERSION)
+            elif found.value.max < KRAFT_VERSION_RAISABLE:
                 yield about_nodes(
                     BlockerKind.NODE_RANGE,
                     (node,),
@@ -111,6 +117,22 @@ def kraft_version_is_raised_for_good(question: Question) -> Iterator[Blocker]:
                     wanted=change.after,
                     supported=found.value,
                 )
+
+
+def _whoever_is_registered_is_known(change: UpdateFeature, observation: Observation) -> Iterator[Blocker]:
+    """No verdict vouches for a node that nobody named: the server is not asked about this one beforehand."""
+    for role, found in (
+        ("brokers", observation.registered_brokers),
+        ("controllers", observation.registered_controllers),
+    ):
+        if isinstance(found, Unknown):
+            yield Blocker(
+                BlockerKind.NODE_UNKNOWN,
+                f"which {role} are registered could not be read: {found.why.message}",
+                found.why.remedy or "grant access to the metadata log",
+                feature=change.feature,
+                wanted=change.after,
+            )
 
 
 def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
@@ -301,14 +323,15 @@ def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Block
     )
 
 
-def _unknown(node: Node, change: UpdateFeature, found: Unknown) -> Blocker:
+def _unknown(node: Node, change: UpdateFeature, found: Unknown, of: str = "") -> Blocker:
+    """`of`: the feature whose range is not known, where it is another one than that of the change."""
     return about_nodes(
         BlockerKind.NODE_UNKNOWN,
         (node,),
-        partial(_could_not_be_read, change, found.why),
+        partial(_could_not_be_read, of or change.feature, found.why),
         feature=change.feature,
         wanted=change.after,
-        alike=found.why.kind,
+        alike=(of, found.why.kind),
     )
 
 
@@ -327,9 +350,9 @@ def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange, flags:
 # --- words, for one node and for many that are alike ---
 
 
-def _could_not_be_read(change: UpdateFeature, why: Failure, nodes: Nodes) -> tuple[str, str]:
+def _could_not_be_read(feature: str, why: Failure, nodes: Nodes) -> tuple[str, str]:
     return (
-        f"the supported range of {change.feature} on {title_of(nodes)} could not be read: "
+        f"the supported range of {feature} on {title_of(nodes)} could not be read: "
         f"{verb(nodes, '', 'for example ')}{why.message}",
         why.remedy or "make the node reachable, or grant access to the metadata log",
     )

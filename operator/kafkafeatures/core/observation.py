@@ -173,6 +173,7 @@ class Observation:
     active_controller: Known[int] | Unknown
     quorum: Known[QuorumAnswer] | Unknown
     registered_controllers: Known[frozenset[int]] | Unknown
+    registered_brokers: Known[frozenset[int]] | Unknown  # fenced ones too
     zk_migration_state: Known[int] | Unknown
     gaps: tuple[Failure, ...] = ()
 

@@ -91,6 +91,7 @@ def observe(survey: Survey, log: LogReading | Failure) -> Observation:
         active_controller=facts.active,
         quorum=_known(survey.quorum, facts),
         registered_controllers=_registered_controllers(facts, image),
+        registered_brokers=_registered_brokers(facts, image),
         zk_migration_state=facts.from_log(image.zk_migration_state or 0) if image else _unread(log),
         gaps=tuple(dict.fromkeys(gaps)),
     )
@@ -334,6 +335,14 @@ def _finalized_by_all(facts: _Facts) -> Known[Mapping[str, int]] | Unknown:
     return Known(levels[0], SourceKind.ASKED, f"{len(levels)} nodes, all the same", facts.survey.at)
 
 
+_FENCED_UNSEEN = Failure(
+    FailureKind.UNSUPPORTED,
+    "DescribeCluster",
+    "these brokers do not list fenced brokers, so a stopped but registered one cannot be seen",
+    "give access to the metadata log (CLUSTER_ACTION, bootstrapControllers), or use Kafka 4.0+",
+)
+
+
 def _gaps_of_asking(survey: Survey, image: Image | None) -> list[Failure]:
     """What asking alone cannot show. With the log read there is no such gap."""
     if image is not None:
@@ -341,14 +350,7 @@ def _gaps_of_asking(survey: Survey, image: Image | None) -> list[Failure]:
     gaps = [part for part in (survey.brokers, survey.controllers, survey.quorum) if isinstance(part, Failure)]
     gaps += [_nameless(node, node.answer) for node in survey.nodes if node.id is None]
     if isinstance(survey.brokers, BrokerList) and not survey.brokers.lists_fenced:
-        gaps.append(
-            Failure(
-                FailureKind.UNSUPPORTED,
-                "DescribeCluster",
-                "these brokers do not list fenced brokers, so a stopped but registered one cannot be seen",
-                "give access to the metadata log (CLUSTER_ACTION, bootstrapControllers), or use Kafka 4.0+",
-            )
-        )
+        gaps.append(_FENCED_UNSEEN)
     return gaps
 
 
@@ -383,6 +385,16 @@ def _registered_controllers(facts: _Facts, image: Image | None) -> Known[frozens
     if isinstance(facts.survey.controllers, Failure):
         return Unknown(facts.survey.controllers)
     return Known(frozenset(facts.listed_controllers), SourceKind.ASKED, "DescribeCluster", facts.survey.at)
+
+
+def _registered_brokers(facts: _Facts, image: Image | None) -> Known[frozenset[int]] | Unknown:
+    if image is not None:
+        return facts.from_log(frozenset(image.brokers))
+    if isinstance(facts.survey.brokers, Failure):
+        return Unknown(facts.survey.brokers)
+    if not facts.survey.brokers.lists_fenced:
+        return Unknown(_FENCED_UNSEEN)
+    return Known(frozenset(facts.listed_brokers), SourceKind.ASKED, "DescribeCluster", facts.survey.at)
 
 
 def _known(part: T | Failure, facts: _Facts) -> Known[T] | Unknown:

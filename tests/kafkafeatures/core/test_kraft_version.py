@@ -1,0 +1,94 @@
+"""The one raise that the server does not judge beforehand: nothing about it may pass by silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.decide import Act, Wait, decide
+from kafkafeatures.core.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.steps import Accepted, UpdateFeature
+from kafkafeatures.core.survey import BrokerList, Failure, FailureKind, Host
+from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.kafka.metadata_log import LogReading
+from kafkafeatures.reconcile.observe import observe
+from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, node, observation, survey
+
+DYNAMIC = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
+DENIED = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
+NO_BROKERS = Failure(FailureKind.NOT_ASKED, "bootstrapServers", "no broker is named", "name a broker")
+LEVELS = {"metadata.version": 27}
+READ = LogReading(image({1: (NEW, False)}, {3001: NEW, 3002: NEW}, LEVELS), 100, 3001, 4, NOW)
+C1, C2, B1 = (asked(id_, answer(NEW, LEVELS)) for id_ in (3001, 3002, 1))
+
+
+def decided(seen: Observation) -> Act | Wait:
+    decision = decide(DYNAMIC, seen, verdict=Accepted())
+    assert isinstance(decision, Act | Wait)
+    return decision
+
+
+def test_it_is_raised_where_every_range_and_every_registration_is_known() -> None:
+    act = Act(UpdateFeature("kraft.version", 0, 1))
+    assert decided(observe(survey(C1, C2, B1), READ)) == act
+    assert decided(observe(survey(C1, C2, B1), DENIED)) == act
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        pytest.param(
+            observe(survey(C1, C2, brokers=NO_BROKERS), DENIED), "which brokers are registered", id="controllers only"
+        ),
+        pytest.param(
+            observe(survey(C1, C2, B1, brokers=BrokerList((Host(1, "h", 1),), lists_fenced=False)), DENIED),
+            "which brokers are registered",
+            id="a list of brokers that leaves out those that are fenced",
+        ),
+        pytest.param(
+            observe(survey(C1, C2, B1, controllers=SILENT), DENIED),
+            "which controllers are registered",
+            id="no list of controllers",
+        ),
+        pytest.param(
+            observe(survey(C1, asked(3002, SILENT), B1), DENIED),
+            "range of kraft.version on controller 3002",
+            id="a controller that does not answer",
+        ),
+        pytest.param(
+            observe(
+                survey(C1, asked(3002, answer({**NEW, "metadata.version": (7, 26)}, LEVELS)), B1),
+                READ,
+            ),
+            "range of metadata.version on controller 3002",
+            id="a controller that says another metadata.version than its registration",
+        ),
+    ],
+)
+def test_what_could_not_be_read_holds_it(seen: Observation, said: str) -> None:
+    decision = decided(seen)
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.WAITING_FOR_NODES
+    assert [one.kind for one in decision.blockers] == [BlockerKind.NODE_UNKNOWN]
+    assert said in decision.blockers[0].message
+    assert decision.blockers[0].remedy
+
+
+def test_a_controller_whose_ranges_are_all_unknown_is_named_once() -> None:
+    seen = observation(
+        node(3001), node(3002, state=NodeState.UNREACHABLE, said=SILENT, written=None), node(1), levels=LEVELS
+    )
+    decision = decided(seen)
+    assert isinstance(decision, Wait)
+    assert len(decision.blockers) == 1
+
+
+def test_which_brokers_are_registered_is_read_of_the_log_or_of_a_list_that_leaves_out_none() -> None:
+    whole, half = (survey(C1, B1, brokers=BrokerList((Host(1, "h", 1),), lists)) for lists in (True, False))
+    none = survey(C1, brokers=NO_BROKERS)
+    for asked_for, log, expected in [(whole, READ, {1}), (none, READ, {1}), (whole, DENIED, {1})]:
+        found = observe(asked_for, log).registered_brokers
+        assert isinstance(found, Known)
+        assert found.value == expected
+    for asked_for in (half, none):
+        assert isinstance(observe(asked_for, DENIED).registered_brokers, Unknown)

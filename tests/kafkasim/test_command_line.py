@@ -151,3 +151,64 @@ def test_what_stands_where_a_password_might_is_not_repeated(
     assert done.returncode == 4
     assert "spec.cluster.sasl" in done.stderr
     assert "canary" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("file", ["-f -", "-f /dev/stdin", "-f <(cat levels.yaml)"])
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_a_document_from_standard_input_leaves_nothing_behind(
+    cluster: dict[str, Any], tmp_path: Path, command: str, file: str
+) -> None:
+    path = document(tmp_path, cluster, {"metadata.version": 29})
+    before = sorted(Path("/dev").iterdir())
+    done = shell(f"{PROGRAM} {command} {file} < levels.yaml", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [one for one in tmp_path.iterdir() if one.name != ".hypothesis"] == [path]  # of the codec, in tests
+    assert sorted(Path("/dev").iterdir()) == before
+
+
+def test_standard_input_and_a_state_file_go_together(cluster: dict[str, Any], tmp_path: Path) -> None:
+    document(tmp_path, cluster, {"metadata.version": 29})
+    assert shell(f"{PROGRAM} apply -f - --state kept.yaml < levels.yaml", tmp_path).returncode == 0
+    assert "InSync" in (tmp_path / "kept.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("spec: [", "stdin: line 1: not YAML"),
+        ("a: \x07\n", "stdin: not YAML: U+0007 at position 3 is not allowed"),
+        ('"a\\nb": 1\n', "stdin: a b: unknown field"),
+        ("a: \xff", "stdin: not YAML"),
+    ],
+)
+def test_what_is_wrong_on_standard_input_is_told_in_lines_of_their_own(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "x").write_bytes(text.encode("latin-1"))
+    done = shell(f"{PROGRAM} plan -f - < x", tmp_path)
+    assert done.returncode == 4
+    lines = done.stderr.removeprefix("kafkafeatures: ").splitlines()
+    assert all(line.startswith("stdin: ") for line in lines), done.stderr
+    assert any(said in line for line in lines), done.stderr
+    assert text.startswith('"') or len(lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("folder", "the state file folder is a directory; name another with --state FILE"),
+        ("nowhere/state", "there is no directory nowhere for the state file"),
+        ("/dev/null", "the state file /dev/null is no regular file"),
+        ("levels.yaml", "levels.yaml is the document itself, not its state file"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_a_state_that_can_be_no_file_is_named_and_leaves_nothing_behind(
+    cluster: dict[str, Any], tmp_path: Path, command: str, state: str, said: str
+) -> None:
+    path = document(tmp_path, cluster, {"metadata.version": 29})
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    done = shell(f"{PROGRAM} {command} -f levels.yaml --state {state}", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (64, 1)
+    assert said in done.stderr
+    assert sorted(one for one in tmp_path.rglob("*") if ".hypothesis" not in one.parts) == sorted([folder, path])
+    assert not Path("/dev/null.lock").exists()

@@ -13,13 +13,28 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from kafkafeatures.api.names import KRAFT_VERSION, MAX_NAME, METADATA_VERSION, NAME
 
+_KEY = r"^[-._a-zA-Z0-9]+$"
+_FEATURE = r"^[a-z][a-z0-9._]*$"
+_LEVEL_NAME = r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$"
+_CONSENT = r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum)$"
+_HASH = r"^sha256:[0-9a-f]{8,64}$"
+PATTERNS = {
+    NAME: "a name of a-z, 0-9, '-' and '.', with a letter or digit at both ends",
+    _KEY: "a key of a-z, A-Z, 0-9, '-', '_' and '.'",
+    _FEATURE: "the name of a feature, such as metadata.version",
+    _LEVEL_NAME: 'a release such as "4.1", or a level of it such as "4.1-IV1"',
+    _CONSENT: "a consent such as 'group.version:1->0', or dynamic-quorum",
+    _HASH: "the hash of a plan, such as sha256:9f3c1b7a51c2",
+}
+"""What each pattern of a field means to people."""
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern=NAME)]
-SecretKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+SecretKey = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=_KEY)]
 Bootstrap = Annotated[str, StringConstraints(min_length=3, max_length=2048)]
 
 _DURATION = re.compile(r"^([0-9]{1,9})(ms|s|m)$")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
-_NAMED_LEVEL = re.compile(r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$")
+_NAMED_LEVEL = re.compile(_LEVEL_NAME)
 
 
 class _Frozen(BaseModel):
@@ -113,23 +128,24 @@ class ClusterSpec(_Frozen):
 
 def _level(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("an integer from 0 to 32767, or for metadata.version a quoted name such as '4.1-IV1'")
+        raise ValueError('expected an integer from 0 to 32767, or for metadata.version a name in quotes: "4.1-IV1"')
     if isinstance(value, int) and not 0 <= value <= 32767:
-        raise ValueError(f"{value} is not a level; levels are 0 to 32767")
+        raise ValueError("expected an integer from 0 to 32767")
     return value
 
 
 class LevelSpec(_Frozen):
     """The exact level of one feature; 0 disables it."""
 
-    name: Annotated[str, StringConstraints(max_length=64, pattern=r"^[a-z][a-z0-9._]*$")]
+    name: Annotated[str, StringConstraints(max_length=64, pattern=_FEATURE)]
     level: Annotated[int | str, BeforeValidator(_level)]
 
     @model_validator(mode="after")
     def _named(self) -> LevelSpec:
         if isinstance(self.level, str) and (self.name != METADATA_VERSION or not _NAMED_LEVEL.match(self.level)):
             raise ValueError(
-                f"level {self.level!r}: write an integer; only metadata.version has names, such as '4.1-IV1'"
+                f"level: invalid value {self.level!r:.60}; expected an integer; only metadata.version has names, "
+                "such as '4.1-IV1'"
             )
         return self
 
@@ -137,7 +153,7 @@ class LevelSpec(_Frozen):
 class FeaturesSpec(_Frozen):
     """A feature that is not named is left alone. `levels` win over the bundle of `releaseVersion`."""
 
-    release_version: Annotated[str, StringConstraints(max_length=32, pattern=_NAMED_LEVEL.pattern)] | None = Field(
+    release_version: Annotated[str, StringConstraints(max_length=32, pattern=_LEVEL_NAME)] | None = Field(
         None, alias="releaseVersion"
     )
     levels: Annotated[tuple[LevelSpec, ...], Field(max_length=32, strict=False)] = ()
@@ -155,10 +171,7 @@ class FeaturesSpec(_Frozen):
 
 Consent = Annotated[
     str,
-    StringConstraints(
-        max_length=128,
-        pattern=r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum)$",
-    ),
+    StringConstraints(max_length=128, pattern=_CONSENT),
 ]
 
 
@@ -166,9 +179,7 @@ class ApprovalSpec(_Frozen):
     """Which plans wait for somebody, and the hash of the one that was approved."""
 
     policy: Literal["Never", "IrreversibleOnly", "Always"] = "IrreversibleOnly"
-    plan_hash: Annotated[str, StringConstraints(max_length=71, pattern=r"^sha256:[0-9a-f]{8,64}$")] | None = Field(
-        None, alias="planHash"
-    )
+    plan_hash: Annotated[str, StringConstraints(max_length=71, pattern=_HASH)] | None = Field(None, alias="planHash")
 
 
 class DriftSpec(_Frozen):

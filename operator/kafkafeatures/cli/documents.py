@@ -16,15 +16,16 @@ from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.values import plan_hash
 from kafkafeatures.core.plan import HASH_SHOWN
+from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
-from kafkafeatures.reconcile.file_home import StateHeld, StateUnreadable, read_file
+from kafkafeatures.reconcile.file_home import STDIN, StateHeld, StateUnreadable, read_file
 
 
 def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """`-f`, `--state`, `--approve`, `--secrets-dir`. `required`: there is nothing else than a file to name."""
     parser.add_argument(
-        "-f", "--file", type=Path, required=required, metavar="FILE", help="a KafkaFeatures document (YAML)"
+        "-f", "--file", type=Path, required=required, metavar="FILE", help="a KafkaFeatures document (YAML); - is stdin"
     )
     parser.add_argument(
         "--state", type=Path, metavar="FILE", help="where the status is kept (default: FILE with .status.yaml)"
@@ -35,15 +36,26 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="secrets as DIR/<secret-name>/<key>")
 
 
-def state_of(arguments: argparse.Namespace) -> Path:
-    """Where the status is kept."""
+def state_of(arguments: argparse.Namespace) -> Path | None:
+    """Where the status is kept. None where nothing was said and the document is no file that one could be beside."""
     file: Path = arguments.file
-    if not file.name:
-        raise CommandFailed(f"{file} is no file", Exit.BLOCKED)
+    if arguments.state is None and _is_stream(file):
+        return None
     state: Path = arguments.state or file.with_suffix(".status.yaml")
-    if state.resolve() == file.resolve():
-        raise CommandFailed(f"{file} is the document itself; name another file with --state", Exit.USAGE)
+    for wrong, what in (
+        (not state.parent.is_dir(), f"there is no directory {state.parent} for the state file"),
+        (state.is_dir(), f"the state file {state} is a directory"),
+        (state.exists() and not state.is_file(), f"the state file {state} is no regular file"),
+        (state.resolve() == file.resolve(), f"{file} is the document itself, not its state file"),
+    ):
+        if wrong:
+            raise CommandFailed(f"{what}; name another with --state FILE", Exit.USAGE)
     return state
+
+
+def _is_stream(file: Path) -> bool:
+    """Standard input by any of its names, also where a file was redirected into it; a pipe."""
+    return file == STDIN or str(file).startswith(("/dev/stdin", "/dev/fd/", "/proc/")) or not file.is_file()
 
 
 def approve_command(arguments: argparse.Namespace, plan_hash: str) -> str:
@@ -60,11 +72,13 @@ def told(path: Path) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        raise CommandFailed("\n".join(f"{path}: {one}" for one in error.problems), Exit.BLOCKED) from None
+        where = "stdin" if path == STDIN else path
+        raise CommandFailed("\n".join(printable(f"{where}: {one}") for one in error.problems), Exit.BLOCKED) from None
     except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except OSError as error:
-        raise CommandFailed(f"{error.filename}: {error.strerror}", Exit.BLOCKED) from None
+        where = error.filename if isinstance(error.filename, str) else "stdin"
+        raise CommandFailed(f"{where}: {error.strerror}", Exit.BLOCKED) from None
 
 
 def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]:

@@ -29,6 +29,7 @@ from kafkafeatures.reconcile.shapes import misshapen
 from kafkafeatures.reconcile.wanted import wanted_of
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
+STDIN = Path("-")
 
 
 class StateHeld(Exception):
@@ -40,12 +41,15 @@ class StateUnreadable(Exception):
 
 
 def read_file(path: Path) -> KafkaFeatures:
-    """Read and check a document. Raises InvalidDocument; OSError where the file cannot be read."""
-    data = path.read_bytes()
+    """Read and check a document; `-` is standard input. Raises InvalidDocument; OSError where it cannot be read."""
+    with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
+        data = file.read(MAX_DOCUMENT_BYTES + 1)
     if len(data) > MAX_DOCUMENT_BYTES:
-        raise InvalidDocument((f"{len(data)} bytes; a document has at most {MAX_DOCUMENT_BYTES}",))
+        raise InvalidDocument((f"too long; a document has at most {MAX_DOCUMENT_BYTES} bytes",))
     try:
         documents = [one for one in yaml.load_all(data, Loader=_Loader) if one is not None]
+    except yaml.reader.ReaderError as error:  # raw bytes, or characters, that no YAML may have
+        raise InvalidDocument((_of_reader(error),)) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
@@ -57,6 +61,25 @@ def read_file(path: Path) -> KafkaFeatures:
     if len(documents) != 1:
         raise InvalidDocument((f"found {len(documents)} documents; one file holds one KafkaFeatures",))
     return read_document(documents[0])
+
+
+def _of_reader(error: Any) -> str:
+    what = f"byte 0x{error.character[0]:02x}" if isinstance(error.character, bytes) else f"U+{error.character:04X}"
+    return f"not YAML: {what} at position {error.position} is not allowed; YAML is printable text in UTF-8"
+
+
+class _Decimal(float):
+    """Remembers how it was written: 4.10 is not 4.1 to who meant a release."""
+
+    def __new__(cls, value: float, text: str) -> _Decimal:
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 class _Loader(yaml.SafeLoader):
@@ -88,13 +111,21 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
+    return _Decimal(loader.construct_yaml_float(node), node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9][0-9]{0,17})$"), list("-+0123456789"))
 
 
 class FileHome:
-    """`Home` of `reconcile/ports.py` for one document and its state file. A context manager: it holds the lock."""
+    """`Home` of `reconcile/ports.py` for one document and its state file. A context manager: it holds the lock.
 
-    def __init__(self, resource: KafkaFeatures, state: Path, *, approve: str = "") -> None:
+    `state` None: the status lives as long as the process.
+    """
+
+    def __init__(self, resource: KafkaFeatures, state: Path | None, *, approve: str = "") -> None:
         self._resource = resource
         wanted = wanted_of(resource, approvals=frozenset({approve} if approve else ()))
         self._wanted = replace(wanted, only=approve, may_approve_unseen=True)
@@ -104,7 +135,7 @@ class FileHome:
         self._status: dict[str, Any] = {}
 
     def __enter__(self) -> FileHome:
-        self._lock = self._take_lock()
+        self._lock = self._take_lock(self._state) if self._state else None
         try:
             self._load()
         except BaseException:
@@ -149,6 +180,8 @@ class FileHome:
             "specDigest": self._digest(),
             "status": self._status,
         }
+        if self._state is None:
+            return
         beside = self._state.with_name(f".{self._state.name}.{os.getpid()}")
         with beside.open("w", encoding="utf-8") as file:
             yaml.safe_dump(document, file, sort_keys=False, allow_unicode=True)
@@ -167,8 +200,10 @@ class FileHome:
 
     def _load(self) -> None:
         try:
-            data = self._state.read_bytes()
+            data = self._state.read_bytes() if self._state else None
         except FileNotFoundError:
+            data = None
+        if data is None:
             self._generation = 1
             return
         if not data.strip():
@@ -203,15 +238,16 @@ class FileHome:
                 "restore it, or name another with --state"
             )
 
-    def _take_lock(self) -> int:
-        path = self._state.with_name(self._state.name + ".lock")
+    @staticmethod
+    def _take_lock(state: Path) -> int:
+        path = state.with_name(state.name + ".lock")
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(lock, 200).decode("utf-8", "replace").strip() or "another process"
             os.close(lock)
-            raise StateHeld(f"{self._state} is in use by {holder}; wait for it, or name another with --state") from None
+            raise StateHeld(f"{state} is in use by {holder}; wait for it, or name another with --state") from None
         os.ftruncate(lock, 0)
         os.write(lock, f"process {os.getpid()} on {socket.gethostname()}".encode())
         return lock

@@ -1,0 +1,144 @@
+"""What is wrong with a document is told in our own words: the path, what was found, what is expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.spec import PATTERNS, KafkaFeatures
+
+REF = {"name": "orders", "key": "ca.crt"}
+SASL = {
+    "mechanism": "SCRAM-SHA-512",
+    "username": "u",
+    "secretRef": {"name": "s", "usernameKey": "u", "passwordKey": "p"},
+}
+TLS = {"caSecretRef": REF, "caConfigMapRef": REF, "clientSecretRef": {"name": "s", "certKey": "c", "keyKey": "k"}}
+FULL: dict[str, Any] = {
+    "apiVersion": "kafkafeatures.dev/v1alpha1",
+    "kind": "KafkaFeatures",
+    "metadata": {"name": "orders", "namespace": "kafka"},
+    "spec": {
+        "mode": "Apply",
+        "suspend": False,
+        "consents": ["group.version:1->0"],
+        "cluster": {
+            "bootstrapServers": "a:1",
+            "bootstrapControllers": "b:1",
+            "clusterId": "x",
+            "requestTimeout": "30s",
+            "tls": TLS,
+            "sasl": SASL,
+            "controllerListener": {"tls": TLS, "sasl": SASL},
+        },
+        "features": {"releaseVersion": "4.1", "levels": [{"name": "group.version", "level": 1}]},
+        "approval": {"policy": "Always", "planHash": "sha256:01234567"},
+        "drift": {"onDrift": "Report", "checkEvery": "1m"},
+    },
+}
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8), st.just("x" * 5000),
+    st.just("\ud800"),
+)  # fmt: skip
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=40) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=50,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a document."""
+    yield path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(inner, (*path, key))
+
+
+PLACES = [path for path in places(FULL) if path]
+
+
+def changed(path: tuple[Any, ...], value: Any) -> Any:
+    made = json.loads(json.dumps(FULL))
+    at = made
+    for part in path[:-1]:
+        at = at[part]
+    at[path[-1]] = value
+    return made
+
+
+def problems(document: Any) -> tuple[str, ...]:
+    with pytest.raises(InvalidDocument) as caught:
+        read_document(document)
+    return caught.value.problems
+
+
+def test_the_document_that_is_changed_below_is_a_good_one() -> None:
+    read_document(FULL)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("spec.mode", "Aply", "spec.mode: invalid value 'Aply'; expected 'Observe' or 'Apply'"),
+        ("spec.suspend", "true", "spec.suspend: invalid value 'true'; expected true or false"),
+        ("spec.features.releaseVersion", 4.2, 'invalid value 4.2; expected text; write it in quotes: "4.2"'),
+        ("spec.features.releaseVersion", "four", "invalid value 'four'; expected a release such as \"4.1\""),
+        ("spec.features.releaseVersion", True, "invalid value true; expected text; write it in quotes"),
+        ("spec.features.levels", {"a": 1}, "spec.features.levels: invalid value (a mapping); expected a list"),
+        ("spec.features.levels", [{"name": f"f{i}", "level": 1} for i in range(33)], "expected at most 32 items"),
+        ("spec.features.levels.0.level", 4.2, "level: invalid value 4.2; expected an integer from 0 to 32767, or"),
+        ("spec.features.levels.0.level", 40000, "level: invalid value 40000; expected an integer from 0 to 32767"),
+        ("spec.features.levels.0.level", "1", "level: invalid value '1'; expected an integer; only metadata.version"),
+        ("spec.features.levels.0.level", "\ud800", "level: invalid value"),
+        ("spec.features.levels.0.name", "A", "expected the name of a feature, such as metadata.version"),
+        ("spec.features.levels.0.int", 1, "spec.features.levels[0].int: unknown field; valid fields: level, name"),
+        ("spec.features.level", 1, "unknown field; did you mean 'levels'? valid fields: levels, releaseVersion"),
+        ("spec.consents.0", "all", "spec.consents[0]: invalid value 'all'; expected a consent such as"),
+        ("spec.cluster", None, "spec.cluster: invalid value null; expected a mapping"),
+        ("spec.cluster.bootstrapServers", "a", "invalid value 'a'; expected at least 3 characters"),
+        ("spec.cluster.sasl.username", 7, "sasl.username: invalid value; expected text; write it in quotes"),
+        ("spec.cluster.sasl.secretRef", {}, "spec.cluster.sasl.secretRef.name: required field is missing"),
+        ("metadata.name", "Orders", "metadata.name: invalid value 'Orders'; expected a name of a-z"),
+        ("spec", [], "spec: invalid value (a list); expected a mapping"),
+    ],
+)  # fmt: skip
+def test_a_problem_has_its_path_what_was_found_and_what_is_expected(path: str, value: Any, said: str) -> None:
+    found = problems(changed(tuple(int(one) if one.isdigit() else one for one in path.split(".")), value))
+    assert any(said in one for one in found), found
+
+
+@given(st.sampled_from(PLACES), VALUES, st.text(max_size=10))
+def test_no_word_of_the_validation_library_reaches_anybody(path: tuple[Any, ...], value: Any, key: str) -> None:
+    for document in (changed(path, value), changed((*path[:-1], key), value) if isinstance(path[-1], str) else FULL):
+        try:
+            read_document(document)
+        except InvalidDocument as error:
+            ours = error.problems
+            with pytest.raises(ValidationError) as raw:
+                KafkaFeatures.model_validate(document)
+            for one in raw.value.errors():
+                if one["type"] != "value_error":
+                    assert not any(one["msg"].lower() in problem.lower() for problem in ours)
+            assert not re.search(r"pydantic|Input should|should (be|have)|Value error|another value", "".join(ours))
+            assert ours
+
+
+def test_every_pattern_of_a_field_says_what_it_means() -> None:
+    def patterns(model: type[BaseModel]) -> set[str]:
+        return set(re.findall(r"'pattern': '(.*?)'[,}]", str(model.model_json_schema()).replace("\\\\", "\\")))
+
+    assert patterns(KafkaFeatures) == set(PATTERNS)
+
+
+@pytest.mark.parametrize("field", ["username", "passwordKey"])
+def test_what_may_be_a_password_is_not_repeated(field: str) -> None:
+    document = changed(("spec", "cluster", "sasl", field), {"hunter2": 1})
+    assert "hunter2" not in "".join(problems(document))

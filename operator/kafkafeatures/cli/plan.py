@@ -21,6 +21,7 @@ from kafkafeatures.cli.output import add_output_flag, console, print_document
 from kafkafeatures.cli.values import resource_name
 from kafkafeatures.core.report import plan_document, plan_verdict, supported_by_all
 from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.consider import Considered, consider
 from kafkafeatures.reconcile.file_home import FileHome
@@ -92,7 +93,9 @@ async def _preview(settings: ClusterSettings, resource: Resource, *, latest: boo
         if latest:
             wanted = replace(resource.wanted, levels={}, bundle=_latest(observation))
             resource = replace(resource, wanted=wanted)
-        return await consider(resource, observation, cluster, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+        return await consider(
+            resource, observation, cluster, now=lambda: datetime.now(UTC), ages=Ages(), sleep=asyncio.sleep
+        )
 
 
 def _latest(observation: Observation) -> dict[str, int]:

@@ -62,7 +62,7 @@ class Claims:
                 uid=metadata["uid"],
                 applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
                 # A status may be older than what a pass read, and one that was wiped gives up nothing.
-                cluster_id=(resource.get("status") or {}).get("clusterId") or (before.cluster_id if before else ""),
+                cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
                 passed=before is not None and before.passed,
             ),
         )
@@ -109,6 +109,12 @@ class Claims:
         self._claims[key] = claim
         if claim.applies and (claim.cluster_id or not claim.passed):
             self._of_cluster.setdefault(claim.cluster_id, set()).add(key)
+
+
+def _cluster_of(resource: Mapping[str, Any]) -> str:
+    """As its status says, which a person may have written."""
+    found = (resource.get("status") or {}).get("clusterId")
+    return found if isinstance(found, str) else ""
 
 
 def _told(rival: Key, to: Key) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kafkafeatures.core.decide import Decision, Memory, Proposal, Rival, Standing, decide, propose, to_validate
@@ -17,6 +17,7 @@ from kafkafeatures.core.observation import Known, MetadataMode, Observation
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Verdict
 from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.reconcile.ages import AgeOf, Ages
 from kafkafeatures.reconcile.ports import KafkaPort, Resource
 from kafkafeatures.reconcile.settle import Sleep, close_intent, counts_as_correction, fate_of, intent_of, is_ours
 
@@ -52,20 +53,25 @@ async def consider(
     kafka: KafkaPort,
     *,
     now: Callable[[], datetime],
+    ages: Ages,
     sleep: Sleep,
     rival_of: RivalOf = nobody,
 ) -> Considered:
     """Decide on what was just seen. Looks a second time where an intent stands and its level reads as before."""
+
+    def age_of(moment: str) -> timedelta:
+        return ages.of(moment, now())
+
     wanted, intent, fate = resource.wanted, intent_of(resource), None
     ours = is_ours(resource, observation)
     if intent is not None and ours:  # another cluster tells nothing about what became of it
-        observation, fate = await fate_of(intent, resource, observation, kafka, now=now, sleep=sleep)
+        observation, fate = await fate_of(intent, resource, observation, kafka, age_of=age_of, sleep=sleep)
     before = dict(resource.status)
     before["spentConsents"] = [one for one in before.get("spentConsents", ()) if one in wanted.consents]
     if fate is not None:
-        close_intent(before, fate, stamp(now()))
+        close_intent(before, fate, stamp(now()), age_of)
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
-    memory = memory_of(before, now()) if ours else Memory(cluster_id=before.get("clusterId", ""))
+    memory = memory_of(before, age_of) if ours else Memory(cluster_id=before.get("clusterId", ""))
     proposal = propose(wanted, observation, memory)
     if ours and proposal.plan.change_count:
         before["changeCount"] = proposal.plan.change_count
@@ -79,7 +85,7 @@ async def consider(
     return Considered(observation, wanted, before, proposal, decision, verdict, ours)
 
 
-def memory_of(status: Mapping[str, Any], now: datetime) -> Memory:
+def memory_of(status: Mapping[str, Any], age_of: AgeOf) -> Memory:
     """What the status holds that decisions need. Levels count as reached only while they are wanted as they were."""
     return Memory(
         cluster_id=status.get("clusterId", ""),
@@ -91,7 +97,7 @@ def memory_of(status: Mapping[str, Any], now: datetime) -> Memory:
             if one.get("state") in ("InSync", "Drifted") and "desired" in one
         },
         corrections=Counter(
-            entry["action"].split(" ")[0] for entry in status.get("history", ()) if counts_as_correction(entry, now)
+            entry["action"].split(" ")[0] for entry in status.get("history", ()) if counts_as_correction(entry, age_of)
         ),
         plan=status.get("plan"),
     )

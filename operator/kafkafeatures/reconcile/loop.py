@@ -1,4 +1,5 @@
-"""One pass: observe, decide, commit, act. Level-triggered: nothing is remembered between passes but the status.
+"""One pass: observe, decide, commit, act. Level-triggered: nothing is remembered between passes but the status, and
+how old the moments in it are.
 
 The intent is written before the act; what becomes of it is told by `reconcile/settle.py` at the next pass.
 """
@@ -6,8 +7,8 @@ The intent is written before the act; what becomes of it is told by `reconcile/s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from kafkafeatures import __version__
@@ -18,6 +19,7 @@ from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
 from kafkafeatures.core.survey import Failure
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.consider import Considered, RivalOf, consider, nobody
 from kafkafeatures.reconcile.ports import Home, KafkaPort, Resource, Unreachable
 from kafkafeatures.reconcile.settle import APPLIED, SETTLE_SECONDS, Sleep, close_intent
@@ -42,6 +44,12 @@ class Shell:
     now: Callable[[], datetime]
     sleep: Sleep
     rival_of: RivalOf = nobody
+    ages: Ages = field(default_factory=Ages)
+    """Of the stamps in the status; the same one for all passes of a process."""
+
+    def age_of(self, moment: str) -> timedelta:
+        """How long ago a stamp of the status was."""
+        return self.ages.of(moment, self.now())
 
 
 async def one_pass(shell: Shell) -> Pass:
@@ -56,7 +64,13 @@ async def one_pass(shell: Shell) -> Pass:
         await _commit(shell, resource, status)
         return Pass(error.failure, 2.0, status)
     found = await consider(
-        resource, observation, shell.kafka, now=shell.now, sleep=shell.sleep, rival_of=shell.rival_of
+        resource,
+        observation,
+        shell.kafka,
+        now=shell.now,
+        ages=shell.ages,
+        sleep=shell.sleep,
+        rival_of=shell.rival_of,
     )
     status = _status(shell, resource, found)
     if isinstance(found.decision, Act):
@@ -94,13 +108,14 @@ async def _act(
         **_offset(found.observation),
         "at": stamp(shell.now()),
     }
+    shell.ages.begins(status["intent"]["at"])
     if consent_for(step):
         # Spent before it is used: a process that dies in between does not leave it for somebody's later revert.
         status["spentConsents"] = sorted({*status.get("spentConsents", ()), consent_for(step)})
     await shell.home.write_status(status)
     owned = _owned_meanwhile(shell, found)
     if owned is not None:
-        close_intent(status, f"not sent: {owned.message}", stamp(shell.now()))
+        close_intent(status, f"not sent: {owned.message}", stamp(shell.now()), shell.age_of)
         status = _status(shell, resource, replace(found, before=status, decision=owned))
         await shell.home.write_status(status)
         return Pass(owned, _requeue(owned), status)
@@ -115,12 +130,12 @@ async def _act(
         case OutcomeUnknown():
             return Pass(Act(step), SETTLE_SECONDS, status, outcome)
         case NotSent(why):
-            close_intent(status, f"not sent: {why}", stamp(shell.now()))
+            close_intent(status, f"not sent: {why}", stamp(shell.now()), shell.age_of)
             await shell.home.write_status(status)
             return Pass(Act(step), 1.0, status, outcome)
         case Rejected(code, message):
             # Only what was not validated before comes to this: kraft.version, or a cluster that changed in between.
-            close_intent(status, f"refused ({code}): {message}", stamp(shell.now()))
+            close_intent(status, f"refused ({code}): {message}", stamp(shell.now()), shell.age_of)
             refused = Stalled(Reason.CONTROLLER_REJECTED, f"the active controller refuses {step}: {message}")
             found = replace(found, before=status, decision=refused)
             status = _status(shell, resource, found)

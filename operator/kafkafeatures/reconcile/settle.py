@@ -9,7 +9,7 @@ can say that it was not, so a consent comes back only where the log was read. Ca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from kafkafeatures.core.observation import Known, Observation, SourceKind, Unknown
@@ -17,6 +17,7 @@ from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.survey import QuorumAnswer
 from kafkafeatures.core.words import cut
+from kafkafeatures.reconcile.ages import AgeOf
 from kafkafeatures.reconcile.ports import KafkaPort, Resource, Unreachable
 
 SETTLE_SECONDS = 1.0
@@ -60,7 +61,7 @@ async def fate_of(
     observation: Observation,
     kafka: KafkaPort,
     *,
-    now: Callable[[], datetime],
+    age_of: AgeOf,
     sleep: Sleep,
 ) -> tuple[Observation, str | None]:
     """What became of the step; None while that is open. The newest observation comes back too."""
@@ -77,7 +78,7 @@ async def fate_of(
     if _level(again, step) != step.before:
         return again, READ_BACK if _level(again, step) == step.after else None
     intent = resource.status["intent"]
-    if not _quorum_worked_between(observation, again) or _may_be_kept(intent, now()):
+    if not _quorum_worked_between(observation, again) or _may_be_kept(intent, age_of):
         return again, None
     # Two readings also where it said yes: what a controller answers may lag what it has just written.
     if intent.get("outcome") == APPLIED:
@@ -85,7 +86,7 @@ async def fate_of(
     return again, NOT_APPLIED if _nothing_moved_since(intent, again) else UNPROVEN
 
 
-def close_intent(status: dict[str, Any], result: str, at: str) -> None:
+def close_intent(status: dict[str, Any], result: str, at: str, age_of: AgeOf) -> None:
     """Write into `status` how its intent ended, with what that means for consents and for plans approved before."""
     intent = status.pop("intent", None)
     if intent is None:
@@ -103,7 +104,7 @@ def close_intent(status: dict[str, Any], result: str, at: str) -> None:
     history = list(status.get("history", ()))
     if result in _DONE or not history or {**history[-1], "at": at} != entry:  # what fails again and again is told once
         history.append(entry)
-    status["history"] = _newest(history, datetime.fromisoformat(at))
+    status["history"] = _newest(history, age_of)
 
 
 def _had_reached(status: dict[str, Any], step: UpdateFeature) -> None:
@@ -114,16 +115,16 @@ def _had_reached(status: dict[str, Any], step: UpdateFeature) -> None:
     ]
 
 
-def counts_as_correction(entry: Mapping[str, Any], now: datetime) -> bool:
+def counts_as_correction(entry: Mapping[str, Any], age_of: AgeOf) -> bool:
     """Whether it counts against another correction."""
-    return entry["result"] == CORRECTED and now - datetime.fromisoformat(entry["at"]) < CONFLICT_WINDOW
+    return entry["result"] == CORRECTED and age_of(entry["at"]) < CONFLICT_WINDOW
 
 
-def _newest(history: list[Mapping[str, Any]], now: datetime) -> list[Mapping[str, Any]]:
+def _newest(history: list[Mapping[str, Any]], age_of: AgeOf) -> list[Mapping[str, Any]]:
     """As many as are kept. Corrections that still count go last: a fight is not forgotten over failures."""
     surplus, kept = len(history) - MAX_HISTORY, []
     for entry in history:
-        if surplus > 0 and not counts_as_correction(entry, now):
+        if surplus > 0 and not counts_as_correction(entry, age_of):
             surplus -= 1
         else:
             kept.append(entry)
@@ -136,9 +137,9 @@ def _nothing_moved_since(intent: Mapping[str, Any], observation: Observation) ->
     return source.kind is SourceKind.METADATA_LOG and 0 <= source.features_offset <= intent.get("offset", -1)
 
 
-def _may_be_kept(intent: Mapping[str, Any], now: datetime) -> bool:
+def _may_be_kept(intent: Mapping[str, Any], age_of: AgeOf) -> bool:
     """A broker that passed it on may keep it while no controller is active, and deliver it minutes later (seen)."""
-    return intent.get("via") == "Broker" and now - datetime.fromisoformat(intent["at"]) < BROKER_KEEPS
+    return intent.get("via") == "Broker" and age_of(intent["at"]) < BROKER_KEEPS
 
 
 def _quorum_worked_between(first: Observation, second: Observation) -> bool:

@@ -12,21 +12,24 @@ from typing import Any
 
 from kafkafeatures.core.steps import UpdateFeature
 
+Check = Callable[[Any], object]
+"""Raises one of a few errors where the value is none of its kind."""
+
 
 def misshapen(status: Mapping[str, Any]) -> tuple[str, ...]:
     """The fields that cannot be understood."""
     return tuple(name for name, check in _CHECKS.items() if name in status and not _fits(check, status[name]))
 
 
-def _fits(check: Callable[[Any], object], value: Any) -> bool:
+def _fits(check: Check, value: Any) -> bool:
     try:
         check(value)
-    except (TypeError, ValueError, KeyError, AttributeError):
+    except (TypeError, ValueError, KeyError):
         return False
     return True
 
 
-def _each(check: Callable[[Any], object]) -> Callable[[Any], object]:
+def _each(check: Check) -> Check:
     def every(values: Any) -> None:
         if not isinstance(values, list):
             raise TypeError
@@ -55,35 +58,52 @@ def _moment(value: Any) -> datetime:
     return moment
 
 
-def _past(entry: Any) -> None:
-    _moment(entry["at"]), _text(entry["action"]), _text(entry["result"])
+def _level(value: Any) -> int:
+    return int(_text(value))
 
 
-def _condition(entry: Any) -> None:
-    _text(entry["type"]), _text(entry["status"]), _text(entry["reason"]), _moment(entry["lastTransitionTime"])
+def _step(value: Any) -> UpdateFeature:
+    return UpdateFeature.parse(_text(value))
 
 
-def _feature(entry: Any) -> None:
-    _text(entry["name"]), _number(entry.get("desired", 0))
+def _with(needed: Mapping[str, Check], **more: Check) -> Check:
+    """A mapping that has all of `needed`, and `more` where it is there. What else stands in it is left alone."""
+
+    def fields(value: Any) -> None:
+        if not isinstance(value, dict):
+            raise TypeError
+        for name, check in needed.items():
+            check(value[name])
+        for name, check in more.items():
+            if name in value:
+                check(value[name])
+
+    return fields
 
 
-def _intent(intent: Any) -> None:
-    UpdateFeature.of_intent(intent)
-    _text(intent["action"]), _moment(intent["at"]), _number(intent.get("offset", 0))
+_CONDITION = {"type": _text, "status": _text, "reason": _text, "message": _text, "lastTransitionTime": _moment}
+_INTENT = {"action": _text, "target": _text, "before": _level, "after": _level, "at": _moment}
+_RANGE = {"supportedMin": _number, "supportedMax": _number}
 
-
-def _plan(plan: Any) -> None:
-    _text(plan["hash"]), _moment(plan["createdAt"])
-    _each(lambda step: UpdateFeature.parse(step["detail"]))(plan["steps"])
-
-
-_CHECKS: Mapping[str, Callable[[Any], object]] = {
+_CHECKS: Mapping[str, Check] = {
+    "observedGeneration": _number,
+    "operatorVersion": _text,
     "clusterId": _text,
+    "source": _text,
+    "metadataMode": _text,
+    "metadataVersion": _text,
+    "targetMetadataVersion": _text,
+    "progress": _text,
     "changeCount": _number,
     "spentConsents": _each(_text),
-    "history": _each(_past),
-    "conditions": _each(_condition),
-    "features": _each(_feature),
-    "intent": _intent,
-    "plan": _plan,
+    "history": _each(_with({"at": _moment, "action": _text, "result": _text})),
+    "conditions": _each(_with(_CONDITION, observedGeneration=_number)),
+    "features": _each(_with({"name": _text}, finalized=_number, desired=_number, state=_text, **_RANGE)),
+    "blockers": _each(_with({"kind": _text, "message": _text}, remedy=_text)),
+    "blockersTotal": _number,
+    "intent": _with(_INTENT, via=_text, outcome=_text, offset=_number),
+    "plan": _with(
+        {"hash": _text, "createdAt": _moment, "summary": _text, "steps": _each(_with({"detail": _step}, state=_text))},
+        approvedBy=_text,
+    ),
 }

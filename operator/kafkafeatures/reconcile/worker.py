@@ -25,6 +25,7 @@ from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kube.client import Key, KubeApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
 from kafkafeatures.kube.events import event_of
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.credentials import (
     CredentialsInvalid,
@@ -140,6 +141,7 @@ class Worker:
         self._watcher = watcher
         self._clusters: dict[Key, _Open] = {}
         self._paces: dict[Key, _Pace] = {}
+        self._ages: dict[Key, Ages] = {}
         self._written: dict[Key, set[str]] = {}
         self._settled: dict[Key, _Until] = {}
         """Found in sync: until then the log alone may say that it still is."""
@@ -245,6 +247,7 @@ class Worker:
             now=now,
             sleep=self._around.sleep,
             rival_of=lambda cluster_id: self._claims.rival_of(key, cluster_id),
+            ages=self._ages.setdefault(key, Ages(self._around.monotonic)),
         )
         settled = self._settled.pop(key, None)
         if settled is not None and settled.holds(home, self._around.monotonic()) and await cluster.unchanged():
@@ -345,6 +348,7 @@ class Worker:
     async def _forget(self, key: Key) -> None:
         self._claims.forget(key)
         self._paces.pop(key, None)
+        self._ages.pop(key, None)
         self._written.pop(key, None)
         self._rests.pop(key, None)
         self._watcher.forgot(key)

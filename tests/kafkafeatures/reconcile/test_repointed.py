@@ -13,6 +13,7 @@ from kafkafeatures.core.decide import Done, Held, Stalled
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.consider import consider
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 from kafkasim.ports import SimulatedCluster
@@ -128,7 +129,9 @@ def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
     until_settled(home, ours)
 
     async def on_paper() -> Any:
-        return await consider(await home.read(), await other.look(), other, now=other.now, sleep=other.sleep)
+        return await consider(
+            await home.read(), await other.look(), other, now=other.now, ages=Ages(), sleep=other.sleep
+        )
 
     found = asyncio.run(on_paper())
     assert isinstance(found.decision, Stalled)

@@ -19,7 +19,7 @@ STATUS: dict[str, Any] = {
     "conditions": [{"type": "Ready", "status": "True", "reason": "InSync", "message": "", "lastTransitionTime": AT}],
     "features": [{"name": "group.version", "desired": 0, "state": "InSync"}, {"name": "kraft.version"}],
     "intent": {"action": "UpdateFeature", "target": "f", "before": "0", "after": "1", "at": AT, "offset": 9},
-    "plan": {"hash": "sha256:0", "createdAt": AT, "steps": [{"detail": "f 0 -> 1"}]},
+    "plan": {"hash": "sha256:0", "createdAt": AT, "summary": "", "steps": [{"detail": "f 0 -> 1"}]},
     "progress": "1/1 levels",
 }
 

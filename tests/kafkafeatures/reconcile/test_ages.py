@@ -1,0 +1,181 @@
+"""Clocks that are wrong, and clocks that are set: what has to be waited for is waited for, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.decide import Act, Done, Stalled, Wait
+from kafkafeatures.core.report import stamp
+from kafkafeatures.core.steps import Applied, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kube.client import KubeApi
+from kafkafeatures.metrics import Metrics
+from kafkafeatures.reconcile.ages import MOST, Ages
+from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kafkafeatures.reconcile.settle import BROKER_KEEPS, CONFLICT_WINDOW
+from kafkafeatures.reconcile.worker import Surroundings, Worker
+from tests.kafkafeatures.reconcile.in_memory import Home, World, no_time
+from tests.kafkafeatures.reconcile.test_worker import KEY, Api, Kafka
+from tests.kafkafeatures.worlds import NOW
+
+DAY = timedelta(days=1)
+JUMPS = pytest.mark.parametrize("jump", [-DAY, timedelta(0), DAY], ids=["back", "right", "ahead"])
+
+
+@dataclass
+class Clocks:
+    """A wall clock that somebody sets, and one that nobody can."""
+
+    wall: datetime = NOW
+    seconds: float = 1000.0
+    ages: Ages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Of the process: what it knew is gone."""
+        self.ages = Ages(lambda: self.seconds)
+
+    def wait(self, time: timedelta) -> None:
+        self.wall += time
+        self.seconds += time.total_seconds()
+
+    def reconcile(self, world: World, home: Home) -> Pass:
+        return asyncio.run(one_pass(Shell(home, world, lambda: self.wall, no_time, ages=self.ages)))
+
+
+def lost_through_a_broker() -> tuple[World, Home]:
+    world = World({"metadata.version": 21})
+    world.goes_straight = False
+    world.outcomes = [OutcomeUnknown("EOF")]
+    return world, Home(world, {"metadata.version": 27})
+
+
+@JUMPS
+def test_a_clock_that_is_set_does_not_change_how_long_a_broker_may_keep_a_request(jump: timedelta) -> None:
+    (world, home), clocks = lost_through_a_broker(), Clocks()
+    clocks.reconcile(world, home)
+    clocks.wall += jump
+    for _ in range(4):
+        assert isinstance(clocks.reconcile(world, home).decision, Wait)
+        clocks.wait(BROKER_KEEPS / 5)
+        clocks.wall -= jump / 2
+    assert isinstance(clocks.reconcile(world, home).decision, Wait)
+    assert len(world.sent) == 1
+    clocks.wait(BROKER_KEEPS / 5)
+    assert isinstance(clocks.reconcile(world, home).decision, Act)
+    assert len(world.sent) == 2
+
+
+@JUMPS
+def test_a_stamp_of_a_process_whose_clock_was_wrong_is_waited_for_once_and_never_longer(jump: timedelta) -> None:
+    (world, home), clocks = lost_through_a_broker(), Clocks(NOW + jump)
+    clocks.reconcile(world, home)
+    clocks.wall = NOW
+    clocks.restart()
+    if jump >= timedelta(0):
+        assert isinstance(clocks.reconcile(world, home).decision, Wait)
+        clocks.wait(BROKER_KEEPS)
+    assert isinstance(clocks.reconcile(world, home).decision, Act)
+    assert len(world.sent) == 2
+
+
+def fighting(clocks: Clocks) -> tuple[World, Home]:
+    """A level that was taken back twice already, and corrected twice."""
+    world = World({"metadata.version": 27})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    settled(world, home, clocks)
+    for _ in range(2):
+        world.apply(UpdateFeature("group.version", 1, 0))
+        assert isinstance(settled(world, home, clocks).decision, Done)
+    world.apply(UpdateFeature("group.version", 1, 0))
+    return world, home
+
+
+def settled(world: World, home: Home, clocks: Clocks) -> Pass:
+    for _ in range(20):
+        last = clocks.reconcile(world, home)
+        if last.requeue_after is None:
+            return last
+    raise AssertionError(last)
+
+
+@JUMPS
+def test_a_fight_is_an_hour_long_whatever_the_clock_says(jump: timedelta) -> None:
+    clocks = Clocks()
+    world, home = fighting(clocks)
+    clocks.wall += jump
+    last = settled(world, home, clocks)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.CONFLICT_DETECTED
+    clocks.wait(CONFLICT_WINDOW)
+    assert isinstance(settled(world, home, clocks).decision, Done)
+
+
+def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None:
+    clocks = Clocks(NOW + DAY)
+    world, home = fighting(clocks)
+    clocks.wall = NOW
+    clocks.restart()
+    assert isinstance(settled(world, home, clocks).decision, Stalled)
+    clocks.wait(CONFLICT_WINDOW)
+    assert isinstance(settled(world, home, clocks).decision, Done)
+
+
+async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() -> None:
+    clocks, api, kafka = Clocks(), Api(), Kafka({"metadata.version": 21})
+    kafka.goes_straight, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
+    around = Surroundings(lambda: clocks.wall, lambda: clocks.seconds, no_time, "test", AddressPolicy())
+    worker = Worker(cast(KubeApi, api), Claims(), lambda settings: kafka, around, Metrics())
+
+    async def work() -> None:
+        pause = await worker.work(KEY)
+        assert pause is not None
+        clocks.wait(timedelta(seconds=pause))
+
+    await work()
+    clocks.wall += DAY
+    for _ in range(5):
+        await work()
+    assert len(kafka.sent) == 1
+    clocks.wall -= 2 * DAY
+    clocks.wait(BROKER_KEEPS)
+    await work()
+    assert len(kafka.sent) == 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.integers(-100_000, 100_000), st.integers(0, 1000)), max_size=40))
+def test_an_age_never_shrinks_and_grows_as_fast_as_time(moments: list[tuple[int, int, int]]) -> None:
+    clocks = Clocks()
+    shown: dict[str, tuple[float, timedelta]] = {}
+    for made, jump, passed in moments:
+        clocks.wall += timedelta(seconds=jump)
+        clocks.wait(timedelta(seconds=passed))
+        one = stamp(NOW + timedelta(seconds=made))
+        age = clocks.ages.of(one, clocks.wall)
+        at, before = shown.get(one, (clocks.seconds, max(age, timedelta(0))))
+        assert age == before + timedelta(seconds=clocks.seconds - at)
+        shown[one] = clocks.seconds, age
+
+
+def test_only_so_many_stamps_are_kept_and_the_one_in_use_is_among_them() -> None:
+    ages, clocks = Ages(lambda: 0.0), Clocks()
+    used = stamp(NOW - DAY)
+    for number in range(3 * MOST):
+        assert ages.of(used, NOW) == DAY
+        ages.begins(stamp(NOW + number * timedelta(seconds=1)))
+    assert ages.of(used, NOW + DAY) == DAY
+    assert clocks.ages.of(used, NOW + DAY) == 2 * DAY
+    assert len(cast(Any, ages)._since) == MOST

@@ -1,0 +1,115 @@
+"""A status that a person damaged, at any place and in any way: no reconciliation raises, and it is put right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.conditions import MAX_MESSAGE
+from kafkafeatures.core.steps import Applied, OutcomeUnknown
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kube.client import KubeApi
+from kafkafeatures.metrics import Metrics
+from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.shapes import misshapen
+from kafkafeatures.reconcile.worker import Surroundings, Worker
+from tests.kafkafeatures.reconcile.in_memory import no_time
+from tests.kafkafeatures.reconcile.test_worker import KEY, Api, Kafka
+from tests.kafkafeatures.worlds import NOW, SILENT
+
+Path = tuple[str | int, ...]
+
+
+async def written_by_the_operator() -> dict[str, Any]:
+    """A status with everything in it: a plan half done, an open intent, history, blockers, a used consent."""
+    api, kafka = Api(), Kafka({"metadata.version": 21, "group.version": 1})
+    api.object["spec"]["features"]["levels"].append({"name": "group.version", "level": 0})
+    api.object["spec"]["consents"] = ["group.version:1->0"]
+    kafka.outcomes = [Applied(), OutcomeUnknown("EOF")]
+    worker = worker_of(api, kafka)
+    for _ in range(2):
+        await worker.work(KEY)
+    status = cast(dict[str, Any], api.object["status"])
+    assert {"intent", "history", "plan", "spentConsents", "features", "conditions", "clusterId"} <= set(status)
+    status["blockers"] = [{"kind": "NodeRange", "nodeId": 1, "message": "m", "remedy": "r"}]
+    status["blockersTotal"] = 1
+    return status
+
+
+def worker_of(api: Api, kafka: Kafka) -> Worker:
+    around = Surroundings(lambda: NOW, lambda: 0.0, no_time, "test", AddressPolicy())
+    return Worker(cast(KubeApi, api), Claims(), lambda settings: kafka, around, Metrics())
+
+
+def places(value: Any, path: Path = ()) -> Iterator[Path]:
+    """Of everything in it."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield (*path, key)
+        yield from places(one, (*path, key))
+
+
+STATUS = asyncio.run(written_by_the_operator())
+WORDS = st.sampled_from(
+    ["", "f 0 -> 1", "2026-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "-1", "x" * 9000]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["at", "name", "steps", "x"]), inner),
+    max_leaves=5,
+)  # fmt: skip
+DAMAGE = st.lists(
+    st.tuples(st.sampled_from(list(places(STATUS))), st.sampled_from(["replaced", "removed", "twice"]), JSON),
+    min_size=1, max_size=3,
+)  # fmt: skip
+
+
+def damaged(damage: list[tuple[Path, str, Any]]) -> dict[str, Any]:
+    status = json.loads(json.dumps(STATUS))
+    for path, how, value in damage:
+        holder = status
+        try:
+            for key in path[:-1]:
+                holder = holder[key]
+            if how == "removed":
+                del holder[path[-1]]
+            elif how == "twice" and isinstance(holder, list):
+                holder.append(holder[path[-1]])  # type: ignore[index]
+            else:
+                holder[path[-1]] = value
+        except (TypeError, KeyError, IndexError):
+            continue  # an earlier damage took the place away
+    return cast(dict[str, Any], status)
+
+
+@given(DAMAGE, st.booleans())
+@example([(("intent", "target"), "replaced", ["group.version"])], False)
+@example([(("intent", "before"), "replaced", 1.5)], False)
+@example([(("clusterId",), "replaced", ["cluster-1"])], False)
+@example([(("conditions", 0, "message"), "removed", None)], True)
+@example([(("conditions", 0, "message"), "replaced", {"a": 1})], True)
+@example([(("plan", "steps", 0), "replaced", "f 0 -> 1")], False)
+@example([(("history", 0, "result"), "replaced", ["read back"])], False)
+def test_no_damaged_status_stops_a_reconciliation(damage: list[tuple[Path, str, Any]], away: bool) -> None:
+    async def reconciled() -> dict[str, Any]:
+        api, kafka = Api(), Kafka({"metadata.version": 27, "group.version": 1})
+        api.object["spec"]["features"]["levels"].append({"name": "group.version", "level": 0})
+        api.object["status"] = damaged(damage)
+        kafka.down = SILENT if away else None
+        worker = worker_of(api, kafka)
+        for _ in range(3):
+            pause = await worker.work(KEY)
+            assert pause is not None
+            api.edit()
+        return cast(dict[str, Any], api.object["status"])
+
+    status = asyncio.run(reconciled())
+    assert misshapen(status) == ()
+    assert len(json.dumps(status)) < 32 * 1024
+    assert all(len(one["message"].encode()) <= MAX_MESSAGE for one in status["conditions"])

@@ -20,7 +20,7 @@ from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
-from kafkafeatures.kube.client import Key, KubeApi, connected, in_pod
+from kafkafeatures.kube.client import Key, KubeApi, Listing, connected, in_pod
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.cluster import Cluster
@@ -63,10 +63,12 @@ async def run(settings: OperatorSettings, *, opener: Opener = open_cluster) -> N
             deadline=settings.deadline,
         )
 
-        def listed(namespaces: Sequence[str], resources: Sequence[Mapping[str, Any]]) -> None:
-            for resource in resources:
+        def listed(namespaces: Sequence[str], listing: Listing) -> None:
+            if listing.restored:
+                worker.forget_versions()
+            for resource in listing.resources:
                 claims.note(resource)
-            found = [Key.of(resource) for resource in resources]
+            found = [Key.of(resource) for resource in listing.resources]
             # One of them that was not found was deleted while nobody watched: its pass sees that, and forgets it.
             known = [key for key in queue.known if key.namespace in namespaces or "" in namespaces]
             for key in dict.fromkeys((*found, *known)):

@@ -1,5 +1,7 @@
 """Which resources there are: for each namespace one list and one watch, and both anew when the watch ends.
 
+Also when its connection was lost: etcd may have been restored meanwhile, and may not have come as far as was seen.
+
 A namespace that refuses, or is not there, keeps no other one waiting. A watch is given up after a while even if nothing
 seems wrong with it: whatever made it deaf, the next list has what it missed. Called by `app.py`.
 """
@@ -13,8 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from kafkafeatures.handlers import End, watch
-from kafkafeatures.kube.client import KubeApi
+from kafkafeatures.handlers import End, Interrupted, watch
+from kafkafeatures.kube.client import KubeApi, Listing
 from kafkafeatures.kube.errors import Gone, KubeError, Refused
 from kafkafeatures.reconcile.queue import is_meant, not_before
 
@@ -31,7 +33,7 @@ logger = logging.getLogger(__name__)
 class Watch:
     """Of these namespaces; of all there are for none.
 
-    `listed` is told which namespaces were listed, and all resources they have; `seen` of each that a watch shows, also
+    `listed` is told which namespaces were listed, and what they have; `seen` of each resource that a watch shows, also
     of the last state of one that is gone. `every`: seconds after which a watch begins anew.
     """
 
@@ -40,7 +42,7 @@ class Watch:
         api: KubeApi,
         namespaces: Sequence[str],
         *,
-        listed: Callable[[Sequence[str], Sequence[Resource]], None],
+        listed: Callable[[Sequence[str], Listing], None],
         seen: Callable[[Resource], None],
         every: float,
     ) -> None:
@@ -51,7 +53,7 @@ class Watch:
         self._deaf: set[str] = set()
         """Whose watch ended by itself. A new one is believed when it shows something, or holds."""
         self._said: dict[str, str] = {}
-        self._versions: dict[str, frozenset[str]] = {}
+        self._versions: dict[str, frozenset[tuple[str, str]]] = {}
         """What was listed last: a watch begins with the same resources, and each would be worked on twice."""
 
     def missing(self) -> str:
@@ -62,12 +64,12 @@ class Watch:
         """Until it is cancelled. All namespaces are listed before any resource is worked on: who owns which cluster?"""
         first = await asyncio.gather(*(self._first(namespace) for namespace in self._namespaces))
         answered = [one for one, found in zip(self._namespaces, first, strict=True) if found is not None]
-        self._listed(answered, [resource for found in first for resource in found or ()])
+        self._listed(answered, Listing([resource for found in first if found for resource in found.resources]))
         async with asyncio.TaskGroup() as parts:
             for namespace, found in zip(self._namespaces, first, strict=True):
                 parts.create_task(self._follow(namespace, found is not None), name=f"watch of {namespace or 'all'}")
 
-    async def _first(self, namespace: str) -> list[dict[str, Any]] | None:
+    async def _first(self, namespace: str) -> Listing | None:
         """None where it is refused; whoever is only away is waited for."""
         while True:
             try:
@@ -87,7 +89,7 @@ class Watch:
                 await asyncio.sleep(not_before(AGAIN, error))
             known = namespace not in self._unlisted
 
-    async def _list(self, namespace: str) -> list[dict[str, Any]]:
+    async def _list(self, namespace: str) -> Listing:
         try:
             found = await self._api.resources(namespace)
         except KubeError as error:
@@ -97,7 +99,7 @@ class Watch:
                 logger.warning("the resources of %s could not be listed: %s", namespace or "all namespaces", error)
             raise
         self._unlisted.discard(namespace)
-        self._versions[namespace] = frozenset(one["metadata"]["resourceVersion"] for one in found)
+        self._versions[namespace] = frozenset(_version(one) for one in found.resources)
         if self._said.pop(namespace, ""):
             logger.info("the resources of %s are listed again", namespace or "all namespaces")
         return found
@@ -117,11 +119,15 @@ class Watch:
         # A loop of its own: at its end Kopf cancels every task of its loop. And a thread of its own: names that do not
         # resolve may hold all of asyncio's, and a Kopf that does not end would hold one for good.
         thread = ThreadPoolExecutor(1, f"watch of {namespace or 'all'}")
-        belief = here.call_later(BELIEVED, believe)
+        belief, began = here.call_later(BELIEVED, believe), here.time()
         try:
             async with asyncio.timeout(self._every) as enough:
                 await here.run_in_executor(thread, lambda: asyncio.run(watch(namespace, show, stop)))
             why = "for no reason"
+        except Interrupted:
+            self._deaf.discard(namespace)
+            logger.info("the watch of %s lost its connection; it begins anew", namespace or "all namespaces")
+            return here.time() - began > AGAIN
         except (Exception, asyncio.CancelledError) as error:  # whatever it ends with
             if is_meant(error):
                 raise
@@ -139,5 +145,9 @@ class Watch:
 
     def _show(self, namespace: str, resource: Resource) -> None:
         self._deaf.discard(namespace)
-        if resource["metadata"]["resourceVersion"] not in self._versions[namespace]:
+        if _version(resource) not in self._versions[namespace]:
             self._seen(resource)
+
+
+def _version(resource: Resource) -> tuple[str, str]:
+    return resource["metadata"]["uid"], resource["metadata"]["resourceVersion"]

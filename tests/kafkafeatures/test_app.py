@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures import app, watch
-from kafkafeatures.kube.client import Key
+from kafkafeatures.kube.client import Key, Listing
 from kafkafeatures.kube.errors import NoAccount
 from kafkafeatures.settings import OperatorSettings
 
@@ -80,13 +80,16 @@ class Api:
     async def endpoints(self) -> frozenset[tuple[str, int]]:
         return frozenset()
 
-    async def resources(self, namespace: str) -> list[dict[str, Any]]:
+    async def resources(self, namespace: str) -> Listing:
         await self.go[namespace].acquire()
         places = [name.split("/") for name in self.names[namespace]]
         same = {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        return [
-            {"metadata": {"namespace": place, "name": name, "uid": name, **same}, "spec": {}} for place, name in places
-        ]
+        return Listing(
+            [
+                {"metadata": {"namespace": place, "name": name, "uid": name, **same}, "spec": {}}
+                for place, name in places
+            ]
+        )
 
 
 async def ended(namespace: str, seen: object, stop: Future[Any]) -> None:

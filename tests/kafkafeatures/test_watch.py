@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,14 +16,14 @@ from aiohttp import web
 from kafkafeatures import handlers
 from kafkafeatures import watch as module
 from kafkafeatures.api.names import GROUP, KIND, PLURAL, VERSION
-from kafkafeatures.kube.client import Account, KubeApi
+from kafkafeatures.kube.client import Account, KubeApi, Listing
 from kafkafeatures.kube.errors import KubeError, Refused, Unavailable
 from kafkafeatures.watch import Watch
 from tests.kafkafeatures.threads import until
 
 
 def named(name: str, version: str = "1") -> dict[str, Any]:
-    return {"metadata": {"name": name, "resourceVersion": f"{name}{version}"}}
+    return {"metadata": {"name": name, "uid": name, "resourceVersion": version}}
 
 
 class Api:
@@ -32,12 +33,12 @@ class Api:
         self.answers = answers
         self.asked: list[str] = []
 
-    async def resources(self, namespace: str) -> list[dict[str, Any]]:
+    async def resources(self, namespace: str) -> Listing:
         self.asked.append(namespace)
         answer = self.answers[namespace]
         if isinstance(answer, KubeError):
             raise answer
-        return answer
+        return Listing(answer)
 
 
 class Kopf:
@@ -89,7 +90,9 @@ async def watching(api: Api, *namespaces: str, every: float = 3600.0) -> AsyncIt
     def tell(*resources: Any) -> None:
         told.extend(one["metadata"]["name"] for one in resources)
 
-    watch = Watch(cast(KubeApi, api), namespaces, listed=lambda _, found: tell(*found), seen=tell, every=every)
+    watch = Watch(
+        cast(KubeApi, api), namespaces, listed=lambda _, found: tell(*found.resources), seen=tell, every=every
+    )
     task = asyncio.create_task(watch.run())
     try:
         yield watch, told
@@ -190,26 +193,39 @@ async def test_a_watch_after_one_that_ended_is_believed_when_it_goes_on(
     kopf: Kopf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where there is no resource that it could show."""
-    monkeypatch.setattr(module, "BELIEVED", 0.01)
+    monkeypatch.setattr(module, "BELIEVED", 0.2)
     kopf.ends[""] = RuntimeError("gave up")
     async with watching(Api(**{"": []})) as (watch, _):
         await until(lambda: kopf.begun == ["", ""] and watch.missing() == "")
 
 
 class Discovery:
-    """An API server as Kopf asks it. Our resource can be listed and watched, but may not be named among the kinds."""
+    """An API server as Kopf asks it. Our resource can be listed and watched, but may not be named among the kinds.
 
-    def __init__(self) -> None:
-        self.named = False
+    `lost`: how many watches lose their connection at once. `refuses`: watch requests.
+    """
+
+    def __init__(self, *, named: bool = False, lost: int = 0, refuses: bool = False) -> None:
+        self.named, self.lost, self.refuses = named, lost, refuses
         self.watches = 0
+        self.asked: list[str] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if "watch" in request.query:
             self.watches += 1
+            self.asked.append(f"watch from {request.query['resourceVersion']}")
+            if self.refuses or not request.query["timeoutSeconds"].isdecimal():
+                return web.json_response({"kind": "Status", "code": 403, "message": "no"}, status=403)
             stream = web.StreamResponse()
             await stream.prepare(request)
-            await asyncio.Event().wait()
+            if self.watches > self.lost:
+                await asyncio.Event().wait()
+            seen = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "999"}}}
+            await stream.write(json.dumps(seen).encode() + b"\n")
+            return stream
         group = {"name": GROUP, "versions": [{"version": VERSION}], "preferredVersion": {"version": VERSION}}
+        if request.path.endswith(PLURAL):
+            self.asked.append("list")
         answers: dict[str, dict[str, Any]] = {
             "/api": {"versions": ["v1"]},
             "/api/v1": {"resources": [self._kind("namespaces", "Namespace")]},
@@ -223,11 +239,10 @@ class Discovery:
         return {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": ["list", "watch"]}
 
 
-async def test_a_kind_that_is_not_named_yet_is_not_taken_for_one_that_is_watched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The real Kopf. It looks for the kinds once, when it begins."""
-    api, served, application = Api(**{"": []}), Discovery(), web.Application()
+@asynccontextmanager
+async def serving(served: Discovery, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """To the real Kopf."""
+    application = web.Application()
     application.router.add_route("*", "/{path:.*}", served.answer)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
@@ -239,10 +254,38 @@ async def test_a_kind_that_is_not_named_yet_is_not_taken_for_one_that_is_watched
     monkeypatch.setattr(handlers, "account", account)
     monkeypatch.setattr(module, "AGAIN", 0.001)
     try:
-        async with watching(api) as (watch, _):
-            await until(lambda: api.asked.count("") > 1)
-            assert (watch.missing(), served.watches) == ("all namespaces", 0)
-            served.named = True
-            await until(lambda: served.watches)
+        yield
     finally:
         await runner.cleanup()
+
+
+async def test_a_kind_that_is_not_named_yet_is_not_taken_for_one_that_is_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kopf looks for the kinds once, when it begins."""
+    api, served = Api(**{"": []}), Discovery()
+    async with serving(served, monkeypatch), watching(api) as (watch, _):
+        await until(lambda: api.asked.count("") > 1)
+        assert (watch.missing(), served.watches) == ("all namespaces", 0)
+        served.named = True
+        await until(lambda: served.watches)
+
+
+async def test_a_watch_that_lost_its_connection_begins_with_a_list_and_not_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An etcd that was restored has not come as far as the last watch saw."""
+    api, served = Api(**{"": []}), Discovery(named=True, lost=2)
+    async with serving(served, monkeypatch), watching(api) as (watch, _):
+        await until(lambda: served.watches == 3)
+        assert served.asked == ["list", "watch from 1"] * 3
+        assert api.asked.count("") == 3  # ours, each before Kopf's
+        assert watch.missing() == ""
+
+
+async def test_a_watch_request_that_is_refused_is_not_taken_for_one_that_lost_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api, served = Api(**{"": []}), Discovery(named=True, refuses=True)
+    async with serving(served, monkeypatch), watching(api) as (watch, _):
+        await until(lambda: watch.missing() == "all namespaces")

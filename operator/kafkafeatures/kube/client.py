@@ -48,6 +48,13 @@ class Key(NamedTuple):
         return cls(resource["metadata"]["namespace"], resource["metadata"]["name"])
 
 
+class Listing(NamedTuple):
+    """Resources. `restored`: etcd is at an older state than before, and the same versions stand for other contents."""
+
+    resources: list[dict[str, Any]]
+    restored: bool = False
+
+
 def in_pod() -> bool:
     """Whether the account of a pod is to be used."""
     return "KUBECONFIG" not in os.environ and os.path.exists(config.incluster_config.SERVICE_TOKEN_FILENAME)
@@ -107,6 +114,8 @@ class KubeApi:
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api = api
+        self._newest = 0
+        """The highest resourceVersion of any answer. In etcd it is a number that only ever grows, but for a restore."""
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
         """(IP address, port) of the API server, by every name we have for it that resolves soon."""
@@ -123,21 +132,25 @@ class KubeApi:
 
     async def resource(self, key: Key) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""
-        return await self._ask("GET", _path(key.namespace, key.name))
+        return self._known(await self._ask("GET", _path(key.namespace, key.name)))
 
-    async def resources(self, namespace: str = "") -> list[dict[str, Any]]:
+    async def resources(self, namespace: str = "") -> Listing:
         """All of a namespace; all there are for an empty one. Read in pages."""
         found: list[dict[str, Any]] = []
         query = {"limit": str(PAGE)}
+        newest = self._newest
         while True:
             page = await self._ask("GET", _path(namespace), query=query)
             try:
                 found += page["items"]
                 query["continue"] = page["metadata"].get("continue", "")
+                version = _revision(page)
             except (KeyError, TypeError):
                 raise Unavailable("the answer to a list is no list; is it the API server that answers?") from None
             if not query["continue"]:
-                return found
+                restored = 0 < version < newest
+                self._newest = version if restored else max(version, self._newest)
+                return Listing(found, restored)
 
     async def replace_status(self, resource: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
         """Write the whole status of exactly this version of the resource; what the server made of it.
@@ -147,7 +160,7 @@ class KubeApi:
         metadata = resource["metadata"]
         kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
         body = {**resource, "metadata": kept, "status": status}
-        return await self._ask("PUT", f"{_path(metadata['namespace'], metadata['name'])}/status", body)
+        return self._known(await self._ask("PUT", f"{_path(metadata['namespace'], metadata['name'])}/status", body))
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
         """The texts of a Secret that carries our label; None for one that does not, and for one that is not there.
@@ -176,6 +189,10 @@ class KubeApi:
         """Post one event of events.k8s.io/v1."""
         await self._ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event)
 
+    def _known(self, answer: dict[str, Any]) -> dict[str, Any]:
+        self._newest = max(self._newest, _revision(answer))
+        return answer
+
     async def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
@@ -197,6 +214,12 @@ class KubeApi:
                 raise ApiException(http_resp=reply, body=data.decode("utf-8", "replace"))
             found: dict[str, Any] = json.loads(data)
         return found
+
+
+def _revision(answer: Mapping[str, Any]) -> int:
+    """0 where the version is no number."""
+    version = str(answer["metadata"].get("resourceVersion", ""))
+    return int(version) if version.isdecimal() else 0
 
 
 def _path(namespace: str, name: str = "") -> str:

@@ -148,6 +148,12 @@ class Worker:
         self._rests: dict[Key, _Until] = {}
         """As the last pass left it: until then no other one is due."""
 
+    def forget_versions(self) -> None:
+        """Of every resource: etcd was restored, and a version may stand for something else than it did."""
+        logger.warning("the API server has an older state than before: etcd was restored; every resource is read anew")
+        for of_versions in (self._written, self._settled, self._rests):
+            of_versions.clear()
+
     def is_news(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last pass wrote itself."""
         return resource["metadata"]["resourceVersion"] not in self._written.get(Key.of(resource), ())

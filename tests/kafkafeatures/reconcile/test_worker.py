@@ -238,6 +238,21 @@ async def test_passes_that_follow_one_another_without_an_end_are_made_to_wait() 
     assert pause < TOLL
 
 
+async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_taken_for_the_same_contents() -> None:
+    rig = Rig(Api())
+    rig.api.edit()["mode"] = "Observe"
+    await rig.work()
+    written = rig.api.object["metadata"]["resourceVersion"]
+    rig.api.edit()["mode"] = "Apply"
+    rig.api.object["metadata"]["resourceVersion"] = written  # once more, after a restore
+    rig.seconds = 0.0
+    assert not rig.worker.is_news(rig.api.object)
+    rig.worker.forget_versions()
+    assert rig.worker.is_news(rig.api.object)
+    await rig.work()
+    assert len(rig.kafka.sent) == 1
+
+
 class Touched(Api):
     """Somebody writes it during every look."""
 

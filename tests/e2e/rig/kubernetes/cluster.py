@@ -24,7 +24,7 @@ from tests.e2e.rig.kubernetes.audit import POLICY, AuditLog
 from tests.e2e.rig.kubernetes.binaries import CONTROL_PLANE, binary, build
 from tests.e2e.rig.kubernetes.certificates import KUBERNETES_NAMES, Authority
 from tests.e2e.rig.kubernetes.tools import Tools
-from tests.e2e.rig.process import Daemon, free_port
+from tests.e2e.rig.process import Daemon, free_port, wait_until
 
 LOOPBACK = "127.0.0.1"
 SERVICES = "198.19.100"  # /24 of Services; its first address is the API server's
@@ -77,6 +77,23 @@ class ControlPlane(Tools):
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
     # --- for tests ---
+
+    def snapshot(self) -> Path:
+        """What etcd holds now; for `restore`. Nobody can write meanwhile."""
+        copy = self.folder / "etcd-snapshot"
+        self.etcd.stop()
+        shutil.copytree(self.folder / "etcd", copy)
+        self.etcd.start()
+        wait_until("the API server is well", self.ready)
+        return copy
+
+    def restore(self, copy: Path) -> None:
+        """All of it as it was then, in the order that etcd's documentation asks for."""
+        for daemon in (self.controllers, self.api_server, self.etcd):
+            daemon.stop()
+        shutil.rmtree(self.folder / "etcd")
+        shutil.move(copy, self.folder / "etcd")
+        self.start()
 
     def ready(self) -> bool:
         return self._ask("/readyz") == b"ok"

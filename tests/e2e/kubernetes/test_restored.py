@@ -1,0 +1,51 @@
+"""etcd restored from a snapshot under a running operator: versions of resources go back, and nothing stays unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubernetes.resources import Resources, install
+from tests.e2e.rig.kubernetes.cluster import LOOPBACK, ControlPlane
+from tests.e2e.rig.kubernetes.operator import Operator
+from tests.e2e.rig.process import free_port
+
+SOON = 15
+"""Seconds: a list that failed while nobody answered is repeated every five."""
+NOBODY = {"bootstrapServers": f"{LOOPBACK}:{free_port()}"}
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Iterator[Operator]:
+    """With a control plane of its own: the others' must not be turned back."""
+    with ControlPlane(tmp_path / "plane") as plane:
+        install(plane)
+        with Operator(plane, tmp_path / "operator") as running:
+            yield running
+
+
+def test_after_a_restore_of_etcd_nothing_new_stays_unseen(operator: Operator) -> None:
+    plane, resources = operator.plane, Resources(operator.plane)
+    rarely = {"checkEvery": "1h"}
+    resources.apply("kept", cluster=NOBODY, mode="Observe", drift=rarely)
+    resources.until("kept", "Reachable", "BootstrapUnreachable")
+    snapshot = plane.snapshot()
+    resources.apply("lost", cluster=NOBODY)
+    for number in range(100):  # what the watch saw last is far ahead of what is restored
+        resources.annotate("lost", f"moves-on={number}")
+    resources.until("lost", "Reachable", "BootstrapUnreachable")
+    ahead = int(resources.get("lost")["metadata"]["resourceVersion"])
+    process = operator.pid
+    plane.restore(snapshot)
+    resources.apply("new", cluster=NOBODY)
+    assert int(resources.get("new")["metadata"]["resourceVersion"]) < ahead
+    resources.until("new", "Reachable", "BootstrapUnreachable", seconds=SOON)
+    resources.apply("kept", {"share.version": 1}, cluster=NOBODY, drift=rarely)
+    resources.until("kept", "Reachable", "BootstrapUnreachable", seconds=SOON)
+    assert int(resources.get("kept")["metadata"]["resourceVersion"]) < ahead
+    assert operator.pid == process
+    assert operator.asked("/readyz")[0] == 200
+    assert "etcd was restored" in operator.log
+    assert "escalating" not in operator.log

@@ -1,0 +1,59 @@
+"""The client on an API server that a test plays."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from kubernetes.aio import client
+
+from kafkafeatures.kube.client import Key, KubeApi
+
+KEY = Key("ns", "name")
+
+
+@asynccontextmanager
+async def serving(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[KubeApi]:
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        async with client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")) as api:
+            yield KubeApi(api)
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("before", "listed", "restored"),
+    [("7", "7", False), ("7", "8", False), ("7", "6", True), ("100", "99", True), ("opaque", "6", False)],
+)
+async def test_a_list_that_is_older_than_what_was_read_before_tells_of_a_restore(
+    before: str, listed: str, restored: bool
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        version = before if request.path.endswith(KEY.name) else listed
+        return web.json_response({"metadata": {"resourceVersion": version}, "items": []})
+
+    async with serving(answer) as api:
+        assert not (await api.resources()).restored
+        await api.resource(KEY)
+        assert (await api.resources()).restored is restored
+        assert not (await api.resources()).restored  # told once
+
+
+async def test_a_list_that_was_asked_for_before_something_was_written_tells_of_no_restore() -> None:
+    """Its answer may come after that of the write."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path.endswith(KEY.name):
+            return web.json_response({"metadata": {"resourceVersion": "8"}})
+        await api.resource(KEY)
+        return web.json_response({"metadata": {"resourceVersion": "7"}, "items": []})
+
+    async with serving(answer) as api:
+        assert not (await api.resources()).restored

@@ -34,9 +34,11 @@ MAGIC_AT = 16
 HEADER = struct.Struct(">qiibIhiqqqhii")  # baseOffset .. record count
 _CRC = struct.Struct(">I")
 
-# One gigabyte out of one batch is no metadata: the controller writes at most 8 MiB per batch (QuorumConfig /
-# KafkaRaftClient).
-MAX_INFLATED = 256 * 1024 * 1024
+# A controller writes at most 8 MiB per batch (KafkaRaftClient), and none of them compressed: whoever does may not take
+# much more memory and time with it than with the same bytes as they are.
+MAX_INFLATED = 16 * 1024 * 1024
+MAX_RATIO = 8
+ALWAYS_INFLATED = 4096
 
 
 class Codec(enum.IntEnum):
@@ -187,8 +189,9 @@ def inflate(section: bytes, codec: Codec) -> bytes:
     if codec is not Codec.GZIP:
         raise MalformedError(f"compressed with {codec.name.lower()}, which is not read here")
     inflater = zlib.decompressobj(wbits=31)
+    most = min(MAX_INFLATED, ALWAYS_INFLATED + MAX_RATIO * len(section))
     try:
-        plain = inflater.decompress(section, MAX_INFLATED)
+        plain = inflater.decompress(section, most)
     except zlib.error as error:
         raise MalformedError(f"gzip: {error}") from None
     if not inflater.eof or inflater.unused_data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import zlib
 
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from kraftlog import MalformedError
 from kraftlog.batches import (
+    ALWAYS_INFLATED,
     CRC_START,
     HEADER_SIZE,
+    MAX_INFLATED,
     Attribute,
     Batch,
     Codec,
@@ -21,6 +24,7 @@ from kraftlog.batches import (
     Header,
     Record,
     encode_batch,
+    inflate,
     reencode,
     seal,
     walk,
@@ -215,6 +219,25 @@ def test_a_gzip_section_that_is_none_is_refused(section: bytes | str) -> None:
     section = {"cut": stream[:-1], "more": stream + b"x"}[section] if isinstance(section, str) else section
     with pytest.raises(MalformedError, match="gzip"):
         list(_with_section(section, Codec.GZIP).records())
+
+
+@pytest.mark.parametrize(
+    ("plain", "level", "is_read"),
+    [
+        (bytes(ALWAYS_INFLATED), 9, True),
+        (bytes(1_000_000), 9, False),
+        (bytes(MAX_INFLATED), 0, True),
+        (bytes(MAX_INFLATED + 1), 0, False),
+    ],
+    ids=["small", "a thousandth of its size", "the largest", "larger"],
+)
+def test_a_gzip_section_gives_what_a_batch_may_hold_and_no_more(plain: bytes, level: int, is_read: bool) -> None:
+    section = gzip.compress(plain, level)
+    if is_read:
+        assert inflate(section, Codec.GZIP) == plain
+    else:
+        with pytest.raises(MalformedError, match="too large"):
+            inflate(section, Codec.GZIP)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.kafka.wire.lengths import judge
 
 API_VERSIONS = 18
 UNSUPPORTED_VERSION = 35
@@ -53,7 +54,8 @@ def read_request(head: Head, frame: bytes) -> Any:
     """The body of a request whose key and version are offered. Raises NotKafkaError when it cannot be read."""
     try:
         schema: Any = load_request_schema(head.api_key, head.api_version)
-        offset = _reader(schema.__header_schema__)(frame, 0)[1]
+        offset = judge(schema.__header_schema__, frame)
+        judge(schema, frame, offset)
         return _reader(schema)(frame, offset)[0]
     except Exception as error:  # kio raises many types for bytes that do not fit
         raise NotKafkaError(f"api {head.api_key} version {head.api_version}: {error}") from error

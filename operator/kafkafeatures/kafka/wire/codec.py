@@ -22,6 +22,8 @@ from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.survey import Host
 from kafkafeatures.kafka.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire import messages as m
+from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, MAX_HELLO_FRAME, MAX_TOPICS_FRAME
+from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 
 _FOLDER = {
     1: "fetch",
@@ -49,7 +51,10 @@ VERSIONS: Mapping[int, VersionRange] = {
     64: VersionRange(0, 0),
 }
 
-MAX_FETCH_KINDS = frozenset({1, 59})
+_MAX_FRAMES: Mapping[int, int] = {
+    **dict.fromkeys((17, 18, 36), MAX_HELLO_FRAME),
+    **dict.fromkeys((1, 59), MAX_FETCH_FRAME),
+}
 
 
 def encode_request(message: Any, *, version: int, correlation_id: int, client_id: str) -> bytes:
@@ -70,9 +75,17 @@ def encode_request(message: Any, *, version: int, correlation_id: int, client_id
     return buffer.getvalue()
 
 
-def decode_response(api_key: int, version: int, payload: bytes) -> tuple[int, Any]:
+def limits(message: Any) -> tuple[int, int]:
+    """How many bytes the answer to this request may have, and how many elements all its arrays together."""
+    if getattr(message, "all_topics", False):
+        return MAX_TOPICS_FRAME, MAX_TOPICS_FRAME  # whoever asks that takes as many as there are
+    return _MAX_FRAMES.get(message.api_key, MAX_FRAME), MAX_ITEMS
+
+
+def decode_response(api_key: int, version: int, payload: bytes, *, most_items: int = MAX_ITEMS) -> tuple[int, Any]:
     """(correlation id, message). Raises NotKafka for bytes that do not decode, ServerError for an unknown code.
 
+    kio sees only what `lengths` let pass: it would reserve memory for any length, and abort the process.
     An ApiVersions reply to a version the node does not have comes in the layout of v0 with error 35 (KIP-511).
     """
     correlation_id = int.from_bytes(payload[:4], "big", signed=True)
@@ -80,26 +93,20 @@ def decode_response(api_key: int, version: int, payload: bytes) -> tuple[int, An
         version = 0
     schema = _schema(api_key, version, "response")
     body_type = getattr(schema, _class_name(api_key, "Response"))
-    reader = _serial().entity_reader
+    begin = judge(body_type.__header_schema__, payload)
+    end = judge(body_type, payload, begin, most_items=most_items)
     try:
-        header_size = reader(body_type.__header_schema__)(payload, 0)[1]
-        body, size = reader(body_type)(payload, header_size)
+        body, _ = _serial().entity_reader(body_type)(payload, begin)
         message = _DECODERS[api_key](body, version)
     except Exception as error:
         raise _told(error) from None
-    if header_size + size < len(payload) and api_key != 18:
-        raise NotKafka(f"{len(payload) - header_size - size} bytes too many in an answer", sent=True)
+    if end < len(payload) and api_key != 18:
+        raise NotKafka(f"{len(payload) - end} bytes too many in an answer", sent=True)
     return correlation_id, message
 
 
 def _told(error: Exception) -> Exception:
     """The words for what kio raises: of its own, ValueError and EOFError mostly. Other errors are bugs and stay."""
-    if isinstance(error, KeyError):  # kio's way to say that there is a tagged field (KIP-482) it does not know
-        return NotKafka(
-            f"an answer with a field that is not known here ({error.args[0]})",
-            remedy="the node is newer than this tool; use a newer version of it",
-            sent=True,
-        )
     if "ErrorCode" in str(error):
         return ServerError(-1, f"an error code this version does not know: {error}")
     # TypeError: kio reads null where the schema has none.

@@ -41,7 +41,7 @@ from kafkafeatures.kafka.settings import Address, Sasl, Security
 from kafkafeatures.kafka.wire import codec, sasl, tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.aside import aside
-from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
+from kafkafeatures.kafka.wire.frame import framed, length_of
 from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsRequest,
@@ -358,13 +358,14 @@ class Connection:
             message, version=version, correlation_id=self._correlation_id, client_id=self._client_id
         )
         frame = framed(payload)
+        most_bytes, most_items = codec.limits(message)
         if self._recorder is not None:
             self._recorder.sent(self.address, _blanked(frame, message))
         try:
             self._writer.write(frame)
             await self._writer.drain()
-            answer = await self._read_frame(message.api_key)
-            correlation_id, response = codec.decode_response(message.api_key, version, answer)
+            answer = await self._read_frame(most_bytes)
+            correlation_id, response = codec.decode_response(message.api_key, version, answer, most_items=most_items)
             if correlation_id != self._correlation_id:
                 raise NotKafka(f"an answer to request {correlation_id}, asked was {self._correlation_id}", sent=True)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
@@ -387,9 +388,8 @@ class Connection:
             self._recorder.received(self.address, _blanked(framed(answer), response))
         return response
 
-    async def _read_frame(self, api_key: int) -> bytes:
+    async def _read_frame(self, most: int) -> bytes:
         head = await self._reader.readexactly(4)
-        most = MAX_FETCH_FRAME if api_key in codec.MAX_FETCH_KINDS else MAX_FRAME
         return await self._reader.readexactly(length_of(head, most=most))
 
     @contextlib.asynccontextmanager

@@ -11,11 +11,19 @@ import struct
 from kafkafeatures.kafka.errors import NotKafka
 
 LENGTH = struct.Struct(">i")
-MAX_FRAME = 16 * 1024 * 1024
-"""Bytes of any reply but a fetch: ApiVersions, lists and quorums are far smaller, also with a thousand nodes."""
+KIB, MIB = 1024, 1024 * 1024
 
-MAX_FETCH_FRAME = 100 * 1024 * 1024
-"""Bytes of a reply to Fetch or FetchSnapshot: `socket.request.max.bytes` of Kafka, its own idea of enough."""
+MAX_HELLO_FRAME = 64 * KIB
+"""Bytes of a reply that may come from anybody: ApiVersions and SASL. Real ones have about a thousand."""
+
+MAX_FRAME = 4 * MIB
+"""Bytes of any other reply but those below: ten thousand nodes in one list."""
+
+MAX_TOPICS_FRAME = 16 * MIB
+"""Bytes of a reply to Metadata of all topics: some 300,000 partitions."""
+
+MAX_FETCH_FRAME = 32 * MIB
+"""Bytes of a reply to Fetch or FetchSnapshot: four times what a controller puts into a batch and sends at once."""
 
 _OTHERS = (
     (b"HTTP", "an HTTP server"),

@@ -197,11 +197,8 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
     opener = urllib.request.build_opener(https, _NoRedirect(), *direct)
     try:
         with opener.open(request, timeout=timeout) as reply:
-            answer = json.loads(reply.read(MAX_ANSWER))
-        token = answer["access_token"]
-        if not isinstance(token, str) or not token:
-            raise _no_token(place, "gives no JSON with an access_token")
-        return token, float(answer.get("expires_in", 60))
+            answer = reply.read(MAX_ANSWER)
+        return read_token(answer, place)
     except urllib.error.HTTPError as error:
         with error:
             raise _no_token(place, f"answers {error.code}") from None
@@ -210,10 +207,20 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
             failure: KafkaError = tls.failed(error.reason, client.tls)
             raise type(failure)(f"token endpoint {place}: {failure}", remedy=failure.remedy) from None
         raise _no_token(place, "cannot be reached") from None
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-        raise _no_token(place, "gives no JSON with an access_token") from None
-    except (OSError, HTTPException):
+    except (OSError, HTTPException, ValueError):
         raise _no_token(place, "did not answer") from None
+
+
+def read_token(answer: bytes, place: str) -> tuple[str, float]:
+    """The token and the seconds of its life. Raises AuthenticationFailed where there is none that could be sent."""
+    try:
+        told = json.loads(answer)
+        token, lifetime = told["access_token"], float(told.get("expires_in", 60))
+        if token.encode():
+            return token, lifetime
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        pass
+    raise _no_token(place, "gives no JSON with an access_token")
 
 
 def _no_token(where: str, why: str) -> AuthenticationFailed:

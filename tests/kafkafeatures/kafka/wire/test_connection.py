@@ -135,6 +135,8 @@ async def test_two_requests_at_once_take_turns() -> None:
         (b"SSH-2.0-x\r\n", "this is an SSH server"),
         (b"\x7f\xff\xff\xff", "claims a length of 2147483647 bytes"),
         (b"\0\0\0\2xx", "claims a length of 2 bytes"),
+        (b"\0\1\0\1", "claims a length of 65537 bytes"),
+        (framed(b"\0\0\0\1" + b"\0\0" + b"\xff\xff\xff\xff\x0f"), "4294967294 api_keys with 0 bytes left"),
     ],
 )
 async def test_what_is_not_kafka_is_called_by_its_name(first: bytes, said: str) -> None:

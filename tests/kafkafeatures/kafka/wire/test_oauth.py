@@ -166,6 +166,7 @@ async def test_what_was_fetched_since_is_not_dropped_with_the_token_that_failed(
         (200, "x", "gives no JSON with an access_token"),
         (200, {"access_token": None}, "gives no JSON with an access_token"),
         (200, {"access_token": ""}, "gives no JSON with an access_token"),
+        (200, b'{"access_token": "\\ud800"}', "gives no JSON with an access_token"),
         (200, {"access_token": {"hint": CANARY}}, "gives no JSON with an access_token"),
         (200, {"access_token": CANARY, "expires_in": "soon"}, "gives no JSON with an access_token"),
         (200, {"access_token": CANARY, "expires_in": 10**400}, "gives no JSON with an access_token"),

@@ -1,0 +1,241 @@
+"""Judges every length inside a message against the bytes that are left, before a codec takes memory for it.
+
+Called by `codec.py` with every reply, and by the simulator with every request, before kio sees them: kio's native
+reader reserves memory for whatever an array claims, and where that fails the process is aborted; no `except` could
+catch it. A message that passes holds what its lengths say: all arrays (also those inside of others), strings, byte
+fields and tagged fields end within it, and no more than `MAX_ITEMS` objects are made of it.
+
+It reads kio's entity classes by their annotations, once for each class, and shares no code with kio's reader. What the
+bytes mean (texts, codes, booleans) is left to the codec.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from kafkafeatures.kafka.errors import NotKafka
+
+MAX_ITEMS = 50_000
+"""Elements of all arrays of one message: ten thousand nodes with all their listeners. Each costs some 300 bytes."""
+
+Step = Callable[[bytes, int, list[int]], int]
+"""From a position to the one behind a field. The list holds how many more elements there may be."""
+
+_SIZES = {
+    **dict.fromkeys(("int8", "uint8", "bool"), 1),
+    **dict.fromkeys(("int16", "uint16", "error_code"), 2),
+    **dict.fromkeys(("int32", "uint32", "timedelta_i32"), 4),
+    **dict.fromkeys(("int64", "uint64", "float64", "timedelta_i64", "datetime_i64"), 8),
+    "uuid": 16,
+}
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+_VARINT_BYTES = 5
+
+
+def judge(entity: type, data: bytes, position: int = 0, *, most_items: int = MAX_ITEMS) -> int:
+    """The position behind an entity that begins at `position`. Raises NotKafka where one of its lengths lies."""
+    try:
+        end = _entity(entity).step(data, position, [most_items])
+    except (IndexError, struct.error):
+        end = len(data) + 1
+    if end > len(data):
+        raise _told("it is cut")
+    return end
+
+
+def _told(why: str) -> NotKafka:
+    return NotKafka(
+        f"an answer that does not decode: {why}",
+        remedy="check the port, and what stands between here and the node",
+        sent=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    """How to get behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
+
+    least: int
+    step: Step | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Entity:
+    least: int
+    step: Step
+    stride: int | None  # its bytes where no field varies, unless it has tagged fields
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for end in range(at, at + _VARINT_BYTES):
+        byte = data[end]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, end + 1
+        shift += 7
+    raise _told(f"a number of more than {_VARINT_BYTES} bytes")
+
+
+def _compact(data: bytes, at: int) -> tuple[int, int]:
+    """A compact length, -1 for null: one more than it is, as a varint (KIP-482)."""
+    value = data[at]
+    if value < 0x80:
+        return value - 1, at + 1
+    value, at = _varint(data, at)
+    return value - 1, at
+
+
+def _legacy(width: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        (value,) = width.unpack_from(data, at)
+        if value < -1:
+            raise _told(f"a length of {value}")
+        return value, at + width.size
+
+    return read
+
+
+_SHORT, _LONG = _legacy(_INT16), _legacy(_INT32)
+_LENGTHS = {  # what a length is read with -> its bytes at least
+    _compact: 1,
+    _SHORT: _INT16.size,
+    _LONG: _INT32.size,
+}
+
+
+def _run(read: Callable[[bytes, int], tuple[int, int]]) -> _Part:
+    """A length and that many bytes. The end is not compared here: whatever comes next, or the last, notices."""
+
+    def step(data: bytes, at: int, _: list[int]) -> int:
+        length, at = read(data, at)
+        return at + length if length > 0 else at
+
+    return _Part(_LENGTHS[read], step)
+
+
+def _array(read: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entity, name: str) -> _Part:
+    least, each = item.least, item.step
+    stride = item.stride if isinstance(item, _Entity) else None
+
+    def step(data: bytes, at: int, room: list[int]) -> int:
+        count, at = read(data, at)
+        if count <= 0:
+            return at
+        left = len(data) - at
+        if count * least > left:
+            raise _told(f"{count} {name} with {max(left, 0)} bytes left")
+        room[0] -= count
+        if room[0] < 0:
+            raise _told(f"more {name} than any cluster has")
+        if each is None:
+            return at + count * least
+        if stride is not None and data[at + stride - 1 : at + count * stride : stride].count(0) == count:
+            return at + count * stride  # each ends with the number of its tagged fields: none of them has any
+        for _ in range(count):
+            at = each(data, at, room)
+        return at
+
+    return _Part(_LENGTHS[read], step)
+
+
+@cache
+def _entity(kind: type) -> _Entity:
+    flexible: bool = getattr(kind, "__flexible__")  # noqa: B009 - kio's classes have no type in common
+    plain: list[_Part] = []
+    tagged: dict[int, _Part] = {}
+    for field in dataclasses.fields(kind):
+        part = _field(kind, field, flexible)
+        if "tag" in field.metadata:
+            tagged[field.metadata["tag"]] = part
+        else:
+            plain.append(part)
+    least = sum(part.least for part in plain) + flexible
+    # A fixed field costs nothing: the step behind it begins so many bytes later.
+    steps: list[tuple[int, Step]] = []
+    skipped = 0
+    for part in plain:
+        if part.step is None:
+            skipped += part.least
+        else:
+            steps.append((skipped, part.step))
+            skipped = 0
+    rest = skipped
+
+    def step(data: bytes, at: int, room: list[int]) -> int:
+        for skip, get_behind in steps:
+            at = get_behind(data, at + skip, room)
+        at += rest
+        if not flexible:
+            return at
+        if data[at] == 0:
+            return at + 1
+        return _tags(kind.__name__, tagged, data, at, room)
+
+    return _Entity(least, step, stride=least if flexible and not steps else None)
+
+
+def _tags(where: str, known: Mapping[int, _Part], data: bytes, at: int, room: list[int]) -> int:
+    """The tagged fields (KIP-482): ascending, each once, each as long as it says."""
+    count, at = _varint(data, at)
+    before = -1
+    for _ in range(count):
+        tag, at = _varint(data, at)
+        size, at = _varint(data, at)
+        if tag <= before:
+            raise _told(f"tag {tag} after tag {before} in {where}")
+        before = tag
+        part = known.get(tag)
+        if part is None:
+            raise NotKafka(
+                f"an answer with a field that is not known here (tag {tag} of {where})",
+                remedy="the node is newer than this tool; use a newer version of it",
+                sent=True,
+            )
+        end = at + part.least if part.step is None else part.step(data, at, room)
+        if end != at + size:
+            raise _told(f"tag {tag} of {where} is not as long as it says")
+        at = end
+    return at
+
+
+def _field(kind: type, field: dataclasses.Field[Any], flexible: bool) -> _Part:
+    args = typing.get_args(field.type)
+    nullable = isinstance(field.type, types.UnionType) and type(None) in args
+    inner = next(arg for arg in args if arg is not type(None)) if nullable else field.type
+    is_array = typing.get_origin(inner) is tuple
+    of = typing.get_args(inner)[0] if is_array else inner
+    if dataclasses.is_dataclass(of):
+        item: _Part | _Entity = _entity(typing.cast(type, of))
+    else:
+        # RequestHeader.json keeps the old layout for the client's id, whatever the header's version is.
+        old = not flexible or (kind.__name__ == "RequestHeader" and field.name == "client_id")
+        item = _scalar(field.metadata["kafka_type"], old)
+    if is_array:
+        return _array(_compact if flexible else _LONG, item, field.name)
+    if isinstance(item, _Part):
+        return item
+    return _optional(item) if nullable else _Part(item.least, item.step)
+
+
+def _scalar(kafka_type: str, old: bool) -> _Part:
+    if kafka_type == "string":
+        return _run(_SHORT if old else _compact)
+    if kafka_type in ("bytes", "records"):
+        return _run(_LONG if old else _compact)
+    return _Part(_SIZES[kafka_type])
+
+
+def _optional(item: _Entity) -> _Part:
+    """An entity behind a byte that says whether there is one (KIP-893)."""
+
+    def step(data: bytes, at: int, room: list[int]) -> int:
+        return at + 1 if data[at] == 0xFF else item.step(data, at + 1, room)
+
+    return _Part(1, step)

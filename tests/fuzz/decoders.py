@@ -1,0 +1,236 @@
+"""The table of everything that decodes bytes from outside: what is fed to it, and the errors it may answer with.
+
+A decoder is a function of the bytes alone. Anything that it raises besides its own errors is a bug, and so is a second
+of CPU for one input.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import google_crc32c
+
+from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, NotKafka
+from kafkafeatures.kafka.metadata_log import _end_of, _from_offset
+from kafkafeatures.kafka.settings import OAuthToken, Sasl
+from kafkafeatures.kafka.wire import sasl
+from kafkafeatures.kafka.wire.codec import VERSIONS, decode_response, encode_request
+from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, length_of
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from kafkafeatures.kafka.wire.oauth import read_token
+from kafkasim.wire.codec import NotKafkaError, read_head, read_request
+from kraftlog import KraftLogError, Replay
+from kraftlog import records as frames
+from kraftlog.batches import CRC_START, HEADER_SIZE, Batch, Codec, inflate, walk
+from kraftlog.varints import read_signed, read_unsigned
+from tests.fuzz.replies import BROKER, CONTROL, LOGS, Reply, log_requests, replies
+
+Bytes = Sequence[bytes]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """`seeds` are what it is made for; inputs are made of them."""
+
+    decode: Callable[[bytes], object]
+    errors: type[Exception]
+    seeds: Callable[[], Bytes]
+    executions: int = 20_000
+
+
+# --- replies: the version goes in front ---
+
+
+def _reply(api: int, data: bytes) -> object:
+    ours = VERSIONS[api]
+    return decode_response(api, ours.min + data[0] % (ours.max - ours.min + 1), data[1:]) if data else None
+
+
+def seed_of(reply: Reply) -> bytes:
+    return bytes([reply.version - VERSIONS[reply.api].min]) + reply.data
+
+
+def _replies_of(api: int) -> Bytes:
+    return [seed_of(one) for one in replies() if one.api == api]
+
+
+def _request(data: bytes) -> object:
+    return read_request(read_head(data), data)
+
+
+def _requests() -> Bytes:
+    """Of all that the simulator reads by the same codec: the headers, and one body that has arrays of its own."""
+    return [
+        encode_request(message, version=version, correlation_id=7, client_id="fuzz")
+        for message in [*BROKER, *CONTROL, *log_requests(3, OffsetAndEpoch(70, 2))]
+        for version in range(VERSIONS[message.api_key].min, VERSIONS[message.api_key].max + 1)
+    ]
+
+
+# --- logs ---
+
+
+@cache
+def logs() -> Mapping[str, bytes]:
+    """Segments and snapshots."""
+    paths = sorted([*LOGS.glob("*/*.log"), *LOGS.glob("*/*.checkpoint")])
+    return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in paths}
+
+
+def pieces() -> Bytes:
+    """All batches of all segments, in pieces of about a thousand bytes that begin at offset 0."""
+    found = []
+    for name, data in logs().items():
+        piece: list[Batch] = []
+        for one in walk(data) if name.endswith(".log") else ():
+            assert isinstance(one, Batch)
+            piece.append(one)
+            if sum(each.size for each in piece) > 1000:
+                found.append(_moved(piece))
+                piece = []
+        found.append(_moved(piece))
+    return [piece for piece in found if piece]
+
+
+def _moved(batches: Sequence[Batch]) -> bytes:
+    out, offset = b"", 0
+    for one in batches:
+        out += struct.pack(">q", offset) + one.data[8:]
+        offset += one.last_offset_delta + 1
+    return out
+
+
+def resealed(data: bytes) -> bytes:
+    """The same with CRCs that hold, as a hostile node writes them; batch by batch as long as the lengths make sense."""
+    out, position = bytearray(data), 0
+    while position + HEADER_SIZE <= len(out):
+        (length,) = struct.unpack_from(">i", out, position + 8)
+        end = position + 12 + length
+        if not position + HEADER_SIZE <= end <= len(out):
+            break
+        out[position + 16] = 2
+        crc = google_crc32c.value(bytes(out[position + CRC_START : end]))
+        struct.pack_into(">I", out, position + 17, crc)
+        position = end
+    return bytes(out)
+
+
+def _replay(data: bytes) -> object:
+    replay = Replay()
+    try:
+        replay.append(data, below=2**62)
+    finally:
+        replay.image()
+    return _from_offset(data, 3), _end_of(data)
+
+
+def _snapshot(data: bytes) -> object:
+    replay = Replay()
+    replay.load_snapshot(data, end_offset=1000, epoch=3)
+    return replay.image()
+
+
+def snapshots() -> Bytes:
+    return [data for name, data in logs().items() if name.endswith(".checkpoint")]
+
+
+def _walk(data: bytes) -> object:
+    return [list(found.records()) for found in walk(data) if isinstance(found, Batch)]
+
+
+def _sections() -> Bytes:
+    """Gzip streams, among them one of zeros."""
+    found = [one.data[HEADER_SIZE:] for data in logs().values() for one in walk(data) if isinstance(one, Batch)]
+    return [_gzip(b"".join(found[at : at + 5])) for at in range(0, 50, 5)] + [_gzip(bytes(1_000_000))]
+
+
+def _gzip(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=31)
+    return packer.compress(data) + packer.flush()
+
+
+def _values(control: bool) -> Bytes:
+    """Values of records; of control records with their keys in front."""
+    found = {}
+    for data in logs().values():
+        for batch in walk(data):
+            if isinstance(batch, Batch) and batch.is_control == control:
+                for record in batch.records():
+                    value = record.value or b""
+                    found[(record.key if control else value[:3]), len(value)] = (record.key or b"") + value
+    return list(found.values())
+
+
+def _control(data: bytes) -> object:
+    return frames.decode_control(data[:4], data[4:])
+
+
+def _varints(data: bytes) -> object:
+    return [read(data, at, bits) for read in (read_signed, read_unsigned) for bits in (32, 64) for at in range(3)]
+
+
+# --- authentication ---
+
+
+def _exchange(mechanism: str, data: bytes) -> object:
+    """Answers of a server, one after the other, behind a byte each that says how long they are."""
+    login = Sasl(mechanism, "alice", "secret", oauth=OAuthToken("token") if mechanism == "OAUTHBEARER" else None)
+    steps = sasl.exchange(login, "token")
+    sent = sasl.step(steps, None)
+    nonce = sent.partition(b",r=")[2] if sent else b""
+    while sent is not None:
+        size, data = (data[0], data[1:]) if data else (0, b"")
+        sent = sasl.step(steps, data[:size].replace(b"NONCE", nonce))
+        data = data[size:]
+    return None
+
+
+def _answers(*texts: bytes) -> bytes:
+    return b"".join(bytes([len(text)]) + text for text in texts)
+
+
+SCRAM = [
+    _answers(b"r=NONCEfyko,s=QSXCR+Q6sek8bf92,i=1", b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="),
+    _answers(b"r=NONCEfyko,s=QSXCR+Q6sek8bf92,i=4", b"e=invalid-proof"),
+    _answers(b"m=ext,r=NONCEf,s=,i=0"),
+]
+
+
+def _token(data: bytes) -> object:
+    token, _ = read_token(data, "issuer:443")
+    return next(sasl.exchange(Sasl("OAUTHBEARER", oauth=OAuthToken(token)), token))
+
+
+TOKENS = [
+    b'{"access_token": "eyJhbGciOiJub25lIn0.e30.", "token_type": "Bearer", "expires_in": 3600}',
+    b'{"access_token": "\\ud800", "expires_in": 1e400}',
+    b'{"access_token": "a", "expires_in": -1e-400, "scope": [[[[[[{"a": {}}]]]]]]}',
+    b"[" * 100_000,
+]
+
+
+def _head(data: bytes) -> object:
+    return length_of(data[:4].ljust(4, b"\0"), most=MAX_FETCH_FRAME)
+
+
+DECODERS: Mapping[str, Decoder] = {
+    **{f"reply {api}": Decoder(partial(_reply, api), KafkaError, partial(_replies_of, api)) for api in VERSIONS},
+    "request": Decoder(_request, NotKafkaError, _requests),
+    "frame": Decoder(_head, NotKafka, lambda: [b"\0\0\1\0", b"HTTP", b"\x15\x03\x03\0", b"\x7f\xff\xff\xff"]),
+    "log": Decoder(_replay, KraftLogError, pieces),
+    "log, sealed": Decoder(lambda data: _replay(resealed(data)), KraftLogError, pieces),
+    "snapshot": Decoder(_snapshot, KraftLogError, snapshots),
+    "snapshot, sealed": Decoder(lambda data: _snapshot(resealed(data)), KraftLogError, snapshots),
+    "file": Decoder(lambda data: _walk(resealed(data)), KraftLogError, pieces),
+    "gzip": Decoder(lambda data: inflate(data, Codec.GZIP), KraftLogError, _sections),
+    "record": Decoder(frames.decode, KraftLogError, partial(_values, False)),
+    "control record": Decoder(_control, KraftLogError, partial(_values, True)),
+    "varint": Decoder(_varints, KraftLogError, lambda: [b"\x96\1\0\0", b"\xff\xff\xff\xff\x0f\0\0", bytes(3)]),
+    "SCRAM": Decoder(partial(_exchange, "SCRAM-SHA-256"), AuthenticationFailed, lambda: SCRAM),
+    "OAUTHBEARER": Decoder(partial(_exchange, "OAUTHBEARER"), AuthenticationFailed, lambda: [_answers(b"{}", b"")]),
+    "token": Decoder(_token, AuthenticationFailed, lambda: TOKENS),
+}  # fmt: skip

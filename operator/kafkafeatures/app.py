@@ -17,6 +17,7 @@ from typing import Any
 
 from kafkafeatures import __version__
 from kafkafeatures.health import Health, serving
+from kafkafeatures.kafka.memory import Limits, Memory
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
@@ -39,13 +40,22 @@ logger = logging.getLogger(__name__)
 Opener = Callable[[ClusterSettings, Recorder], OpenCluster]
 
 
-def open_cluster(settings: ClusterSettings, recorder: Recorder) -> OpenCluster:
-    """The real one."""
-    return Cluster(settings, recorder=recorder)
+def real_clusters(settings: OperatorSettings) -> Opener:
+    """They share the memory that there is for what comes from Kafka."""
+    memory = Memory(
+        Limits(
+            settings.memory_per_cluster,
+            settings.memory_all_clusters,
+            raise_one="have the operator's memory.perCluster raised (--memory-per-cluster)",
+            raise_all="have the operator's memory.allClusters raised (--memory-all-clusters)",
+        )
+    )
+    return lambda cluster, recorder: Cluster(cluster, recorder=recorder, memory=memory)
 
 
-async def run(settings: OperatorSettings, *, opener: Opener = open_cluster) -> None:
+async def run(settings: OperatorSettings, *, opener: Opener | None = None) -> None:
     """Until SIGTERM or SIGINT. Raises OSError where the port is taken, and whatever ends a part of it."""
+    opened = opener or real_clusters(settings)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -54,7 +64,7 @@ async def run(settings: OperatorSettings, *, opener: Opener = open_cluster) -> N
     async with connected() as api:
         policy = await _policy(settings, api)
         around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.instance, policy)
-        worker = Worker(api, claims, lambda cluster: opener(cluster, metrics), around, metrics)
+        worker = Worker(api, claims, lambda cluster: opened(cluster, metrics), around, metrics)
         queue = Queue(
             worker.work,
             failed=worker.failed,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafkafeatures.kafka.memory import MIB
 from kafkafeatures.kafka.wire.addresses import Network
 
 
@@ -16,6 +17,7 @@ class OperatorSettings:
 
     `listen_host` empty: all addresses, IPv4 and IPv6; probes and scrapes come from outside the pod.
     `allowed`: where given, no other addresses are connected to. `denied`: besides those that never are.
+    `memory_*`: bytes that what comes from Kafka may take; all else needs some 200 MiB for a thousand resources.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -28,3 +30,5 @@ class OperatorSettings:
     instance: str = "kafka-features-operator"
     allowed: tuple[Network, ...] = ()
     denied: tuple[Network, ...] = ()
+    memory_per_cluster: int = 64 * MIB
+    memory_all_clusters: int = 256 * MIB

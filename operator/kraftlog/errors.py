@@ -35,5 +35,13 @@ class GapError(KraftLogError):
         self.found = found
 
 
+class TooLargeError(KraftLogError):
+    """Something is larger than any cluster makes it; it says what. Whoever wrote it wants to take memory or time."""
+
+
+class ImageTooLargeError(TooLargeError):
+    """The image would take more memory than it was allowed."""
+
+
 class SnapshotIncomplete(KraftLogError):
     """A snapshot without its header or its footer, or with damage in between: it stands for no state (KIP-630)."""

@@ -5,42 +5,91 @@ decoded at all, and when records of a metadata transaction take effect (KIP-868:
 records do not take part). Called by whoever holds the bytes: a follower with fetched chunks, a command with files. It
 reads nothing itself and never skips damage in a stream.
 
+What it takes is bounded, whoever wrote the log: the image by a limit that is given, batches, and records that must be
+decoded, by what no cluster comes near. Beyond that it raises TooLargeError, and what was applied so far is of no use.
+
 Speed: most records of a large cluster say nothing about features, so the loop looks at two bytes of a record's frame
 and goes on. That loop is the only place that reads varints by hand.
 """
 
 from __future__ import annotations
 
+import struct
 from types import MappingProxyType
 
-from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, batch_at, read_record
-from kraftlog.errors import DamagedError, GapError, MalformedError, SnapshotIncomplete
+from kraftlog.batches import (
+    HEADER_SIZE,
+    LENGTH_END,
+    Batch,
+    Buffer,
+    Codec,
+    Damage,
+    DamageReason,
+    batch_at,
+    read_record,
+)
+from kraftlog.errors import (
+    DamagedError,
+    GapError,
+    ImageTooLargeError,
+    MalformedError,
+    SnapshotIncomplete,
+    TooLargeError,
+)
 from kraftlog.image import Image
 from kraftlog.records import FRAME_VERSION, Decoded, Raw, Unreadable, decode, decode_control
 from kraftlog.schema import table
 from kraftlog.state import CONTROL_RULES, METADATA_RULES, ContradictionError, State
+from kraftlog.varints import read_unsigned
+
+MAX_BATCH = 16 * 1024 * 1024
+"""Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
+
+MAX_RECORD = 256 * 1024
+"""Bytes of a record that is decoded: of registrations and levels, which have some hundred. Its values may take
+`_DECODED` times as much memory."""
+
+MAX_DECODED = 20_000
+"""Records of a batch that are looked into: one for each node of the largest cluster, many times over. 10,000 are what a
+controller writes at once (`QuorumController.MAX_RECORDS_PER_BATCH`), of all types."""
+
+_DECODED = 64
+_COUNT = 200  # bytes of a number that counts records
 
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
 _WANTED = bytes(key in METADATA_RULES or key in (_BEGIN, _END, _ABORT) for key in range(_KEYS))
 _CONTINUES = 0x80  # a varint goes on
 _NULL_KEY = 1  # zigzag of -1
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = LENGTH_END - _LENGTH.size
 
 
 class Replay:
-    """A log as far as it was read. Empty at offset 0; not for several threads."""
+    """A log as far as it was read. Empty at offset 0; not for several threads. `limit`: of `weight`; None: none."""
 
-    __slots__ = ("_counts", "_epoch", "_offset", "_pending", "_state", "_timestamp_ms", "_unreadable")
+    __slots__ = (
+        "_counts",
+        "_decoded_of_batch",
+        "_epoch",
+        "_limit",
+        "_offset",
+        "_pending",
+        "_pending_weight",
+        "_state",
+        "_timestamp_ms",
+        "_unreadable",
+    )
 
-    def __init__(self) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
+    def __init__(self, *, limit: int | None = None) -> None:
+        self._limit = limit
         self._state = State()
         self._offset = 0
         self._epoch = -1
         self._timestamp_ms = -1
         self._pending: list[Decoded] | None = None  # None outside of a transaction
+        self._pending_weight = 0
+        self._decoded_of_batch = 0
         self._counts: dict[int, int] = {}
         self._unreadable = 0
 
@@ -54,49 +103,28 @@ class Replay:
         """Leader epoch of the last batch, -1 before any."""
         return self._epoch
 
+    @property
+    def weight(self) -> int:
+        """Bytes of memory that the state and an open transaction take, rather too many than too few."""
+        return self._state.weight + self._pending_weight + _COUNT * len(self._counts)
+
     def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
         """Forget everything and take the state of a whole snapshot file, of which (end_offset, epoch) is the id.
 
-        Raises SnapshotIncomplete, the former state untouched, when the header or the footer is missing, or a batch is
-        damaged or missing.
+        Raises what a SnapshotReader raises, the former state untouched.
         """
-        fresh = Replay()
-        fresh._take_snapshot(bytes(data))
-        fresh._offset, fresh._epoch = end_offset, epoch
-        fresh._timestamp_ms = fresh._state.snapshot_timestamp_ms
-        fresh._state.leader_id = None
-        fresh._state.features_offset = end_offset
+        reader = SnapshotReader(end_offset=end_offset, epoch=epoch, limit=self._limit)
+        reader.feed(data)
+        fresh = reader.finish()
         for name in Replay.__slots__:
             setattr(self, name, getattr(fresh, name))
-
-    def _take_snapshot(self, data: bytes) -> None:
-        position, header, footer = 0, False, False
-        while position < len(data):
-            batch = batch_at(data, position)
-            if isinstance(batch, Damage):
-                raise SnapshotIncomplete(f"{batch.reason.value} at byte {position} of the snapshot")
-            if batch.base_offset != self._offset:
-                raise SnapshotIncomplete(f"offset {self._offset} of the snapshot is missing")
-            if footer:
-                raise SnapshotIncomplete(f"batches behind the footer, at byte {position} of the snapshot")
-            if batch.is_control:
-                types = self._control(batch)
-                if position == 0:
-                    header = types[:1] == [table.SNAPSHOT_HEADER.key]
-                footer = types[-1:] == [table.SNAPSHOT_FOOTER.key]
-            else:
-                self._records(batch)
-            self._offset = batch.last_offset + 1
-            position += batch.size
-        if not header or not footer:
-            raise SnapshotIncomplete(f"the snapshot has no {'footer' if header else 'header'}")
 
     def append(self, data: Buffer, *, below: int) -> int:
         """Apply the whole batches of a piece of log whose last offset is below `below`, in order; the new end offset.
 
         Records that are in already are left out. A batch that is cut, or reaches `below`, is left for the next call.
         Raises GapError when a batch starts beyond the end offset and DamagedError when one is not what was written;
-        what came before it is applied in both cases.
+        what came before it is applied in both cases. TooLargeError: some of a batch may be in.
         """
         buffer = bytes(data)
         position = 0
@@ -146,9 +174,12 @@ class Replay:
 
     def _control(self, batch: Batch) -> list[int]:
         """Apply a control batch at once; the type numbers of its records."""
+        _judge(batch.size)
         types = []
+        self._decoded_of_batch = 0
         try:
             for record in batch.records():
+                self._about_to_decode(record.value, wanted=True)
                 if record.offset < self._offset:
                     continue
                 found = decode_control(record.key, record.value)
@@ -160,9 +191,12 @@ class Replay:
                 types.append(found.type.key)
         except MalformedError:
             self._unreadable += 1
+        self._judge_weight()
         return types
 
     def _records(self, batch: Batch) -> None:
+        _judge(batch.size)
+        self._decoded_of_batch = 0
         try:
             if batch.codec is Codec.NONE and batch.base_offset >= self._offset:
                 self._scan(batch.data, HEADER_SIZE, batch.count)
@@ -213,19 +247,33 @@ class Replay:
         if position != limit:
             raise MalformedError(f"{limit - position} bytes behind the last record")
 
+    def _about_to_decode(self, value: bytes | None, *, wanted: bool) -> None:
+        self._decoded_of_batch += 1
+        if self._decoded_of_batch > MAX_DECODED:
+            raise TooLargeError(f"more than {MAX_DECODED} registrations and levels in one batch")
+        if wanted and value is not None and len(value) > MAX_RECORD:
+            raise TooLargeError(f"a registration or level of {len(value)} bytes; at most {MAX_RECORD} are read")
+
+    def _judge_weight(self) -> None:
+        if self._limit is not None and self.weight > self._limit:
+            raise ImageTooLargeError(f"registrations and levels take more than {self._limit} bytes of memory")
+
     def _value(self, value: bytes | None) -> None:
+        self._about_to_decode(value, wanted=_is_wanted(value))
         found = decode(value)
         if isinstance(found, Decoded):
             key = found.type.key
             self._counts[key] = self._counts.get(key, 0) + 1
-            self._decoded(found)
+            self._decoded(found, len(value or b""))
+            self._judge_weight()
             return
         if found.key >= 0:
             self._counts[found.key] = self._counts.get(found.key, 0) + 1
+            self._judge_weight()
         if isinstance(found, Unreadable) or found.key < 0 or _matters(found):
             self._unreadable += 1
 
-    def _decoded(self, record: Decoded) -> None:
+    def _decoded(self, record: Decoded, size: int) -> None:
         key = record.type.key
         if key == _BEGIN:
             if self._pending is not None:  # Kafka's controller stops at this; the records so far stay open
@@ -234,6 +282,7 @@ class Replay:
                 self._pending = []
         elif key in (_END, _ABORT):
             pending, self._pending = self._pending, None
+            self._pending_weight = 0
             if pending is None:
                 self._unreadable += 1
             elif key == _END:
@@ -241,6 +290,7 @@ class Replay:
                     self._apply(each)
         elif self._pending is not None:
             self._pending.append(record)
+            self._pending_weight += _DECODED * (size + 16)
         else:
             self._apply(record)
 
@@ -252,6 +302,93 @@ class Replay:
             rule(self._state, record.data)
         except ContradictionError:
             self._unreadable += 1
+
+
+class SnapshotReader:
+    """A snapshot file, of which (end_offset, epoch) is the id, read as it arrives: in parts, cut anywhere.
+
+    It keeps the image and the batch that is not whole yet, and nothing else. `limit`: as of Replay.
+    """
+
+    __slots__ = ("_footer", "_header", "_id", "_needed", "_position", "_replay", "_rest")
+
+    def __init__(self, *, end_offset: int, epoch: int, limit: int | None = None) -> None:
+        self._id = end_offset, epoch
+        self._replay = Replay(limit=limit)
+        self._rest = bytearray()
+        self._needed = HEADER_SIZE  # bytes of the rest, until there is something to do
+        self._position = 0  # of the rest in the file
+        self._header = self._footer = False
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory that it holds, roughly."""
+        return self._replay.weight + 2 * len(self._rest)
+
+    def feed(self, part: Buffer) -> None:
+        """Take the next bytes. Raises SnapshotIncomplete for damage or a gap, TooLargeError; then it is of no use."""
+        self._rest += part
+        if len(self._rest) < self._needed:
+            return
+        data, position = bytes(self._rest), 0
+        while position < len(data):
+            batch = batch_at(data, position)
+            if isinstance(batch, Damage):
+                if batch.reason is DamageReason.TRUNCATED:
+                    break
+                raise SnapshotIncomplete(f"{batch.reason.value} at byte {self._position + position} of the snapshot")
+            self._take(batch, self._position + position)
+            position += batch.size
+        self._rest = bytearray(data[position:])
+        self._position += position
+        self._needed = HEADER_SIZE
+        if len(self._rest) >= HEADER_SIZE:
+            self._needed = LENGTH_END + int(_LENGTH.unpack_from(self._rest, _LENGTH_AT)[0])
+            _judge(self._needed)  # before memory is taken for it
+
+    def finish(self) -> Replay:
+        """The log up to the end of the snapshot. Raises SnapshotIncomplete where something is missing."""
+        if self._rest:
+            raise SnapshotIncomplete(f"the last batch is cut, at byte {self._position} of the snapshot")
+        if not self._header or not self._footer:
+            raise SnapshotIncomplete(f"the snapshot has no {'footer' if self._header else 'header'}")
+        replay, state = self._replay, self._replay._state
+        replay._offset, replay._epoch = self._id
+        replay._timestamp_ms = state.snapshot_timestamp_ms
+        state.leader_id = None
+        state.features_offset = replay._offset
+        return replay
+
+    def _take(self, batch: Batch, position: int) -> None:
+        replay = self._replay
+        if batch.base_offset != replay._offset:
+            raise SnapshotIncomplete(f"offset {replay._offset} of the snapshot is missing")
+        if self._footer:
+            raise SnapshotIncomplete(f"batches behind the footer, at byte {position} of the snapshot")
+        if batch.is_control:
+            types = replay._control(batch)
+            if position == 0:
+                self._header = types[:1] == [table.SNAPSHOT_HEADER.key]
+            self._footer = types[-1:] == [table.SNAPSHOT_FOOTER.key]
+        else:
+            replay._records(batch)
+        replay._offset = batch.last_offset + 1
+
+
+def _judge(size: int) -> None:
+    if size > MAX_BATCH:
+        raise TooLargeError(f"a batch of {size} bytes; at most {MAX_BATCH} are read")
+
+
+def _is_wanted(value: bytes | None) -> bool:
+    """Whether a frame is of a type that is decoded. However its key is written, also longer than it need be."""
+    if not value or value[0] != FRAME_VERSION:
+        return False
+    try:
+        key, _ = read_unsigned(value, 1)
+    except MalformedError:
+        return False
+    return key < _KEYS and bool(_WANTED[key])
 
 
 def _matters(record: Raw) -> bool:

@@ -3,12 +3,15 @@
 Called by `replay` with decoded records in offset order, transactions already sorted out. A rule that finds the state in
 contradiction to its record (a change for another broker epoch: Kafka's ClusterDelta refuses it) raises
 ContradictionError and changes nothing. Never decodes.
+
+It knows what it weighs: the bytes of memory that its content takes, rather too many than too few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from sys import getsizeof
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +19,9 @@ from kraftlog.image import BrokerRegistration, ControllerRegistration, Endpoint,
 from kraftlog.schema import table
 
 KRAFT_VERSION_FEATURE = "kraft.version"
+
+# Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
+_NODE, _ENDPOINT, _RANGE, _LEVEL, _NUMBER = 1000, 200, 300, 200, 200
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -27,13 +33,18 @@ class ContradictionError(ValueError):
 
 
 class Shared(Generic[K, V]):
-    """A dict that is copied when it is written to after it was shown: images cost nothing until something changes."""
+    """A dict that is copied when it is written to after it was shown: images cost nothing until something changes.
 
-    __slots__ = ("_items", "_shown")
+    `weight`: of all that is in it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_items", "_shown", "_weigh", "weight")
+
+    def __init__(self, weigh: Callable[[K, V], int]) -> None:
         self._items: dict[K, V] = {}
         self._shown = False
+        self._weigh = weigh
+        self.weight = 0
 
     def view(self) -> Mapping[K, V]:
         """What is in it now; later writes do not show."""
@@ -46,12 +57,16 @@ class Shared(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Set one key."""
-        self._own()[key] = value
+        items = self._own()
+        if key in items:
+            self.weight -= self._weigh(key, items[key])
+        items[key] = value
+        self.weight += self._weigh(key, value)
 
     def drop(self, key: K) -> None:
         """Take one key away, if it is there."""
         if key in self._items:
-            del self._own()[key]
+            self.weight -= self._weigh(key, self._own().pop(key))
 
     def _own(self) -> dict[K, V]:
         if self._shown:
@@ -76,23 +91,31 @@ class State:
         "timestamp_ms",
         "unregistered",
         "voters",
+        "voters_weight",
         "zk_migration_state",
     )
 
     def __init__(self) -> None:
-        self.brokers: Shared[int, BrokerRegistration] = Shared()
-        self.controllers: Shared[int, ControllerRegistration] = Shared()
-        self.features: Shared[str, int] = Shared()
+        self.brokers: Shared[int, BrokerRegistration] = Shared(_weight_of_node)
+        self.controllers: Shared[int, ControllerRegistration] = Shared(_weight_of_node)
+        self.features: Shared[str, int] = Shared(_weight_of_level)
         self.features_offset = 0
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
-        self.unregistered: Shared[int, int] = Shared()
+        self.unregistered: Shared[int, int] = Shared(lambda _, __: _NUMBER)
         self.feature_record_kraft_version: int | None = None
         self.kraft_version = 0
         self.voters: tuple[Voter, ...] | None = None
+        self.voters_weight = 0
         self.zk_migration_state: int | None = None
         self.leader_id: int | None = None
         self.snapshot_timestamp_ms = -1
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory, roughly."""
+        kept = self.brokers, self.controllers, self.unregistered, self.features
+        return self.voters_weight + sum(each.weight for each in kept)
 
     def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
         """The registration a record is about. Raises ContradictionError for an id or epoch that is not registered."""
@@ -100,6 +123,19 @@ class State:
         if found is None or found.epoch != epoch:
             raise ContradictionError(f"broker {broker_id} is not registered with epoch {epoch}")
         return found
+
+
+def _weight_of_endpoints(endpoints: tuple[Endpoint, ...]) -> int:
+    return sum(_ENDPOINT + getsizeof(one.name) + getsizeof(one.host) for one in endpoints)
+
+
+def _weight_of_node(_: int, node: BrokerRegistration | ControllerRegistration) -> int:
+    rack = getsizeof(node.rack) if isinstance(node, BrokerRegistration) else 0
+    return _NODE + rack + _weight_of_endpoints(node.endpoints) + sum(_RANGE + getsizeof(name) for name in node.features)
+
+
+def _weight_of_level(name: str, _: int) -> int:
+    return _LEVEL + getsizeof(name)
 
 
 def _endpoints(items: tuple[Data, ...]) -> tuple[Endpoint, ...]:
@@ -232,6 +268,7 @@ def _kraft_voters(state: State, data: Data) -> None:
         )
         for v in data["voters"]
     )
+    state.voters_weight = sum(_NODE + _weight_of_endpoints(voter.endpoints) for voter in state.voters)
 
 
 # Keyed by api key. NoOp is not here: it changes nothing, so it need not be decoded.

@@ -12,6 +12,8 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.wire.addresses import Network
 
 LOG_FORMATS = ("json", "text")
+_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+LEAST_MEMORY = 32 * _UNITS["Mi"]  # one batch of a controller's log may have 8 MiB, and is there several times
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +44,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="CIDR",
             help=f"where Kafka may be: {what}; may be given again",
         )
+    for flag, default, what in (
+        ("--memory-per-cluster", "64Mi", "what one cluster sends may take; one that sends more is not read further"),
+        (
+            "--memory-all-clusters",
+            "256Mi",
+            "all of them together; where it is more, the one with the most is read anew",
+        ),
+    ):
+        parser.add_argument(
+            flag, type=_size, metavar="SIZE", help=f"memory that {what} (32Mi or more, default: {default})"
+        )
     parser.add_argument(
         "--log-format",
         choices=LOG_FORMATS,
@@ -65,12 +78,20 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkafeatures.settings import OperatorSettings
 
     host, port = arguments.listen
+    usual = OperatorSettings()
+    each = arguments.memory_per_cluster or _size_in("KAFKAFEATURES_MEMORY_PER_CLUSTER") or usual.memory_per_cluster
+    together = arguments.memory_all_clusters or _size_in("KAFKAFEATURES_MEMORY_ALL_CLUSTERS")
+    together = together or max(each, usual.memory_all_clusters)
+    if each > together:
+        raise CommandFailed("--memory-per-cluster is more than --memory-all-clusters", Exit.USAGE)
     settings = OperatorSettings(
         namespaces=tuple(dict.fromkeys(arguments.namespace or _namespaces())),
         listen_host=host,
         listen_port=port,
         allowed=tuple(arguments.allow_address or _networks_in("KAFKAFEATURES_ALLOW_ADDRESS")),
         denied=(*(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")), *_networks_in("POD_IP")),
+        memory_per_cluster=each,
+        memory_all_clusters=together,
         instance=os.environ.get("POD_NAME") or socket.gethostname(),
     )
     configure(arguments.log_format or _log_format())
@@ -98,6 +119,15 @@ def _networks_in(variable: str) -> list[Network]:
         raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
 
 
+def _size_in(variable: str) -> int:
+    """0 where nothing is said."""
+    text = os.environ.get(variable, "")
+    try:
+        return _size(text) if text else 0
+    except argparse.ArgumentTypeError as error:
+        raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
+
+
 def _log_format() -> str:
     """Empty where nothing is said."""
     found = os.environ.get("KAFKAFEATURES_LOG_FORMAT", "")
@@ -112,6 +142,14 @@ def _namespace(text: str) -> str:
             f"{text[:70]!r} is no name of a namespace; it has at most 63 of a-z, 0-9 and '-' (not first, not last)"
         )
     return text
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch("([0-9]{1,9})(Ki|Mi|Gi)", text)
+    size = int(found[1]) * _UNITS[found[2]] if found else 0
+    if size < LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(f"invalid size {text[:60]!r}; expected 32Mi or more, such as 64Mi or 1Gi")
+    return size
 
 
 def _network(text: str) -> Network:

@@ -38,6 +38,7 @@ class FailureKind(StrEnum):
     WRONG_CLUSTER = "WrongCluster"  # it belongs to another cluster
     CREDENTIALS = "Credentials"  # a Secret, or a key of it, is missing or unusable
     FORBIDDEN = "Forbidden"  # the operator's settings forbid the address
+    TOO_LARGE = "TooLarge"  # it takes more memory than a cluster may
     NOT_ASKED = "NotAsked"  # nobody knows an address to ask
 
 

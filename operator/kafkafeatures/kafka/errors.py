@@ -10,6 +10,7 @@
     ├── NotKafka                     bytes that are no Kafka protocol
     ├── UnsupportedApi               the node does not offer the question; nothing was sent
     ├── Stale                        answers come, but no sign of a majority behind them               retriable
+    ├── TooLarge                     what the node sends takes more memory than it may (`memory.py`)
     └── ServerError                  the node answered with an error code
         ├── NotAuthorized            an ACL is missing
         ├── WrongCluster             the node belongs to another cluster than the one that was named
@@ -137,6 +138,12 @@ class Stale(KafkaError):
     """A leader answers, and nothing shows that a majority of the controllers still follows it."""
 
     kind = FailureKind.STALE
+
+
+class TooLarge(KafkaError):
+    """What the node sends is more than we take."""
+
+    kind = FailureKind.TOO_LARGE
 
 
 class ServerError(KafkaError):

@@ -18,6 +18,9 @@ truncated below what was applied contradicts Raft itself: then everything is rea
 With neither within `PATIENCE` seconds the reading is `Stale`, however recent the connection; who follows hears it
 within `SAID_WITHIN`, also when the leader hangs. A voter that is alone is its own majority. (KIP-595, KIP-630, KIP-835;
 seen on 3.9, 4.2 and 4.3.)
+
+**Bounded.** Whoever answers may send without an end. A snapshot is read as it arrives, and only the image is kept of
+it. What is kept is counted (`memory.py`), the time of a snapshot is bounded, and what is large is applied in slices.
 """
 
 from __future__ import annotations
@@ -25,13 +28,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kafkafeatures.core.survey import Host
+from kafkafeatures.kafka.batch_heads import SLICE, end_of, from_offset, pieces
 from kafkafeatures.kafka.errors import (
     ErrorCode,
     KafkaError,
@@ -39,10 +42,13 @@ from kafkafeatures.kafka.errors import (
     NotAuthorized,
     ServerError,
     Stale,
+    TimedOut,
+    TooLarge,
     UnsupportedApi,
     WrongCluster,
 )
 from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, Connect, Leaders, refused
+from kafkafeatures.kafka.memory import CHECK, Memory, Share
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
@@ -50,10 +56,11 @@ from kafkafeatures.kafka.wire.messages import (
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
     LeaderAndEpoch,
     OffsetAndEpoch,
 )
-from kraftlog import Image, KraftLogError, Replay
+from kraftlog import Image, ImageTooLargeError, KraftLogError, Replay, SnapshotReader, TooLargeError
 
 PATIENCE = 3.0
 """Seconds without evidence of a majority until a reading is stale: six NoOps of a healthy controller."""
@@ -65,15 +72,24 @@ MAJORITY_WITHIN_MS = 2_000
 """`controller.quorum.fetch.timeout.ms`: a voter that has not fetched for longer begins an election itself."""
 
 POLL_MS = 500
-PART = 8 * 1024 * 1024
-MAX_TAIL = 32 * 1024 * 1024
+PART = 2 * 1024 * 1024
+"""Bytes that are asked for at once. A batch that is larger (up to 8 MiB) comes whole, and alone."""
+
+MAX_TAIL = 8 * 1024 * 1024
 """Bytes of uncommitted records kept aside; past that nothing new is fetched until they are committed."""
+
+MAX_SNAPSHOT = 4 * 1024 * 1024 * 1024
+"""Bytes: some thirty million partitions, and more than there is time for."""
+
+SNAPSHOT_WITHIN = 1.8
+"""Request timeouts; fewer than a look waits (`reconcile/cluster.py`), so that it can be said."""
 
 BETWEEN_ROUNDS, SLOWEST_ROUND = 0.1, 1.0
 """Seconds until the leader is looked for again: twice as long each time, up to the second one."""
 
-_BATCH = struct.Struct(">qii")  # base offset, length, leader epoch: the head of a record batch (magic 2)
-_LAST_DELTA = struct.Struct(">i")
+_FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, TooLarge)
+"""What another try, or another controller, would not mend."""
+
 _VANISHED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
 
 
@@ -98,7 +114,7 @@ class MetadataLog:
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout` in seconds bounds
     each call of `catch_up` together with the time that a snapshot takes to transfer. `part`, in bytes, is the most that
-    is asked for at once.
+    is asked for at once. `share`: of the memory; its owner calls `forget` when it has to go.
     """
 
     def __init__(
@@ -111,13 +127,16 @@ class MetadataLog:
         now: Callable[[], datetime] = utc_now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         part: int = PART,
+        share: Share | None = None,
     ) -> None:
         self._leaders = Leaders(connect, controllers, request_timeout)
         self._part = part
         self._timeout = request_timeout
         self._clock, self._now, self._sleep = clock, now, sleep
-        self._replay = Replay()
+        self._share = share or Share(Memory(), self.forget)
+        self._replay = self._nothing()
         self._tail = b""
+        self._forgotten = False
         self._link: Connection | None = None
         self._leader = LeaderAndEpoch(-1, 0)
         self._high_watermark = -1
@@ -148,7 +167,7 @@ class MetadataLog:
                 await self._fetch(0)
                 return reading
         except WrongCluster:
-            self._replay, self._tail = Replay(), b""
+            self._reset()
             self._leader = LeaderAndEpoch(-1, 0)
         except KafkaError:
             pass  # the leader moved meanwhile: whoever leads now is asked
@@ -162,6 +181,7 @@ class MetadataLog:
         connection raises. The position is kept, so that the next call goes on from here.
         """
         self._evidence_at, self._high_watermark = None, -1  # what was seen in an earlier call proves nothing now
+        self._forgotten = False
         deadline = self._clock() + self._timeout
         until, wait_ms = self._clock() + PATIENCE, 0
         goal: int | None = None
@@ -208,7 +228,7 @@ class MetadataLog:
                         await self._retrying(self._ask_majority, deadline)
             except (TimeoutError, KafkaError) as error:
                 await self.close()
-                if isinstance(error, NotAuthorized | UnsupportedApi | WrongCluster):
+                if isinstance(error, _FINAL):
                     raise
                 raise _stale(SAID_WITHIN, answered=False) from error
             if self._evidence_age() > PATIENCE:
@@ -222,6 +242,11 @@ class MetadataLog:
         if self._link is not None:
             link, self._link = self._link, None
             await link.close()
+
+    def forget(self) -> None:
+        """Give up all that was read, and its memory. A call that is under way gets TooLarge, the next begins anew."""
+        self._reset()
+        self._forgotten = True
 
     def _evidence_age(self) -> float:
         return math.inf if self._evidence_at is None else self._clock() - self._evidence_at
@@ -247,7 +272,7 @@ class MetadataLog:
                 if self._link is not None:
                     self._leaders.strike(self._link.address, error)
                 await self.close()
-                final = isinstance(error, NotAuthorized | UnsupportedApi | WrongCluster) or self._leaders.given_up
+                final = isinstance(error, _FINAL) or self._leaders.given_up
                 if final or self._clock() >= deadline:
                     raise
             await self._sleep(pause)
@@ -288,7 +313,7 @@ class MetadataLog:
 
     async def _fetch(self, max_wait_ms: int) -> None:
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
-        end = _end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))
+        end = end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))
         full = len(self._tail) >= MAX_TAIL
         response: FetchResponse = await self._link.request(
             FetchRequest(
@@ -314,11 +339,18 @@ class MetadataLog:
         self._high_watermark = response.high_watermark
         data = self._tail + (b"" if full else response.records)
         try:
-            self._replay.append(data, below=response.high_watermark)
+            self._keep(2 * len(data))
+            for piece in pieces(data):
+                await self._digest(functools.partial(self._replay.append, below=response.high_watermark), piece)
+                self._keep(2 * len(data))
         except KraftLogError as error:
-            self._forget_from(0)
-            raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the log does not read: {error}") from None
-        self._tail = _from_offset(data, self._replay.offset)
+            self._reset()
+            raise self._unreadable("log", error) from None
+        except TooLarge:
+            self._reset()
+            raise
+        self._tail = from_offset(data, self._replay.offset)
+        self._keep(len(self._tail))
 
     def _judge(self, response: FetchResponse) -> None:
         refused(response.error_code)
@@ -341,41 +373,98 @@ class MetadataLog:
         """
         self._tail = b""
         if offset < self._replay.offset:
-            self._replay = Replay()
-            self._high_watermark = -1
+            self._reset()
+
+    def _reset(self) -> None:
+        self._replay, self._tail, self._high_watermark = self._nothing(), b"", -1
+        self._share.keep(0)
+
+    def _nothing(self) -> Replay:
+        return Replay(limit=self._share.memory.limits.per_cluster)
 
     async def _fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """Part after part. A snapshot that is deleted under the reader is no error: the next Fetch names another."""
+        try:
+            replay = await self._read_snapshot(snapshot)
+        except KraftLogError as error:
+            raise self._unreadable("snapshot", error) from None
+        finally:
+            if not self._forgotten:
+                self._share.keep(self._replay.weight + len(self._tail))
+        if replay is not None:
+            self._replay, self._tail = replay, b""
+            self._keep(0)
+
+    async def _read_snapshot(self, snapshot: OffsetAndEpoch) -> Replay | None:
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
-        data = bytearray()
+        limit = self._share.memory.limits.per_cluster
+        reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, limit=limit)
+        position, size = 0, -1
+        until = self._clock() + SNAPSHOT_WITHIN * self._timeout
         while True:
             response = await self._link.request(
                 FetchSnapshotRequest(
                     cluster_id=self._leaders.cluster_id,
                     snapshot_id=snapshot,
                     current_leader_epoch=self._leader.epoch,
-                    position=len(data),
+                    position=position,
                     max_bytes=self._part,
                 ),
                 timeout=self._timeout,
             )
             refused(response.error_code)
             if response.partition_error_code in _VANISHED:
-                return
+                return None
             if response.partition_error_code in MOVED:
                 raise NoLeader(response.partition_error_code, "the leader has changed")
             refused(response.partition_error_code)
-            if response.snapshot_id != snapshot or response.position != len(data) or not response.data:
+            size = response.size if size < 0 else size
+            if response.snapshot_id != snapshot or not _follows(response, position, size, self._part):
                 raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, "a part of the snapshot is not the one asked for")
-            data += response.data
-            if len(data) >= response.size:
-                break
-        replay = Replay()
-        try:
-            replay.load_snapshot(bytes(data), end_offset=snapshot.offset, epoch=snapshot.epoch)
-        except KraftLogError as error:
-            raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the snapshot does not read: {error}") from None
-        self._replay, self._tail = replay, b""
+            if size > MAX_SNAPSHOT:
+                raise TooLarge(f"a snapshot of {size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)
+            for start in range(0, len(response.data), SLICE):
+                await self._digest(reader.feed, response.data[start : start + SLICE])
+                self._keep(reader.weight + len(self._tail) + 2 * len(response.data))
+            position += len(response.data)
+            if position == size:
+                return reader.finish()
+            if self._clock() >= until:
+                raise TimedOut(
+                    f"{position} of the {size} bytes of a snapshot came within {SNAPSHOT_WITHIN * self._timeout:g} s",
+                    remedy="allow a longer request timeout",
+                )
+
+    # --- what it takes ---
+
+    async def _digest(self, take: Callable[[bytes], object], piece: bytes) -> None:
+        """Apply a piece. Of many clusters only one applies a large one, and then everything else has its turn."""
+        if len(piece) < SLICE // 2:
+            take(piece)
+            return
+        async with self._share.memory.turn:
+            if not self._forgotten:
+                take(piece)
+            await asyncio.sleep(0)
+
+    def _keep(self, more: int) -> None:
+        """Count what is kept: the image, and so many bytes more. Raises TooLarge, also where it had to go meanwhile."""
+        if self._forgotten:
+            raise self._share.lost()
+        self._share.keep(self._replay.weight + more)
+
+    def _unreadable(self, what: str, error: KraftLogError) -> KafkaError:
+        if isinstance(error, ImageTooLargeError):
+            return self._share.too_large()
+        if isinstance(error, TooLargeError):
+            return TooLarge(f"the {what} holds {error}", remedy=CHECK)
+        return ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the {what} does not read: {error}")
+
+
+def _follows(part: FetchSnapshotResponse, position: int, size: int, asked: int) -> bool:
+    """Whether it is the next part, of a file of that size, and not more than was asked for."""
+    taken = len(part.data)
+    return (part.position, part.size) == (position, size) and 0 < taken <= min(asked, size - position)
 
 
 def _stale(patience: float, *, answered: bool = True) -> Stale:
@@ -384,33 +473,3 @@ def _stale(patience: float, *, answered: bool = True) -> Stale:
         f"{what} no sign of a majority of controllers for {patience:g} s",
         remedy="bring a majority of the controllers back",
     )
-
-
-def _heads(data: bytes) -> Iterable[tuple[int, int, int, int]]:
-    """(position, size, last offset, epoch) of every whole batch."""
-    position = 0
-    while position + 61 <= len(data):
-        base, length, epoch = _BATCH.unpack_from(data, position)
-        size = length + 12
-        if size < 61 or position + size > len(data):
-            return
-        (delta,) = _LAST_DELTA.unpack_from(data, position + 23)
-        yield position, size, base + delta, epoch
-        position += size
-
-
-def _from_offset(data: bytes, offset: int) -> bytes:
-    """The whole batches that hold `offset` and what follows it."""
-    begin = end = None
-    for position, size, last, _ in _heads(data):
-        if last >= offset and begin is None:
-            begin = position
-        end = position + size
-    return b"" if begin is None else data[begin:end]
-
-
-def _end_of(data: bytes) -> OffsetAndEpoch | None:
-    last: OffsetAndEpoch | None = None
-    for _, _, offset, epoch in _heads(data):
-        last = OffsetAndEpoch(offset + 1, epoch)
-    return last

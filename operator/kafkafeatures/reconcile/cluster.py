@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 from kafkafeatures.core.observation import Observation
@@ -17,6 +18,7 @@ from kafkafeatures.core.survey import ControllerList, Failure, FailureKind, Host
 from kafkafeatures.kafka import features
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
+from kafkafeatures.kafka.memory import Memory, Share
 from kafkafeatures.kafka.metadata_log import LogReading, MetadataLog
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address, ClusterSettings
@@ -32,16 +34,20 @@ LOG_PATIENCE = 2
 
 
 class Cluster:
-    """One cluster, for as long as somebody works on it. An async context manager."""
+    """One cluster, for as long as somebody works on it. An async context manager. `memory`: where it is shared."""
 
-    def __init__(self, settings: ClusterSettings, *, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self, settings: ClusterSettings, *, recorder: Recorder | None = None, memory: Memory | None = None
+    ) -> None:
         self._settings = settings
         self._recorder = recorder
-        self._pool = Pool(settings, recorder=recorder)
+        self._share = Share(memory or Memory(), self._forget)
+        self._pool = Pool(settings, recorder=recorder, connect=partial(connect, meter=self._share))
         self._log = MetadataLog(
             connect=self._connect_controller,
             controllers=settings.bootstrap_controllers,
             request_timeout=settings.request_timeout,
+            share=self._share,
         )
         self._last: Survey | None = None
         self._image: Image | None = None  # of the last look; None where the log was not read
@@ -56,6 +62,7 @@ class Cluster:
         """Give up all connections. They are opened again where somebody looks again."""
         await self._log.close()
         await self._pool.close()
+        self._forget()
 
     async def look(self) -> Observation:
         """As the port says."""
@@ -134,6 +141,11 @@ class Cluster:
             return Failure(FailureKind.NOT_ASKED, "UnregisterBroker", "the cluster was not looked at yet")
         return await unregister(self._pool, features.route(self._last), broker)
 
+    def _forget(self) -> None:
+        """Give up the memory that the metadata log takes. It is read anew by the next look."""
+        self._image = None
+        self._log.forget()
+
     async def _of_this_cluster(self, asked: Survey, log: LogReading | Failure) -> LogReading | Failure:
         """The log, once its leader confirmed that it is of the cluster the nodes named."""
         cluster_id = asked.cluster_id
@@ -197,6 +209,7 @@ class Cluster:
             timeout=self._settings.request_timeout,
             client_id=self._settings.client_id,
             recorder=self._recorder,
+            meter=self._share,
         )
 
 

@@ -10,7 +10,16 @@ from kafkafeatures import app, logs
 from kafkafeatures.cli.main import main
 from kafkafeatures.settings import OperatorSettings
 
-VARIABLES = ("NAMESPACES", "LISTEN", "LOG_FORMAT", "ALLOW_ADDRESS", "DENY_ADDRESS")
+VARIABLES = (
+    "NAMESPACES",
+    "LISTEN",
+    "LOG_FORMAT",
+    "ALLOW_ADDRESS",
+    "DENY_ADDRESS",
+    "MEMORY_PER_CLUSTER",
+    "MEMORY_ALL_CLUSTERS",
+)
+MIB = 2**20
 LONGEST = "a" * 63
 
 
@@ -77,6 +86,30 @@ def test_the_pods_own_address_is_never_connected_to(started: Started, monkeypatc
 
 
 @pytest.mark.parametrize(
+    ("words", "variables", "memory"),
+    [
+        ((), {}, (64, 256)),
+        ((), {"MEMORY_PER_CLUSTER": "32768Ki", "MEMORY_ALL_CLUSTERS": "1Gi"}, (32, 1024)),
+        (("--memory-per-cluster", "100Mi"), {"MEMORY_PER_CLUSTER": "32Mi"}, (100, 256)),
+        (("--memory-all-clusters", "64Mi"), {"MEMORY_ALL_CLUSTERS": "32Mi"}, (64, 64)),
+        (("--memory-per-cluster", "1Gi"), {}, (1024, 1024)),
+    ],
+)
+def test_memory_is_what_is_named_and_a_flag_wins(
+    started: Started,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    variables: dict[str, str],
+    memory: tuple[int, int],
+) -> None:
+    for name, text in variables.items():
+        monkeypatch.setenv(f"KAFKAFEATURES_{name}", text)
+    assert main(["run", *words]) == 0
+    settings = started.settings[0]
+    assert (settings.memory_per_cluster / MIB, settings.memory_all_clusters / MIB) == memory
+
+
+@pytest.mark.parametrize(
     ("words", "variable", "used"),
     [((), "json", "json"), ((), "text", "text"), (("--log-format", "text"), "xml", "text")],
 )
@@ -109,6 +142,15 @@ def test_log_lines_have_the_form_that_is_named_and_a_flag_wins(
         (("--listen", ":65536"), {}, "--listen: ':65536' is no HOST:PORT"),
         (("--listen", ":" + "1" * 5000), {}, "is no HOST:PORT"),
         ((), {"LISTEN": "kafka"}, "--listen: 'kafka' is no HOST:PORT"),
+        (("--memory-per-cluster", "64"), {}, "--memory-per-cluster: invalid size '64'; expected 32Mi or more, such as"),
+        (("--memory-all-clusters", "31Mi"), {}, "--memory-all-clusters: invalid size '31Mi'; expected 32Mi or more"),
+        ((), {"MEMORY_PER_CLUSTER": "64M"}, "KAFKAFEATURES_MEMORY_PER_CLUSTER: invalid size '64M'; expected"),
+        ((), {"MEMORY_ALL_CLUSTERS": "-1Gi"}, "KAFKAFEATURES_MEMORY_ALL_CLUSTERS: invalid size '-1Gi'; expected"),
+        (
+            ("--memory-all-clusters", "63Mi"),
+            {"MEMORY_PER_CLUSTER": "64Mi"},
+            "--memory-per-cluster is more than --memory-all-clusters",
+        ),
         ((), {"DENY_ADDRESS": "10.0.0.0/99"}, "KAFKAFEATURES_DENY_ADDRESS: '10.0.0.0/99' is no network"),
     ],
 )

@@ -16,6 +16,7 @@ from typing import Any
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.survey import Host
 from kafkafeatures.kafka.errors import Disconnected, ErrorCode, KafkaError, Unreachable
+from kafkafeatures.kafka.memory import Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import (
@@ -173,7 +174,7 @@ class Quorum:
     def leader(self) -> Controller:
         return self.controllers[1]
 
-    def log(self, *, part: int = 1 << 20) -> MetadataLog:
+    def log(self, *, part: int = 1 << 20, share: Share | None = None) -> MetadataLog:
         return MetadataLog(
             connect=self._connect,  # type: ignore[arg-type]
             controllers=[Address("h", i) for i in self.controllers],
@@ -182,6 +183,7 @@ class Quorum:
             now=lambda: NOW,
             sleep=self._sleep,
             part=part,
+            share=share,
         )
 
     async def _connect(self, address: Address) -> Link:

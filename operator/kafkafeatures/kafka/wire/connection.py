@@ -20,6 +20,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
 from kafkafeatures import __version__
@@ -69,6 +70,18 @@ class Recorder(Protocol):
         """The node sent this."""
 
 
+class Meter(Protocol):
+    """Counts the memory that replies take."""
+
+    def reply(self, size: int, give_up: Callable[[], None]) -> AbstractContextManager[None]:
+        """A reply of so many bytes is read and decoded meanwhile; `give_up` ends that. Raises KafkaError: too much."""
+
+
+class _Unmetered:
+    def reply(self, size: int, give_up: Callable[[], None]) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
 async def connect(
     address: Address,
     security: Security,
@@ -76,6 +89,7 @@ async def connect(
     timeout: float,
     client_id: str,
     recorder: Recorder | None = None,
+    meter: Meter | None = None,
     clock: Clock = time.monotonic,
 ) -> Connection:
     """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent."""
@@ -89,7 +103,15 @@ async def connect(
         async with asyncio.timeout(timeout):
             reader, writer = await _open(address, security, stage)
             connection = Connection(
-                address, security, reader, writer, timeout=timeout, client_id=client_id, recorder=recorder, clock=clock
+                address,
+                security,
+                reader,
+                writer,
+                timeout=timeout,
+                client_id=client_id,
+                recorder=recorder,
+                meter=meter or _Unmetered(),
+                clock=clock,
             )
             try:
                 await connection.begin(stage)
@@ -218,6 +240,7 @@ class Connection:
         timeout: float,
         client_id: str,
         recorder: Recorder | None,
+        meter: Meter,
         clock: Clock,
     ) -> None:
         self.address = address
@@ -225,7 +248,7 @@ class Connection:
         self._security = security
         self._reader, self._writer = reader, writer
         self._timeout, self._client_id = timeout, client_id
-        self._recorder, self._clock = recorder, clock
+        self._recorder, self._meter, self._clock = recorder, meter, clock
         self._correlation_id = 0
         self._turn = asyncio.Lock()
         self._renew_at: float | None = None
@@ -364,8 +387,12 @@ class Connection:
         try:
             self._writer.write(frame)
             await self._writer.drain()
-            answer = await self._read_frame(most_bytes)
-            correlation_id, response = codec.decode_response(message.api_key, version, answer, most_items=most_items)
+            length = await self._read_length(most_bytes)
+            with self._meter.reply(length, self.drop):
+                answer = await self._reader.readexactly(length)
+                correlation_id, response = codec.decode_response(
+                    message.api_key, version, answer, most_items=most_items
+                )
             if correlation_id != self._correlation_id:
                 raise NotKafka(f"an answer to request {correlation_id}, asked was {self._correlation_id}", sent=True)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
@@ -388,9 +415,8 @@ class Connection:
             self._recorder.received(self.address, _blanked(framed(answer), response))
         return response
 
-    async def _read_frame(self, most: int) -> bytes:
-        head = await self._reader.readexactly(4)
-        return await self._reader.readexactly(length_of(head, most=most))
+    async def _read_length(self, most: int) -> int:
+        return length_of(await self._reader.readexactly(4), most=most)
 
     @contextlib.asynccontextmanager
     async def _deadline(self, timeout: float) -> AsyncIterator[None]:

@@ -65,6 +65,8 @@ def test_the_operator_is_told_all_it_needs() -> None:
         "KAFKAFEATURES_LOG_FORMAT": "json",
         "KAFKAFEATURES_ALLOW_ADDRESS": "10.0.0.0/8,fd00::/8",
         "KAFKAFEATURES_DENY_ADDRESS": "10.1.0.0/16",
+        "KAFKAFEATURES_MEMORY_PER_CLUSTER": "128Mi",
+        "KAFKAFEATURES_MEMORY_ALL_CLUSTERS": "256Mi",
         "POD_NAME": None,
         "POD_IP": None,
         "TZ": "Europe/Oslo",

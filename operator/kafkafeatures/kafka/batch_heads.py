@@ -1,0 +1,59 @@
+"""Where batches begin and end in bytes of a log, by their heads alone: nothing is checked, nothing is decoded.
+
+Called by `metadata_log.py`; what a batch holds is `kraftlog`'s to say.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+
+SLICE = 128 * 1024
+"""Bytes of batches that are applied between two turns of the event loop: a few milliseconds. A batch is never cut."""
+
+_BATCH = struct.Struct(">qii")  # base offset, length, leader epoch: the head of a record batch (magic 2)
+_LAST_DELTA = struct.Struct(">i")
+
+
+def heads(data: bytes) -> Iterable[tuple[int, int, int, int]]:
+    """(position, size, last offset, epoch) of every whole batch."""
+    position = 0
+    while position + 61 <= len(data):
+        base, length, epoch = _BATCH.unpack_from(data, position)
+        size = length + 12
+        if size < 61 or position + size > len(data):
+            return
+        (delta,) = _LAST_DELTA.unpack_from(data, position + 23)
+        yield position, size, base + delta, epoch
+        position += size
+
+
+def pieces(data: bytes) -> Iterable[bytes]:
+    """Whole batches, a slice at a time; what is left, with the last."""
+    start = 0
+    for position, size, _, _ in heads(data):
+        end = position + size
+        if end - start >= SLICE:
+            yield data[start:end]
+            start = end
+    yield data[start:]
+
+
+def from_offset(data: bytes, offset: int) -> bytes:
+    """The whole batches that hold `offset` and what follows it."""
+    begin = end = None
+    for position, size, last, _ in heads(data):
+        if last >= offset and begin is None:
+            begin = position
+        end = position + size
+    return b"" if begin is None else data[begin:end]
+
+
+def end_of(data: bytes) -> OffsetAndEpoch | None:
+    """Behind the last whole batch; None where there is none."""
+    last: OffsetAndEpoch | None = None
+    for _, _, offset, epoch in heads(data):
+        last = OffsetAndEpoch(offset + 1, epoch)
+    return last

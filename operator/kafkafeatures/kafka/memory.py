@@ -1,0 +1,134 @@
+"""How much memory what comes from Kafka may take: of each cluster, and of all clusters together.
+
+One `Memory` for the process, a `Share` of it for each cluster. Counted is what grows with what a peer sends: replies
+on their way in, and what the follower of the metadata log keeps (the image, a tail, a part of a snapshot).
+
+Nobody ever waits for memory, so nobody can hold it against others. A cluster that wants more than its own limit is
+refused. When all together have too much, the one with the most loses what it has, whoever asked: one that takes little
+is not in danger from those that take much. What it loses is read again, when it is looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kafkafeatures.kafka.errors import TooLarge
+
+MIB = 1024 * 1024
+COPIES = 3
+"""A reply is in memory as often: as it arrives, whole, and decoded."""
+
+CHECK = "a real cluster needs far less: check where its addresses lead"
+
+GiveUp = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """In bytes. `raise_one`, `raise_all`: how to allow more, for people; empty where there is no way."""
+
+    per_cluster: int = 256 * MIB
+    all_clusters: int = 256 * MIB
+    raise_one: str = ""
+    raise_all: str = ""
+
+
+class Memory:
+    """`turn`: held by whoever reads a large piece of a log, so that between two of them everything else runs."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.turn = asyncio.Lock()
+        self.shares: set[Share] = set()  # of those that hold anything
+
+    @property
+    def held(self) -> int:
+        """Bytes, of all clusters."""
+        return sum(share.held for share in self.shares)
+
+
+class Share:
+    """Of one cluster. `give_up` is called when what it keeps has to go."""
+
+    def __init__(self, memory: Memory, give_up: GiveUp) -> None:
+        self.memory = memory
+        self._give_up = give_up
+        self._kept = 0
+        self._replies: dict[object, tuple[int, GiveUp]] = {}
+
+    @property
+    def held(self) -> int:
+        """Bytes."""
+        return self._kept + sum(size for size, _ in self._replies.values())
+
+    def keep(self, size: int) -> None:
+        """So many bytes are kept from now on. Raises TooLarge; then as many as before."""
+        before, self._kept = self._kept, size
+        try:
+            self._changed(grown=size > before)
+        except TooLarge:
+            self._kept = before
+            raise
+
+    @contextmanager
+    def reply(self, size: int, give_up: GiveUp) -> Iterator[None]:
+        """A reply of so many bytes is read and decoded in here. `give_up` ends that. Raises TooLarge."""
+        claim = object()
+        self._replies[claim] = COPIES * size, give_up
+        try:
+            self._changed(grown=True)
+            yield
+        finally:
+            self._replies.pop(claim, None)
+            self._changed(grown=False)
+
+    def too_large(self) -> TooLarge:
+        """This cluster wants more than it may have."""
+        limit = self.memory.limits
+        return TooLarge(
+            f"it takes more than {_mib(limit.per_cluster)} of memory, the limit of one cluster",
+            remedy=_remedy(limit.raise_one),
+        )
+
+    def lost(self) -> TooLarge:
+        """It had the most when all clusters together had too much."""
+        limit = self.memory.limits
+        return TooLarge(
+            f"all clusters together take more than {_mib(limit.all_clusters)} of memory, and this one the most",
+            remedy=_remedy(limit.raise_all),
+        )
+
+    def _changed(self, *, grown: bool) -> None:
+        memory, limit = self.memory, self.memory.limits
+        if self.held:
+            memory.shares.add(self)
+        else:
+            memory.shares.discard(self)
+        if not grown:
+            return
+        if self.held > limit.per_cluster:
+            raise self.too_large()
+        while memory.held > limit.all_clusters:
+            most = max(memory.shares, key=lambda share: share.held)
+            if most is self:
+                raise self.lost()
+            most._lose()
+
+    def _lose(self) -> None:
+        replies, self._replies = list(self._replies.values()), {}
+        self._kept = 0
+        self.memory.shares.discard(self)
+        for _, give_up in replies:
+            give_up()
+        self._give_up()
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:g} MiB"
+
+
+def _remedy(how: str) -> str:
+    return f"{CHECK}; else {how}" if how else CHECK

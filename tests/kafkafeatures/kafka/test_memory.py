@@ -1,0 +1,391 @@
+"""What a hostile controller may take: bounded for one cluster and for all, in memory and in time; and no other pays.
+
+The controllers are scripted, the batches are real; what they send is made as it is asked for, so that only the reader's
+memory is seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import struct
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.errors import Disconnected, KafkaError, TimedOut, TooLarge
+from kafkafeatures.kafka.memory import MIB, Limits, Memory, Share
+from kafkafeatures.kafka.metadata_log import MAX_SNAPSHOT, PART, MetadataLog
+from kafkafeatures.kafka.settings import ClusterSettings, Security
+from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse, OffsetAndEpoch
+from kafkafeatures.reconcile.cluster import Cluster
+from kraftlog.schema import table
+from tests.kafkafeatures.kafka.scripted_quorum import Quorum
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
+from tests.kraftlog.build import batch, begin, broker, control_batch, level, no_op
+
+HEAD = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": 0})) + batch(1, broker(7, 5), no_op())
+FIRST = 3  # the offset behind it
+PARTITION = bytes((1, 3, 1)) + bytes(4000)
+RECORDS = 250  # of a batch
+LIMITS = Limits(8 * MIB, 20 * MIB, raise_one="raise A", raise_all="raise B")
+END = OffsetAndEpoch(1 << 40, 5)
+
+
+class File:
+    """A snapshot file whose bytes are made when they are read. `make`: a batch of `each` records at an offset."""
+
+    def __init__(self, make: Callable[[int], bytes], batches: int, each: int) -> None:
+        self._make, self._batches, self._each = make, batches, each
+        self._size = len(make(FIRST))
+        self._foot = control_batch(FIRST + batches * each, (table.SNAPSHOT_FOOTER, {}))
+
+    def __len__(self) -> int:
+        return len(HEAD) + self._batches * self._size + len(self._foot)
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(len(self))
+        first = min(self._batches, max(0, start - len(HEAD)) // self._size)
+        after = min(self._batches, max(0, -(-(stop - len(HEAD)) // self._size)))
+        data = b"".join(self._make(FIRST + number * self._each) for number in range(first, after)) + self._foot
+        before = len(HEAD) + first * self._size
+        if start < len(HEAD):
+            data, before = HEAD + data, 0
+        return data[start - before : stop - before]
+
+
+def partitions(size: int) -> File:
+    """Of a large cluster: many records that the image does not keep."""
+    each = batch(0, *[PARTITION] * RECORDS)
+
+    def make(offset: int) -> bytes:
+        return offset.to_bytes(8, "big") + each[8:]  # the checksum does not cover the offset
+
+    return File(make, size // len(each), RECORDS)
+
+
+def registrations(count: int, each: int = 500) -> File:
+    """Without an end: every record is a broker that nobody saw before."""
+    return File(lambda offset: batch(offset, *(broker(offset + at, 5) for at in range(each))), count, each)
+
+
+@pytest.fixture
+def quorum() -> Quorum:
+    made = Quorum()
+    made.leader.append(level("metadata.version", 20))
+    return made
+
+
+def sharing(quorum: Quorum, memory: Memory, **options: Any) -> tuple[MetadataLog, Share]:
+    """A follower with a share of the memory."""
+    share = Share(memory, lambda: log.forget())  # noqa: PLW0108 - it is made below
+    log = quorum.log(share=share, **options)
+    return log, share
+
+
+def serve(quorum: Quorum, file: Any) -> None:
+    """As the leader's snapshot; the log goes on behind it."""
+    quorum.leader.snapshots = [(END, file)]
+    quorum.leader.log = [(END.offset, batch(END.offset, no_op(), epoch=5))]
+    quorum.leader.high_watermark = END.offset + 1
+
+
+@contextmanager
+def weighed() -> Iterator[Callable[[], int]]:
+    """Bytes that Python took at most since it began."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        yield lambda: tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+# --- a snapshot ---
+
+
+async def test_a_large_snapshot_is_read_in_little_memory(quorum: Quorum) -> None:
+    file = partitions(200 * MIB)
+    assert 199 * MIB < len(file) < 201 * MIB
+    serve(quorum, file)
+    log, share = sharing(quorum, Memory(LIMITS), part=PART)
+    with weighed() as peak:
+        reading = await log.catch_up()
+        assert peak() < 12 * MIB
+    assert reading.image.offset == END.offset + 1
+    assert list(reading.image.brokers) == [7]
+    assert reading.image.counts[3] == RECORDS * ((len(file) - len(HEAD)) // len(batch(0, *[PARTITION] * RECORDS)))
+    assert share.held < MIB
+
+
+async def test_registrations_without_an_end_are_refused_with_the_limit_and_what_to_do(quorum: Quorum) -> None:
+    serve(quorum, registrations(2000))  # a million brokers
+    memory = Memory(replace(LIMITS, per_cluster=4 * MIB))
+    log, share = sharing(quorum, memory, part=PART // 4)
+    with weighed() as peak:
+        with pytest.raises(TooLarge, match="it takes more than 4 MiB of memory, the limit of one cluster") as caught:
+            await log.catch_up()
+        assert peak() < 6 * MIB
+    assert caught.value.remedy == "a real cluster needs far less: check where its addresses lead; else raise A"
+    assert (share.held, memory.held, memory.shares) == (0, 0, set())
+    assert quorum.time < 30
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda r: replace(r, size=r.size + 1),
+        lambda r: replace(r, size=r.position),
+        lambda r: replace(r, size=-1),
+        lambda r: replace(r, position=r.position + 1),
+        lambda r: replace(r, position=-1),
+        lambda r: replace(r, data=r.data + bytes(64)),
+    ],
+    ids=["grows", "shrinks", "negative size", "skips", "negative position", "more than was asked for"],
+)
+async def test_what_a_part_claims_is_held_against_what_was_asked(
+    quorum: Quorum, wrong: Callable[[FetchSnapshotResponse], FetchSnapshotResponse]
+) -> None:
+    """A server that keeps to it is believed again, from the start of the snapshot."""
+    serve(quorum, partitions(PART * 5 // 2))
+    quorum.leader.spoil = wrong
+    reading = await quorum.log(part=PART).catch_up()
+    assert reading.image.offset == END.offset + 1
+    parts = [one.position for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
+    assert parts == [0, PART, 0, PART, 2 * PART]
+
+
+async def test_a_snapshot_larger_than_any_is_refused_by_its_claim(quorum: Quorum) -> None:
+    serve(quorum, partitions(MAX_SNAPSHOT + 2 * MIB))
+    with pytest.raises(TooLarge, match=f"a snapshot of {MAX_SNAPSHOT // 10**9}"):
+        await quorum.log(part=PART).catch_up()
+    assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
+
+
+async def test_a_batch_that_claims_to_be_huge_is_refused_before_it_comes(quorum: Quorum) -> None:
+    huge = bytearray(batch(1, PARTITION))
+    huge[8:12] = (1 << 30).to_bytes(4, "big")
+    serve(quorum, HEAD + bytes(huge) + bytes(4 * MIB))
+    with pytest.raises(TooLarge, match="a batch of 1073741836 bytes; at most 16777216 are read"):
+        await quorum.log(part=PART).catch_up()
+    assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
+
+
+async def test_a_snapshot_that_drips_ends_in_time(quorum: Quorum) -> None:
+    serve(quorum, partitions(MIB))
+    with pytest.raises(TimedOut, match=r"\d+ of the \d+ bytes of a snapshot came within 54 s") as caught:
+        await quorum.log(part=1).catch_up()
+    assert "longer request timeout" in caught.value.remedy
+    assert quorum.time < 60
+
+
+# --- the log behind it ---
+
+
+def endless(quorum: Quorum, *values: Callable[[int], bytes]) -> None:
+    """The leader has so much more than it sent, whatever it sent; nothing is kept of what it sent."""
+    leader, numbers = quorum.leader, itertools.count()
+    answer = leader.answer
+
+    def more(message: Any) -> Any:
+        if isinstance(message, FetchRequest) and message.max_bytes > 1:
+            leader.log = leader.log[-1:]
+            leader.append(*(make(number) for number in itertools.islice(numbers, 300) for make in values))
+            leader.high_watermark = 1 << 40
+        return answer(message)
+
+    leader.answer = more  # type: ignore[method-assign]  # the script of this one
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (lambda number: broker(number, 5),),
+        (lambda number: level(f"feature.{number}", 1),),
+        (lambda number: begin() if number == 0 else broker(1, number),),
+        (lambda number: bytes((1, 0x80 | number & 0x7F, 1 + number // 128 % 100, 1, 0)),),
+    ],
+    ids=["nodes", "features", "a transaction that stays open", "types"],
+)
+async def test_a_log_without_an_end_is_refused(quorum: Quorum, values: tuple[Callable[[int], bytes], ...]) -> None:
+    endless(quorum, *values)
+    memory = Memory(replace(LIMITS, per_cluster=2 * MIB))
+    log, share = sharing(quorum, memory)
+    with weighed() as peak:
+        with pytest.raises(TooLarge, match="more than 2 MiB of memory"):
+            await asyncio.wait_for(log.catch_up(), 60)
+        assert peak() < 4 * MIB
+    assert share.held == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([level("x" * 300_000, 1)], "a registration or level of 300"),
+        ([level("a", 1)] * 20_001, "more than 20000 registrations and levels in one batch"),
+        ([bytes((2, 0))] * 20_001, "more than 20000 registrations and levels in one batch"),
+    ],
+    ids=["a record", "records", "records that are none"],
+)
+async def test_what_no_cluster_writes_is_refused_and_nothing_of_it_is_kept(
+    quorum: Quorum, values: list[bytes], said: str
+) -> None:
+    log = quorum.log()
+    quorum.leader.append(*values)
+    with pytest.raises(TooLarge, match=said) as caught:
+        await log.catch_up()
+    assert caught.value.remedy == "a real cluster needs far less: check where its addresses lead"
+    quorum.leader.log.pop()
+    quorum.leader.high_watermark = quorum.leader.end
+    assert (await log.catch_up()).image.features == {"metadata.version": 20}
+
+
+# --- all clusters together ---
+
+
+def populated(nodes: int) -> Quorum:
+    """Of so many brokers."""
+    made = Quorum()
+    for first in range(0, nodes, 100):
+        made.leader.append(*(broker(number, 5) for number in range(first, min(nodes, first + 100))))
+    return made
+
+
+async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum) -> None:
+    """Whoever asks last; and what it lost is read again, when there is room."""
+    memory = Memory(replace(LIMITS, all_clusters=9 * MIB))
+    small, small_share = sharing(quorum, memory)
+    large, large_share = sharing(populated(3000), memory)
+    middle, middle_share = sharing(populated(2500), memory)
+    await small.catch_up()
+    await large.catch_up()
+    assert large_share.held > 4 * MIB
+    assert len((await middle.catch_up()).image.brokers) == 2500
+    assert (large_share.held, small_share.held > 0) == (0, True)
+    with pytest.raises(TooLarge, match="all clusters together take more than 9 MiB of memory, and this one") as caught:
+        await large.catch_up()
+    assert caught.value.remedy.endswith("else raise B")
+    middle.forget()
+    assert len((await large.catch_up()).image.brokers) == 3000
+    assert (await small.catch_up()).image.features == {"metadata.version": 20}
+    assert middle_share.held == 0
+
+
+async def test_a_cluster_that_loses_its_memory_while_it_is_read_says_so_and_begins_anew(quorum: Quorum) -> None:
+    memory = Memory(LIMITS)
+    log, share = sharing(quorum, memory)
+    await log.catch_up()
+    quorum.leader.append(level("group.version", 1))
+    quorum.on_request(quorum.requests + 1, share._lose)
+    with pytest.raises(TooLarge, match="and this one the most"):
+        await log.catch_up()
+    assert (await log.catch_up()).image.features == {"metadata.version": 20, "group.version": 1}
+
+
+async def test_a_snapshot_that_loses_its_memory_is_not_read_further(quorum: Quorum) -> None:
+    serve(quorum, partitions(3 * MIB))
+    log, share = sharing(quorum, Memory(LIMITS), part=MIB)
+    quorum.on_request(6, share._lose)
+    with pytest.raises(TooLarge, match="and this one the most"):
+        await log.catch_up()
+    assert share.held == 0
+    assert (await log.catch_up()).image.offset == END.offset + 1
+
+
+async def test_a_reply_that_comes_slowly_keeps_nobody_waiting(quorum: Quorum) -> None:
+    """All the memory is claimed by replies that never come; the next one who needs some takes it from them."""
+    memory = Memory(replace(LIMITS, all_clusters=19 * MIB))
+    dropped: list[int] = []
+    hostile = [Share(memory, lambda: None) for _ in range(3)]
+    with ExitStack() as replies:
+        for number, one in enumerate(hostile):
+            replies.enter_context(one.reply(2 * MIB, partial(dropped.append, number)))
+        log, share = sharing(populated(1500), memory)
+        assert len((await asyncio.wait_for(log.catch_up(), 30)).image.brokers) == 1500
+        assert len(dropped) == 1
+        assert MIB < share.held < memory.held < 19 * MIB
+
+
+async def test_between_two_slices_of_a_large_piece_everything_else_runs(quorum: Quorum) -> None:
+    memory = Memory(Limits())
+    logs = []
+    for _ in range(3):
+        made = Quorum()
+        serve(made, partitions(8 * MIB))
+        logs.append(sharing(made, memory, part=8 * MIB)[0])
+    turns, done = 0, False
+
+    async def count() -> None:
+        nonlocal turns
+        while not done:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await asyncio.gather(*(log.catch_up() for log in logs))
+    done = True
+    await counting
+    assert turns >= 3 * 8 * MIB // (128 * 1024)
+
+
+async def test_a_reply_is_counted_by_what_it_claims_before_it_is_read() -> None:
+    server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 12 * MIB) + bytes(8)})
+    memory = Memory(Limits(32 * MIB, 64 * MIB))
+    share = Share(memory, lambda: None)
+    async with serving(server):
+        link = await connect(server.address, Security(), timeout=10, client_id="c", meter=share)
+        assert memory.held == 0
+        with pytest.raises(TooLarge, match="32 MiB of memory, the limit of one cluster"):
+            await link.request(FetchRequest())
+    assert link.closed
+    assert memory.held == 0
+
+
+async def test_a_reply_of_the_cluster_with_the_most_is_given_up_where_another_needs_the_memory() -> None:
+    server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 8 * MIB) + bytes(8)})
+    memory = Memory(Limits(32 * MIB, 40 * MIB))
+    hostile, other = Share(memory, lambda: None), Share(memory, lambda: None)
+    async with serving(server):
+        link = await connect(server.address, Security(), timeout=10, client_id="c", meter=hostile)
+        waiting = asyncio.create_task(link.request(FetchRequest()))
+        while not hostile.held:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        assert hostile.held == 24 * MIB
+        other.keep(20 * MIB)
+        with pytest.raises(Disconnected):
+            await waiting
+    assert (hostile.held, other.held) == (0, 20 * MIB)
+
+
+def test_a_share_that_cannot_grow_stays_what_it_was() -> None:
+    share = Share(Memory(LIMITS), lambda: None)
+    share.keep(MIB)
+    with pytest.raises(TooLarge), share.reply(3 * MIB, lambda: None):
+        pytest.fail("it was let in")
+    with pytest.raises(TooLarge):
+        share.keep(9 * MIB)
+    assert share.held == share.memory.held == MIB
+
+
+async def test_a_cluster_that_is_closed_takes_no_memory() -> None:
+    memory = Memory(LIMITS)
+    cluster = Cluster(ClusterSettings(), memory=memory)
+    cluster._share.keep(MIB)
+    assert memory.held == MIB
+    await cluster.close()
+    assert memory.held == 0
+
+
+def test_the_command_line_has_a_limit_as_well_and_names_no_setting_of_an_operator() -> None:
+    share = Cluster(ClusterSettings())._share
+    with pytest.raises(KafkaError, match="256 MiB") as caught:
+        share.keep(257 * MIB)
+    assert caught.value.remedy == "a real cluster needs far less: check where its addresses lead"

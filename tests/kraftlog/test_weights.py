@@ -1,0 +1,159 @@
+"""What a log takes: the weight that a replay tells is no less than the memory it took, whatever it was made to keep."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import tracemalloc
+import uuid
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog import ImageTooLargeError, Replay, SnapshotIncomplete, SnapshotReader, TooLargeError
+from kraftlog.records import frame
+from kraftlog.replay import MAX_DECODED, MAX_RECORD
+from kraftlog.schema import table
+from tests.kraftlog.build import batch, begin, broker, change, control_batch, controller, end, level, snapshot
+
+ALL = 1 << 62
+MANY = 300
+
+
+def endpoints(count: int) -> tuple[dict[str, object], ...]:
+    return tuple({"name": "", "host": str(n), "port": 60_000, "securityProtocol": 30_000} for n in range(count))
+
+
+def ranges(count: int) -> tuple[dict[str, object], ...]:
+    return tuple(
+        {"name": str(n), "minSupportedVersion": 1000 + n, "maxSupportedVersion": 2000 + n} for n in range(count)
+    )
+
+
+def voters(count: int) -> bytes:
+
+    one = {"minSupportedVersion": 1000, "maxSupportedVersion": 2000}
+    listed = tuple(
+        {
+            "voterId": 1000 + n,
+            "voterDirectoryId": uuid.UUID(int=n),
+            "endpoints": ({"name": "", "host": str(n), "port": 60_000},),
+            "kRaftVersionFeature": one,
+        }
+        for n in range(count)
+    )
+    return control_batch(0, (table.KRAFT_VOTERS, {"voters": listed}))
+
+
+HOARDS = {
+    "nodes as they are": [broker(n, 5, fenced=False) for n in range(MANY)],
+    "nodes with nothing": [broker(n, 1 << 40, endPoints=(), features=(), rack="é" * 5) for n in range(MANY)],
+    "controllers": [controller(n, n) for n in range(MANY)],
+    "endpoints": [broker(n, 5, endPoints=endpoints(500)) for n in range(5)],
+    "features of nodes": [broker(n, 5, features=ranges(500)) for n in range(5)],
+    "long words": [broker(n, 5, rack="\N{GRINNING FACE}" + "x" * 5000) for n in range(50)],
+    "levels": [level(f"feature {n}", 1000 + n) for n in range(MANY)],
+    "an open transaction": [begin(), *(broker(n, 5, endPoints=endpoints(20)) for n in range(100))],
+    "an open transaction of little": [begin(), *(change(n, 5) for n in range(MANY))],
+    "nodes that are gone": [frame(table.UNREGISTER_CONTROLLER, {"controllerId": 1000 + n}) for n in range(MANY)],
+    "types": [bytes((1, 0x80 | n & 0x7F, 1 + n // 128, 1, 0)) for n in range(MANY)],
+}
+
+
+def taken(data: bytes) -> tuple[int, int]:
+    """Bytes that the replay says it has, and those it took."""
+    Replay().append(data, below=ALL)  # whatever is made once and kept
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        replay = Replay()
+        replay.append(data, below=ALL)
+        gc.collect()
+        return replay.weight, tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "data", [*(batch(0, *values) for values in HOARDS.values()), voters(MANY)], ids=[*HOARDS, "voters"]
+)
+def test_the_weight_is_no_less_than_what_was_taken_and_not_much_more(data: bytes) -> None:
+    weight, took = taken(data)
+    assert took <= weight + 2000  # of a replay that is empty
+    assert weight <= 30 * took
+
+
+def test_what_goes_weighs_nothing() -> None:
+    replay = Replay()
+    replay.append(batch(0, level("a", 1), begin(), broker(1, 5)), below=ALL)
+    held = replay.weight
+    replay.append(batch(3, end(), broker(1, 6), broker(1, 7), level("a", 2), level("a", 0)), below=ALL)
+    replay.append(batch(8, level("b", 1), level("b", 1)), below=ALL)
+    fresh = Replay()
+    fresh.append(batch(0, broker(1, 7), level("b", 1), begin(), end()), below=ALL)
+    assert replay.weight == fresh.weight < held
+
+
+def test_beyond_the_limit_nothing_more_is_taken() -> None:
+    replay = Replay(limit=100_000)
+    with pytest.raises(ImageTooLargeError, match="more than 100000 bytes of memory"):
+        replay.append(batch(0, *(broker(n, 5) for n in range(1000))), below=ALL)
+    assert 100_000 < replay.weight < 110_000
+
+
+@pytest.mark.parametrize(
+    "values", [[level("x" * MAX_RECORD, 1)], [level("a", 1)] * (MAX_DECODED + 1)], ids=["size", "count"]
+)
+def test_records_that_no_cluster_writes_are_not_decoded(values: list[bytes]) -> None:
+    with pytest.raises(TooLargeError):
+        Replay().append(batch(0, *values), below=ALL)
+
+
+def test_a_key_written_longer_than_it_need_be_does_not_hide_a_record() -> None:
+    value = level("x" * MAX_RECORD, 1)
+    hidden = value[:1] + bytes((0x80 | value[1], 0)) + value[2:]
+    with pytest.raises(TooLargeError):
+        Replay().append(batch(0, hidden), below=ALL)
+
+
+WHOLE = snapshot(level("a", 5), broker(1, 5), *[bytes((1, 3, 1)) + bytes(100)] * 5)
+
+
+def parts_of(data: bytes, cuts: Iterable[int]) -> Iterable[bytes]:
+    places = [0, *sorted(cuts), len(data)]
+    return (data[a:b] for a, b in itertools.pairwise(places))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, len(WHOLE)), max_size=30))
+def test_a_snapshot_in_any_parts_gives_the_image_of_the_whole(cuts: list[int]) -> None:
+    whole = Replay()
+    whole.load_snapshot(WHOLE, end_offset=900, epoch=3)
+    reader = SnapshotReader(end_offset=900, epoch=3)
+    for part in parts_of(WHOLE, cuts):
+        reader.feed(part)
+    assert reader.finish().image() == whole.image()
+
+
+@given(st.integers(0, len(WHOLE) - 1), st.lists(st.integers(0, len(WHOLE)), max_size=5))
+def test_a_snapshot_that_ends_early_is_none_in_whatever_parts_it_came(stop: int, cuts: list[int]) -> None:
+    reader = SnapshotReader(end_offset=900, epoch=3)
+    with pytest.raises(SnapshotIncomplete):  # noqa: PT012 - either may notice
+        for part in parts_of(WHOLE[:stop], [cut for cut in cuts if cut <= stop]):
+            reader.feed(part)
+        reader.finish()
+
+
+def test_a_reader_keeps_a_batch_at_most() -> None:
+    partitions = [bytes((1, 3, 1)) + bytes(1000)] * 50
+    reader = SnapshotReader(end_offset=900, epoch=3)
+    data = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": 1}))
+    data += b"".join(batch(1 + n * 50, *partitions) for n in range(100))
+    most = 0
+    for start in range(0, len(data), 10_000):
+        reader.feed(data[start : start + 10_000])
+        most = max(most, reader.weight)
+    assert most < 2 * (len(batch(0, *partitions)) + 10_000) + 1000 < len(data) / 10

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.checks import Question, blockers
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, NodeState, Observation, Unknown
 from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature
-from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
+from kafkafeatures.core.survey import Role
+from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, known, node, observation, quorum, ranges
 
 RAISE = UpdateFeature("metadata.version", 21, 27)
 CONTROLLERS = (node(3001), node(3002))
@@ -53,6 +58,49 @@ def test_an_old_api_versions_says_nothing_of_features_it_leaves_out() -> None:
 def test_a_node_without_answer_and_registration_is_unknown_with_the_reason() -> None:
     found = node(1, said=SILENT, written=None).range_of("metadata.version")
     assert found == Unknown(SILENT)
+
+
+def test_of_a_combined_node_the_narrower_of_its_two_registrations_counts() -> None:
+    wide, narrow = {"metadata.version": (1, 27)}, {"metadata.version": (7, 25)}
+    for broker, controller in ((wide, narrow), (narrow, wide)):
+        registered = {Role.BROKER: known(ranges(broker)), Role.CONTROLLER: known(ranges(controller))}
+        one = replace(node(1, said=SILENT), roles=(Role.CONTROLLER, Role.BROKER), registered=registered)
+        found = one.range_of("metadata.version")
+        assert isinstance(found, Known)
+        assert found.value == VersionRange(7, 25)
+        assert kinds(observation(*CONTROLLERS, one)) == [BlockerKind.NODE_RANGE]
+
+
+def test_a_process_whose_registration_says_something_else_is_in_doubt_whatever_the_server_says() -> None:
+    """A broker that was upgraded and is not registered anew: what counts for the controller is the old range."""
+    upgraded = node(1, said=answer(NEW), written=OLD)
+    assert kinds(observation(*CONTROLLERS, upgraded)) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(observation(*CONTROLLERS, upgraded), verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+    registered = {Role.BROKER: known(ranges(NEW)), Role.CONTROLLER: known(ranges(OLD))}
+    combined = replace(node(1), roles=(Role.CONTROLLER, Role.BROKER), registered=registered)
+    assert kinds(observation(*CONTROLLERS, combined), verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+
+
+_RANGES = st.dictionaries(st.sampled_from(["f", "g"]), st.tuples(st.integers(0, 3), st.integers(3, 6)))
+
+
+@given(said=_RANGES, broker=_RANGES, controller=st.none() | _RANGES, complete=st.booleans(), level=st.integers(0, 7))
+def test_what_a_node_surely_holds_is_what_its_range_says(
+    said: dict[str, tuple[int, int]],
+    broker: dict[str, tuple[int, int]],
+    controller: dict[str, tuple[int, int]] | None,
+    complete: bool,
+    level: int,
+) -> None:
+    """The short way of every check on every node never says more than the long one."""
+    registered = {Role.BROKER: known(ranges(broker))}
+    if controller is not None:
+        registered[Role.CONTROLLER] = known(ranges(controller))
+    one = replace(node(1, said=answer(said, complete=complete)), registered=registered)
+    found = one.range_of("f")
+    if one.surely_holds("f", level):
+        assert isinstance(found, Known)
+        assert level in found.value
 
 
 # --- the chain ---

@@ -233,6 +233,14 @@ def test_a_dependency_that_is_not_met_is_named_and_one_that_comes_along_is_met()
     assert deciding(together, world(metadata_version=22)) == Act(change("metadata.version 22->23"))
 
 
+def test_a_dependency_that_is_lowered_away_is_named_though_kafka_would_not_look() -> None:
+    """Kafka checks what a feature depends on while it is raised, and never again."""
+    down = Wanted({"metadata.version": 22}, consents=frozenset({"metadata.version:25->22"}))
+    decision = deciding(down, world(eligible_leader_replicas_version=1))
+    assert BlockerKind.DEPENDENCY in kinds(decision)
+    assert BlockerKind.DEPENDENCY not in kinds(deciding(down))
+
+
 # --- approval ---
 
 COMPUTED = Wanted({}, {"metadata.version": 30})
@@ -320,6 +328,16 @@ def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
     first = propose(wanted, world(), Memory()).plan
     forged = {"hash": "sha256:" + "0" * 64, "steps": [step_shape(n, step) for n, step in enumerate(first.steps, 1)]}
     assert propose(wanted, world(), Memory(plan=forged)).plan.hash == first.hash
+
+
+def test_a_step_that_somebody_else_did_does_not_turn_a_standing_plan_into_one_that_was_approved_before() -> None:
+    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    approved = propose(wanted, world(), Memory()).plan
+    now = propose(wanted, world(), Memory(change_count=1)).plan
+    standing = {"hash": now.hash, "steps": [step_shape(n, step) for n, step in enumerate(now.steps, 1)]}
+    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing)).plan
+    assert (later.steps, later.done) == ((change("share.version 0->1"),), 0)
+    assert later.hash not in (approved.hash, now.hash)
 
 
 def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:

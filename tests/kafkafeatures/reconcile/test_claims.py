@@ -80,6 +80,13 @@ def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
     assert made.rival_of(key("new"), "c") == Rival("ns/old", known=False)
 
 
+def test_another_life_of_a_name_that_nobody_saw_end_inherits_nothing() -> None:
+    made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
+    made.passed(key("old"))
+    made.note(resource("old", "1", uid="another"))
+    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=False)
+
+
 def test_of_what_is_gone_nothing_is_kept() -> None:
     """A cluster's id is its own word, and whoever makes resources anew could give it another one each time."""
     made = claims()

@@ -25,6 +25,7 @@ from kafkafeatures.core.steps import (
 )
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.loop import Shell, one_pass
+from kafkafeatures.reconcile.settle import UNPROVEN
 from tests.kafkafeatures.reconcile.in_memory import Crash, Home, World, no_time, run, shell
 from tests.kafkafeatures.worlds import NOW, SILENT
 
@@ -124,6 +125,44 @@ def test_an_unknown_outcome_is_settled_only_by_a_quorum_that_works() -> None:
     world.quorum_works = True
     assert isinstance(run(world, home).decision, Done)
     assert [one["result"] for one in home.status["history"]] == ["not applied", "read back"]
+
+
+def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:
+    """What the old leader had appended may be committed by the new one: the high watermark of both proves nothing."""
+    world = World(BEGIN)
+    home = Home(world, {"metadata.version": 27})
+    world.outcomes = [OutcomeUnknown("EOF")]
+    asyncio.run(one_pass(shell(world, home)))
+    look = world.look
+
+    async def elected() -> Observation:
+        world.epoch += 1
+        return await look()
+
+    world.look = elected  # type: ignore[method-assign]
+    for _ in range(3):
+        assert isinstance(asyncio.run(one_pass(shell(world, home))).decision, Wait)
+    assert len(world.sent) == 1
+    world.look = look  # type: ignore[method-assign]
+    assert isinstance(run(world, home).decision, Done)
+    assert len(world.sent) == 2
+
+
+@pytest.mark.parametrize(("after", "result", "spent"), [(0, "not applied", []), (1, UNPROVEN, ["group.version:1->0"])])
+def test_a_level_that_was_moved_at_the_very_offset_of_the_intent_was_moved(
+    after: int, result: str, spent: list[str]
+) -> None:
+    """The intent names the end of the log: a batch that begins there ends behind it, and everything else before it."""
+    world = World({"metadata.version": 27, "group.version": 1})
+    home = Home(world, {})
+    home.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    world.outcomes = [OutcomeUnknown("EOF")]
+    asyncio.run(one_pass(shell(world, home)))
+    world.moved = home.status["intent"]["offset"] + after
+    world.outcomes = [NotSent("to look at the consents")]
+    asyncio.run(one_pass(shell(world, home)))
+    assert home.status["history"][0]["result"] == result
+    assert home.status.get("spentConsents", []) == spent
 
 
 def test_a_foreign_change_overtakes_an_open_intent() -> None:

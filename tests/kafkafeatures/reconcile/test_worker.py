@@ -88,7 +88,7 @@ class Api:
 
 
 class Kafka(World):
-    looks = 0
+    looks = closed = 0
 
     def during_look(self) -> object:
         """What happens elsewhere meanwhile."""
@@ -112,7 +112,7 @@ class Kafka(World):
         """There are no connections."""
 
     async def close(self) -> None:
-        """Nor here."""
+        self.closed += 1
 
 
 class Rig:
@@ -143,6 +143,25 @@ async def test_a_secret_that_may_not_be_read_is_said_in_the_status() -> None:
     assert await Rig(api).worker.work(KEY)
     assert api.condition("Reachable")["reason"] == "CredentialsInvalid"
     assert "allow its ServiceAccount to get secrets in the namespace kafka" in api.condition("Ready")["message"]
+
+
+async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> None:
+    api = Api(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
+    passwords = iter(("first", "first", "second"))
+
+    async def secret(namespace: str, name: str) -> dict[str, str]:
+        return {"username": "orders", "password": next(passwords)}
+
+    api.secret = secret  # type: ignore[method-assign]
+    rig = Rig(api)
+    rig.kafka.down = SILENT
+    seen = []
+    for _ in range(3):
+        await rig.work()
+        sasl = rig.opened[-1].brokers.sasl
+        assert sasl is not None
+        seen.append((len(rig.opened), sasl.password, rig.kafka.closed))
+    assert seen == [(1, "first", 0), (1, "first", 0), (2, "second", 1)]
 
 
 @pytest.mark.parametrize(

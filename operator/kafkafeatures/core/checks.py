@@ -306,7 +306,10 @@ def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
 def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:
     """One blocker for a level that not a single node supports; ghosts are no nodes in this."""
     gone = (NodeState.GHOST, NodeState.REFUSED)
-    found = [node.range_of(change.feature) for node in observation.nodes if node.state not in gone]
+    nodes = [node for node in observation.nodes if node.state not in gone]
+    if any(node.surely_holds(change.feature, change.after) for node in nodes):
+        return None  # the first one, nearly always: cheap for a thousand nodes
+    found = [node.range_of(change.feature) for node in nodes]
     ranges = [one.value for one in found if isinstance(one, Known)]
     if not ranges or len(ranges) < len(found) or any(change.after in one for one in ranges):
         return None

@@ -186,6 +186,33 @@ async def _shows(pool: Pool, address: Address, role: Role, change: UpdateFeature
 # --- combined ---
 
 
+@pytest.mark.parametrize("through", ["brokers", "controllers"])
+async def test_describe_quorum_shows_whether_a_majority_follows_the_leader(cluster: Cluster, through: str) -> None:
+    """Where the metadata log may not be read, this is what tells a leader from one that was cut off."""
+    config = settings(cluster, servers=through == "brokers", controllers=through == "controllers", timeout=2.0)
+
+    async def followed() -> bool:
+        result, _ = await surveyed(config)
+        return isinstance(result.quorum, QuorumAnswer) and result.quorum.has_majority
+
+    assert all([await followed() for _ in range(20)])
+    leader = cluster.leader()
+    standbys = [node for node in cluster.controllers if node.id != leader]
+    for node in standbys:
+        node.freeze()
+    began = time.monotonic()
+    try:
+        while await followed():
+            assert time.monotonic() - began < 10
+        print(f"{cluster.version} {through}: seen after {time.monotonic() - began:.1f} s")
+        assert not any([await followed() for _ in range(3)])
+    finally:
+        for node in standbys:
+            node.thaw()
+    while not await followed():
+        assert time.monotonic() - began < 90
+
+
 async def test_combined_nodes_of_a_dynamic_quorum_are_asked_on_both_listeners(tmp_path: Path) -> None:
     with Cluster(tmp_path, NEWEST, controllers=0, brokers=0, combined=3, dynamic=True) as cluster:
         cluster.wait_ready()

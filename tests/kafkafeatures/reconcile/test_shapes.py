@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.reconcile.shapes import misshapen
+from tests.kafkafeatures import statuses
 
 AT = "2026-01-01T00:00:00Z"
 STATUS: dict[str, Any] = {
@@ -27,6 +28,13 @@ STATUS: dict[str, Any] = {
 def test_what_we_write_ourselves_fits() -> None:
     assert misshapen(STATUS) == ()
     assert misshapen({}) == ()
+    kinds = (
+        statuses.in_sync, statuses.acting, statuses.waiting_for_approval, statuses.stalled,
+        statuses.suspended, statuses.observed,
+    )  # fmt: skip
+    for made in kinds:
+        assert misshapen(made()) == ()
+        assert misshapen(statuses.unreachable(made())) == ()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from kafkafeatures.kafka.memory import Limits, Memory
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
-from kafkafeatures.kube.client import Key, KubeApi, Listing, connected, in_pod
+from kafkafeatures.kube.api_server import ApiServer
+from kafkafeatures.kube.client import Key, Listing, connected, in_pod
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.cluster import Cluster
@@ -62,7 +63,9 @@ async def run(settings: OperatorSettings, *, opener: Opener | None = None) -> No
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     claims, metrics = Claims(), Metrics()
     async with connected() as api:
-        policy = await _policy(settings, api)
+        api_server = ApiServer(api)
+        await api_server.refresh()
+        policy = _policy(settings, api_server)
         around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.instance, policy)
         worker = Worker(api, claims, lambda cluster: opened(cluster, metrics), around, metrics)
         queue = Queue(
@@ -96,10 +99,12 @@ async def run(settings: OperatorSettings, *, opener: Opener | None = None) -> No
             async with asyncio.TaskGroup() as parts:
                 passes = parts.create_task(queue.run(), name="queue")
                 watching = parts.create_task(watch.run(), name="watch")
+                looking = parts.create_task(api_server.keep_looking(), name="where the API server is")
                 await stop.wait()
                 logger.info("stopping: passes that are under way are finished")
                 queue.stop()
                 watching.cancel()
+                looking.cancel()
                 await asyncio.wait((passes,), timeout=settings.grace)
                 passes.cancel()  # what it interrupts has its intent written: the next operator looks what became of it
         await worker.close()
@@ -115,7 +120,7 @@ async def _obituary() -> AsyncIterator[None]:
         raise
 
 
-async def _policy(settings: OperatorSettings, api: KubeApi) -> AddressPolicy:
+def _policy(settings: OperatorSettings, api_server: ApiServer) -> AddressPolicy:
     """In a pod its own loopback is refused too; its own address is by the settings. Nothing of a tenant's is there."""
     denied = (*NEVER, *settings.denied, *(LOOPBACK if in_pod() else ()))
-    return AddressPolicy(denied, settings.allowed, await api.endpoints())
+    return AddressPolicy(denied, settings.allowed, api_server)

@@ -422,9 +422,9 @@ PAGES: Mapping[Reason, Page] = {
 
         Fix: Correct the address, or what the brokers advertise. If Kafka really is there, whoever installed the
         operator can say so: the chart's `addresses.allow` and `addresses.deny`. Refused whatever these say are
-        loopback, link-local and metadata addresses, the operator's own pod, and the API server under the
-        address of its Service and under the one the operator uses. Other addresses of the API server, as
-        those of control-plane nodes, are refused only where `addresses.deny` has them.
+        loopback, link-local and metadata addresses, the operator's own pod, and the API server: under the
+        address of its Service and the one the operator uses before anything is sent, anywhere else (on its
+        nodes, behind a load balancer) as soon as it proves to be the API server.
         """
     ),
     Reason.BLOCKED: _page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
@@ -79,6 +80,9 @@ class Api:
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
         return frozenset()
+
+    def trust(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
 
     async def resources(self, namespace: str) -> Listing:
         await self.go[namespace].acquire()

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
@@ -129,6 +130,10 @@ class KubeApi:
             except (OSError, TimeoutError) as error:
                 logger.debug("%s does not resolve: %s", host, error)
         return frozenset(found)
+
+    def trust(self) -> ssl.SSLContext:
+        """What the API server proves itself to. Raises OSError where the file of its CA cannot be used."""
+        return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
     async def resource(self, key: Key) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""

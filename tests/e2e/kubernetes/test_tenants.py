@@ -148,6 +148,19 @@ def test_the_api_server_is_no_kafka_to_be_probed(resources: Resources) -> None:
     resources.until("probe", "Reachable", "AddressRefused")
 
 
+@pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
+def test_the_api_server_is_none_at_any_other_address_of_its_node(resources: Resources, tls: bool) -> None:
+    """It listens on all of them, and no list of ours has them."""
+    cluster: dict[str, Any] = {"bootstrapServers": f"127.0.0.3:{resources.plane.port}"}
+    if tls:  # everybody has the CA of the API server
+        metadata = {"name": "root-ca", "namespace": resources.namespace}
+        data = {"ca.crt": resources.plane.authority.ca.read_text()}
+        resources.plane.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        cluster["tls"] = {"caConfigMapRef": {"name": "root-ca"}}
+    resources.apply(f"node-{tls}".lower(), {}, cluster=cluster)
+    resources.until(f"node-{tls}".lower(), "Reachable", "AddressRefused")
+
+
 def test_a_broker_that_redirects_leads_nowhere(resources: Resources, tmp_path: Path) -> None:
     """Whoever runs the broker says where its listeners are: here, where a trap listens on a denied address."""
     with (

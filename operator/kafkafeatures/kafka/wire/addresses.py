@@ -3,13 +3,17 @@
 Who may write a resource could otherwise make the operator speak to whatever it reaches: the cloud's metadata service,
 the API server, its own pod. What brokers advertise comes from the same hands, so it is checked by the same rule. The
 lists are settings of the operator, never of a resource. The command line connects to wherever its user says.
+
+The API server may also answer at an address that nobody knows of: what is no Kafka is asked whether it is that, before
+anything is told of it.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol
 
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -30,13 +34,24 @@ LOOPBACK = networks("127.0.0.0/8", "::1/128")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
+class ApiServer(Protocol):
+    """Of the Kubernetes we run on."""
+
+    @property
+    def endpoints(self) -> frozenset[tuple[str, int]]:
+        """(IP address, port) as far as they are known now."""
+
+    async def answers_at(self, address: str, port: int) -> bool:
+        """Whether it proves that it is the one that answers there."""
+
+
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """`denied` always, besides `endpoints` of (address, port); where `allowed` is not empty, only what is in it."""
+    """`denied` always, besides the API server; where `allowed` is not empty, only what is in it."""
 
     denied: tuple[Network, ...] = NEVER
     allowed: tuple[Network, ...] = ()
-    endpoints: frozenset[tuple[str, int]] = field(default_factory=frozenset)
+    api_server: ApiServer | None = None
 
     def permits(self, address: str, port: int) -> bool:
         """Whether this IP address may be connected to. False for what is no IP address."""
@@ -44,9 +59,14 @@ class AddressPolicy:
             shapes = _shapes(ipaddress.ip_address(address.partition("%")[0]))
         except ValueError:
             return False
-        if any(_within(ip, self.denied) or (str(ip), port) in self.endpoints for ip in shapes):
+        never = self.api_server.endpoints if self.api_server is not None else frozenset()
+        if any(_within(ip, self.denied) or (str(ip), port) in never for ip in shapes):
             return False
         return not self.allowed or any(_within(ip, self.allowed) for ip in shapes)
+
+    async def is_api_server(self, address: str, port: int) -> bool:
+        """Whether what answers there, and is no Kafka, is the API server: then nothing of it is told."""
+        return self.api_server is not None and await self.api_server.answers_at(address, port)
 
 
 def _within(ip: Ip, among: Iterable[Network]) -> bool:

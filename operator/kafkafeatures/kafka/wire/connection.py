@@ -100,7 +100,7 @@ async def connect(
         )
     stage = _Stage(timeout)
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout), _nothing_of_the_api_server(security.policy, stage, address.port):
             reader, writer = await _open(address, security, stage)
             connection = Connection(
                 address,
@@ -125,12 +125,24 @@ async def connect(
         raise stage.timed_out() from None
 
 
+@contextlib.asynccontextmanager
+async def _nothing_of_the_api_server(policy: AddressPolicy | None, stage: _Stage, port: int) -> AsyncIterator[None]:
+    """What answers and is no Kafka may be the API server, at an address nobody knew of: then that is all we say."""
+    try:
+        yield
+    except (NotKafka, TlsFailed):
+        if policy is not None and await policy.is_api_server(stage.host, port):
+            raise AddressRefused from None
+        raise
+
+
 class _Stage:
     """How far a connection came, for the words of a time-out."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self.name = "connect"
+        self.host = ""  # the IP address that is connected to, where there is a policy
 
     def timed_out(self) -> KafkaError:
         if self.name == "connect":
@@ -154,6 +166,7 @@ async def _open(
         policy = security.policy
         hosts = [address.host] if policy is None else await _permitted(address, policy, security.lookups)
         for host in hosts:
+            stage.host = host
             try:
                 reader, writer = await asyncio.open_connection(
                     host,
@@ -180,6 +193,9 @@ async def _open(
         if context is not None and isinstance(error, ConnectionResetError | BrokenPipeError):
             raise tls.closed_in_handshake() from None
         raise Unreachable(_why(error), remedy="check host, port and that the node runs") from None
+    if security.policy is not None and tls.is_api_server(writer.get_extra_info("peercert")):
+        writer.transport.abort()  # it would wait for the end of what it takes for a line of HTTP
+        raise AddressRefused
     stage.name = "negotiate"
     return reader, writer
 

@@ -88,6 +88,10 @@ class Tokens:
         cut = asyncio.get_running_loop().call_later(PATIENCE * timeout, call.cut)
         try:
             value, lifetime = await asyncio.to_thread(_post, client, timeout, call, context)
+        except KafkaError:
+            if client.policy is not None and call.peer is not None and await client.policy.is_api_server(*call.peer):
+                raise AddressRefused from None
+            raise
         finally:
             cut.cancel()
         return _Held(value, began + KEEP * min(lifetime, LONGEST))
@@ -98,6 +102,7 @@ class _Call:
 
     def __init__(self) -> None:
         self.is_cut = False
+        self.peer: tuple[str, int] | None = None  # the address, once there is a connection
         self._lock = threading.Lock()
         self._line: socket.socket | None = None
 
@@ -108,6 +113,7 @@ class _Call:
                 line.close()
                 raise TimeoutError
             self._line = line.dup()  # TLS takes the other one over
+            self.peer = line.getpeername()[:2]
         return line
 
     def cut(self) -> None:

@@ -11,8 +11,10 @@ import os
 import re
 import ssl
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kafkafeatures.kafka.errors import TlsFailed
 from kafkafeatures.kafka.settings import OAuthClient, Security, Tls
@@ -124,6 +126,11 @@ def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
         ) from None
     finally:
         os.unlink(path)
+
+
+def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
+    """Whether a certificate that was verified, as `getpeercert` shows it, is that of a Kubernetes API server."""
+    return ("DNS", "kubernetes.default.svc") in (certificate or {}).get("subjectAltName", ())
 
 
 def failed(error: ssl.SSLError, tls: Tls | None, *, sent: bool = False) -> TlsFailed:

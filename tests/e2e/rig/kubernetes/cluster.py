@@ -129,7 +129,7 @@ class ControlPlane(Tools):
         return [
             binary("kube-apiserver"),
             f"--etcd-servers={self._etcd_url}",
-            *(f"--bind-address={self.address}", f"--secure-port={self.port}"),
+            *("--bind-address=0.0.0.0", f"--secure-port={self.port}"),  # all addresses, as installers have it
             *self._advertised(),
             *(
                 f"--client-ca-file={self.authority.ca}",
@@ -149,9 +149,8 @@ class ControlPlane(Tools):
 
     def _advertised(self) -> list[str]:
         """A loopback address may not be an endpoint: without a node the Service `kubernetes` has none."""
-        if self.address == LOOPBACK:
-            return ["--endpoint-reconciler-type=none"]
-        return [f"--advertise-address={self.address}"]
+        reconciler = ["--endpoint-reconciler-type=none"] if self.address == LOOPBACK else []
+        return [f"--advertise-address={self.address}", *reconciler]
 
     def _controllers_command(self) -> list[str | Path]:
         user = "system:kube-controller-manager"

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.kafka.errors import AddressRefused, KafkaError
-from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.errors import AddressRefused, KafkaError, NotKafka
+from kafkafeatures.kafka.settings import Address, Security, Tls
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy, networks
 from kafkafeatures.kafka.wire.connection import connect
+from tests.e2e.rig.certificates import Certificates
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
 
-IN_POD = AddressPolicy((*NEVER, *LOOPBACK), endpoints=frozenset({("198.19.0.1", 443)}))
+CERTIFICATES = Certificates()
+
+
+class ApiServer:
+    """Known at one address; `elsewhere` it proves who it is."""
+
+    def __init__(self, *elsewhere: tuple[str, int]) -> None:
+        self.endpoints = frozenset({("198.19.0.1", 443)})
+        self.elsewhere, self.asked = elsewhere, 0
+
+    async def answers_at(self, address: str, port: int) -> bool:
+        self.asked += 1
+        return (address, port) in self.elsewhere
+
+
+IN_POD = AddressPolicy((*NEVER, *LOOPBACK), api_server=ApiServer())
 
 SPELLINGS = [
     "127.0.0.1", "127.1", "127.0.1", "127.255.255.254", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1",
@@ -79,6 +99,58 @@ def test_the_api_server_is_refused_on_its_port_only() -> None:
     assert not IN_POD.permits("198.19.0.1", 443)
     assert not IN_POD.permits("::ffff:198.19.0.1", 443)
     assert IN_POD.permits("198.19.0.1", 9092)
+
+
+def test_the_api_server_is_refused_where_it_is_now_and_not_where_it_was() -> None:
+    server = ApiServer()
+    policy = AddressPolicy(api_server=server)
+    server.endpoints = frozenset({("198.19.0.2", 443)})
+    assert policy.permits("198.19.0.1", 443)
+    assert not policy.permits("198.19.0.2", 443)
+
+
+async def test_what_is_no_kafka_is_not_told_of_where_it_is_the_api_server() -> None:
+    """At an address that nobody knew of: of a node it runs on, behind a load balancer."""
+    async with serving(Server({18: lambda request: b""})) as server:
+        there = (server.address.host, server.address.port)
+        for address in (server.address, Address("localhost", server.address.port)):
+            security = Security(policy=AddressPolicy(api_server=ApiServer(there)))
+            with pytest.raises(AddressRefused):
+                await connect(address, security, timeout=5.0, client_id="t")
+        with pytest.raises(NotKafka):  # and it is told of where it is anybody else
+            await connect(
+                server.address, Security(policy=AddressPolicy(api_server=ApiServer())), timeout=5.0, client_id="t"
+            )
+        with pytest.raises(NotKafka):  # the command line has no policy
+            await connect(server.address, Security(), timeout=5.0, client_id="t")
+
+
+async def test_neither_is_a_handshake_that_failed() -> None:
+    async with serving(Server({18: lambda request: b""})) as server:
+        policy = AddressPolicy(api_server=ApiServer((server.address.host, server.address.port)))
+        with pytest.raises(AddressRefused):
+            await connect(server.address, Security(Tls(ca=CERTIFICATES.ca), policy=policy), timeout=5.0, client_id="t")
+
+
+async def test_who_holds_the_certificate_of_an_api_server_is_told_nothing(tmp_path: Path) -> None:
+    """All in a cluster may read its CA, and so verify it. It would take our request for a line that has no end."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "kubernetes.default.svc").configure_cert(context)
+    tls = Tls(ca=authority.cert_pem.bytes().decode())
+    async with serving(Server(), context) as server:
+        with pytest.raises(AddressRefused):
+            await connect(server.address, Security(tls, policy=AddressPolicy()), timeout=5.0, client_id="t")
+        assert server.requests == []
+
+
+async def test_a_kafka_is_never_asked_whether_it_is_the_api_server() -> None:
+    async with serving(Server({18: api_versions()})) as server:
+        api_server = ApiServer()
+        security = Security(policy=AddressPolicy(api_server=api_server))
+        async with await connect(server.address, security, timeout=5.0, client_id="t"):
+            assert api_server.asked == 0
+            assert server.connections == 1
 
 
 def test_where_networks_are_allowed_no_others_are_and_what_is_never_permitted_stays_so() -> None:

@@ -12,14 +12,16 @@ import time
 import urllib.parse
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from kafkafeatures.kafka.errors import AuthenticationFailed, TlsFailed
+from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError, TlsFailed
 from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security, Tls
 from kafkafeatures.kafka.wire import oauth
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.connection import RENEW_AFTER, connect
 from kafkafeatures.kafka.wire.oauth import KEEP, Tokens
 from tests.e2e.rig.certificates import Certificates
@@ -208,6 +210,27 @@ async def test_a_token_is_asked_for_as_the_rfc_wants(tmp_path: Path) -> None:
         assert await Tokens().token(source, 10) == "t"
     body = {"grant_type": ["client_credentials"], "scope": ["kafka admin"]}
     assert asked == [("Basic us%3Awe:s%26e+%25", body)]
+
+
+class ApiServer:
+    endpoints: frozenset[tuple[str, int]] = frozenset()
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def answers_at(self, address: str, port: int) -> bool:
+        return (address, port) == ("127.0.0.1", self.port)
+
+
+@pytest.mark.parametrize("ca", [CERTIFICATES.ca, CERTIFICATES.other_ca], ids=["trusted", "not trusted"])
+async def test_the_api_server_is_no_token_endpoint_whose_answers_are_told(tmp_path: Path, ca: str) -> None:
+    with token_endpoint(tmp_path, lambda request: (403, {})) as url:
+        port = urllib.parse.urlsplit(url).port or 0
+        for there, error in ((port, AddressRefused), (port + 1, KafkaError)):
+            source = replace(client(url, Tls(ca=ca)), policy=AddressPolicy(api_server=ApiServer(there)))
+            with pytest.raises(error) as caught:
+                await Tokens().token(source, 10)
+            assert isinstance(caught.value, AddressRefused) is (there == port)
 
 
 async def test_a_redirect_is_not_followed_not_even_to_https(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""Whether it is the API server that answers somewhere, and where its names lead: over real TLS, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+import trustme
+
+from kafkafeatures.kube import api_server
+from kafkafeatures.kube.api_server import ApiServer
+from kafkafeatures.kube.client import KubeApi
+
+OURS, ANOTHER = trustme.CA(), trustme.CA()
+NAMES = ("kubernetes", "kubernetes.default.svc")
+
+
+class Api:
+    """What the client knows of its server."""
+
+    def __init__(self) -> None:
+        self.authority: trustme.CA | None = OURS
+        self.found: set[tuple[str, int]] = {("198.19.0.1", 443)}
+
+    async def endpoints(self) -> frozenset[tuple[str, int]]:
+        return frozenset(self.found)
+
+    def trust(self) -> ssl.SSLContext:
+        if self.authority is None:
+            raise FileNotFoundError("ca.crt")
+        return ssl.create_default_context(cadata=self.authority.cert_pem.bytes().decode())
+
+
+async def known(api: Api | None = None) -> ApiServer:
+    made = ApiServer(cast(KubeApi, api or Api()))
+    await made.refresh()
+    return made
+
+
+@contextlib.asynccontextmanager
+async def listening(authority: trustme.CA | None, *names: str) -> AsyncIterator[int]:
+    """A server with a certificate for these names; one that accepts and says nothing without an authority."""
+    context = None
+    if authority is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert(*names).configure_cert(context)
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await reader.read()
+        writer.close()
+
+    listener = await asyncio.start_server(hold, "127.0.0.1", 0, ssl=context)
+    try:
+        yield listener.sockets[0].getsockname()[1]
+    finally:
+        listener.close()
+        await listener.wait_closed()
+
+
+async def test_it_is_recognised_at_an_address_that_nobody_knew_of() -> None:
+    server = await known()
+    async with listening(OURS, *NAMES) as port:
+        assert ("127.0.0.1", port) not in server.endpoints
+        assert await server.answers_at("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    ("authority", "names"), [(OURS, ("kafka-0.kafka",)), (ANOTHER, NAMES)], ids=["another name", "another CA"]
+)
+async def test_nobody_else_is_taken_for_it(authority: trustme.CA, names: tuple[str, ...]) -> None:
+    server = await known()
+    async with listening(authority, *names) as port:
+        assert not await server.answers_at("127.0.0.1", port)
+
+
+async def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_server, "PROOF", 0.05)
+    server = await known()
+    async with listening(None) as port:
+        assert not await server.answers_at("127.0.0.1", port)
+    assert not await server.answers_at("127.0.0.1", port)
+
+
+async def test_where_its_names_lead_is_looked_up_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, moved = Api(), ("198.19.0.2", 443)
+    server = await known(api)
+    api.found = {moved}
+    monkeypatch.setattr(api_server, "AGAIN", 0.0)
+    looking = asyncio.create_task(server.keep_looking())
+    async with asyncio.timeout(5):
+        while server.endpoints != {moved}:  # noqa: ASYNC110 - it looks without an end
+            await asyncio.sleep(0)
+    looking.cancel()
+    await asyncio.wait([looking])
+
+
+async def test_where_no_name_resolves_what_was_known_stays_refused() -> None:
+    api = Api()
+    server = await known(api)
+    api.found = set()
+    await server.refresh()
+    assert server.endpoints == {("198.19.0.1", 443)}
+
+
+async def test_a_ca_that_was_renewed_is_read_and_one_that_cannot_be_read_keeps_the_old() -> None:
+    api = Api()
+    server = await known(api)
+    async with listening(ANOTHER, *NAMES) as renewed, listening(OURS, *NAMES) as old:
+        api.authority = None
+        await server.refresh()
+        assert await server.answers_at("127.0.0.1", old)
+        api.authority = ANOTHER
+        await server.refresh()
+        assert await server.answers_at("127.0.0.1", renewed)
+        assert not await server.answers_at("127.0.0.1", old)
+
+
+async def test_without_its_ca_nobody_is_taken_for_it() -> None:
+    api = Api()
+    api.authority = None
+    async with listening(OURS, *NAMES) as port:
+        assert not await (await known(api)).answers_at("127.0.0.1", port)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
 from kafkafeatures.kafka.wire.lookups import Lookups
+from kafkafeatures.kafka.wire.secrets import Secrets
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,8 +95,8 @@ class Sasl:
 class Security:
     """Of one listener. Both None: PLAINTEXT without authentication. `policy` None: any address may be connected to.
 
-    `lookups`: the turns of names that are resolved to be checked; `contexts`: of TLS, as they were made. A copy by
-    `replace` shares them.
+    `lookups`: the turns of names that are resolved to be checked; `contexts`: of TLS, as they were made; `secrets`:
+    what no node may make us repeat. A copy by `replace` shares them.
     """
 
     tls: Tls | None = None
@@ -103,6 +104,17 @@ class Security:
     policy: AddressPolicy | None = None
     lookups: Lookups = field(default_factory=Lookups, repr=False, compare=False)
     contexts: Contexts = field(default_factory=Contexts, repr=False, compare=False)
+    secrets: Secrets = field(default_factory=Secrets, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.sasl is not None:
+            self.secrets.add_public(self.sasl.username)
+            self.secrets.add(self.sasl.password)
+            if isinstance(self.sasl.oauth, OAuthToken):
+                self.secrets.add(self.sasl.oauth.value)
+            elif self.sasl.oauth is not None:
+                self.secrets.add_public(self.sasl.oauth.token_url, self.sasl.oauth.client_id)
+                self.secrets.add(self.sasl.oauth.client_secret)
 
     @property
     def protocol(self) -> str:
@@ -116,7 +128,11 @@ class ClusterSettings:
 
     bootstrap_servers: tuple[Address, ...] = ()
     bootstrap_controllers: tuple[Address, ...] = ()
-    brokers: Security = Security()
-    controllers: Security = Security()
+    brokers: Security = field(default_factory=Security)
+    controllers: Security = field(default_factory=Security)
     request_timeout: float = 30.0
     client_id: str = "kafka-features-operator"
+
+    def __post_init__(self) -> None:
+        self.brokers.secrets.share(self.controllers.secrets)
+        self.brokers.secrets.add_public(*(one.host for one in (*self.bootstrap_servers, *self.bootstrap_controllers)))

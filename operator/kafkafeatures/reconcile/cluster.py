@@ -24,6 +24,7 @@ from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address, ClusterSettings
 from kafkafeatures.kafka.survey import ask_more, survey
 from kafkafeatures.kafka.unregister import Hosted, hosted_by, unregister
+from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 from kafkafeatures.reconcile.observe import observe
 from kafkafeatures.reconcile.ports import Unreachable
@@ -193,7 +194,8 @@ class Cluster:
                 f"{reading.image.unreadable} records cannot be understood, so nothing is concluded from it",
                 "use a newer version of this tool",
             )
-        return reading
+        secrets = self._settings.controllers.secrets
+        return replace(reading, image=await aside(lambda: secrets.removed_from(reading.image)))
 
     async def _ask_registered(self, asked: Survey, log: LogReading) -> Survey:
         """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""

@@ -1,7 +1,7 @@
 """Work that takes long enough to hold up every other cluster, done beside the event loop.
 
-Called for key derivation and TLS contexts. The threads are its own: names that do not resolve may hold all those of
-asyncio. Only for work that ends by itself, soon.
+Called for key derivation, for TLS contexts and for walks over a whole metadata log. The threads are its own: names that
+do not resolve may hold all those of asyncio. Only for work that ends by itself, soon.
 """
 
 from __future__ import annotations

@@ -346,6 +346,7 @@ class Connection:
         from kafkafeatures.kafka.wire.oauth import TOKENS  # brings an HTTP client along, which only tokens need
 
         token = await TOKENS.token(settings.oauth, self._timeout, self._security.contexts)
+        self._security.secrets.add_token(token)
         try:
             await self._prove(settings, token)
         except AuthenticationFailed:
@@ -429,7 +430,7 @@ class Connection:
             raise
         if self._recorder is not None:
             self._recorder.received(self.address, _blanked(framed(answer), response))
-        return response
+        return self._security.secrets.removed_from(response)
 
     async def _read_length(self, most: int) -> int:
         return length_of(await self._reader.readexactly(4), most=most)

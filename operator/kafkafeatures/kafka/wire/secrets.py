@@ -1,0 +1,188 @@
+"""What a peer says, without our own secrets in it.
+
+A server knows what we sent to prove who we are, and may repeat it: in an error, in a list, as the name of a host. Its
+words end in statuses, Events and logs, where more people read than may know a password. So each secret is taken out as
+it is, and in the shapes that servers give to what they repeat. Called by `connection.py` for every answer, and by
+`reconcile/cluster.py` for what the metadata log says.
+
+A name is needed as it is: from names only what is certainly no part of a usual one is taken out, so that nobody whose
+password is `kafka` loses the node `kafka-0`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from kafkafeatures.core.releases import KAFKAS_FEATURES
+
+T = TypeVar("T")
+
+REMOVED = "***"
+TEXTS = frozenset({"error_message", "partition_error_message", "mechanisms", "results"})
+"""Fields of answers that are read by people alone; in a mapping its values."""
+
+SURE = 6
+"""Characters of a secret that is looked for in names too, unless it is part of what the settings say in public."""
+NAME = 128
+"""Characters of what may be a name, and may be said again."""
+WORD = 4
+"""Characters of a secret below which it is taken out only where it stands alone: else hardly a word would be left."""
+TOKENS = 4
+"""Fetched tokens that are remembered: the one in use, and those that a late answer may repeat."""
+
+LONGEST = 4096
+"""Characters of any string that are looked at and kept, where there are secrets: an answer may be one of millions."""
+
+_PROOFS = {
+    ("p=", r"\bp=[a-z0-9+/]{27,}={0,2}"),  # of SCRAM: with it a password can be guessed at home
+    ("p%3d", r"(?:\b|%2C)p%3D[a-z0-9%]{27,}"),
+    ("yz1iaxdz", r"\b(?-i:Yz1iaXdz)[a-z0-9+/_=%-]{8,}"),  # the whole message, in base64: c=biws...
+    ("eyj", r"\b(?-i:eyJ)[a-z0-9_-]{8,}\.[a-z0-9_-]+(?:\.[a-z0-9_-]*)?"),  # a JWT, ours or whose ever
+}
+
+
+class Secrets:
+    """Of one cluster, as all connections to it share this. Empty where nobody has to prove who he is."""
+
+    def __init__(self) -> None:
+        self._known = _Known()
+
+    def add(self, *secrets: str) -> None:
+        """Never to be repeated."""
+        self._known.own.update(filter(None, secrets))
+        self._known.cleaners = None
+
+    def add_public(self, *words: str) -> None:
+        """Said openly: a name that holds a secret which is part of these is no more than a name."""
+        self._known.public.update(words)
+        self._known.cleaners = None
+
+    def add_token(self, token: str) -> None:
+        """In use from now on."""
+        if token not in self._known.tokens:
+            self._known.tokens.append(token)
+            self._known.cleaners = None
+
+    def share(self, other: Secrets) -> None:
+        """The same cluster by another listener: what is known to one is not to be heard from the other."""
+        other.add(*self._known.own)
+        other.add_public(*self._known.public)
+        self._known = other._known
+
+    def removed_from(self, answer: T) -> T:
+        """The answer of a peer, or the same object where there is nothing to remove."""
+        known = self._known
+        if not known.own and not known.tokens:
+            return answer
+        texts, names = known.cleaners = known.cleaners or known.made()
+        cleaned: T = _parts(answer, lambda field: texts if field in TEXTS else names, names)
+        return cleaned
+
+
+class _Known:
+    def __init__(self) -> None:
+        self.own: set[str] = set()
+        self.public: set[str] = set()
+        self.tokens: deque[str] = deque(maxlen=TOKENS)
+        self.cleaners: tuple[_Cleaner, _Cleaner | None] | None = None  # of texts; of names
+
+    def made(self) -> tuple[_Cleaner, _Cleaner | None]:
+        known = {*self.own, *self.tokens}
+        in_public = " ".join((*self.public, *KAFKAS_FEATURES)).casefold()
+        sure = [one for one in known if len(one) >= SURE and one.casefold() not in in_public]
+        texts = {shape for one in known for shape in _shapes(one)}
+        names = {shape for one in sure for shape in _shapes(one)}
+        return _Cleaner(texts | _PROOFS), _Cleaner(names) if names else None
+
+
+class _Cleaner:
+    """Of (what must be there, pattern): strings are many, and mostly the first is not."""
+
+    def __init__(self, shapes: set[tuple[str, str]]) -> None:
+        self._hints = tuple({hint.casefold() for hint, _ in shapes})
+        patterns = sorted((pattern for _, pattern in shapes), key=len, reverse=True)  # the longest first
+        self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
+        self._longest = len(patterns[0])
+        self._name = lru_cache(maxsize=4096)(self._cleaned)  # a thousand nodes say mostly the same
+
+    def clean(self, text: str) -> str:
+        return self._name(text) if len(text) <= NAME else self._cleaned(text)
+
+    def _cleaned(self, text: str) -> str:
+        cut = len(text) > LONGEST
+        if cut:
+            text = text[: LONGEST + self._longest]
+        folded = text.casefold()
+        if any(hint in folded for hint in self._hints):
+            text = self._pattern.sub(REMOVED, text)
+        return text[: -self._longest] if cut else text  # its end may be half a secret
+
+
+def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
+    """`cleaner` for what is found, `names` for the keys of mappings. The same object where nothing changes."""
+    if cleaner is None or isinstance(value, bytes | int | None):
+        return value
+    if isinstance(value, str):
+        text = cleaner.clean(value)
+        return value if text == value else text
+    if isinstance(value, Mapping):
+        pairs = {_walk(key, names, names): _walk(one, cleaner, names) for key, one in value.items()}
+        same = all(key in value and one is value[key] for key, one in pairs.items())
+        return value if same else pairs
+    if isinstance(value, tuple):
+        items = tuple(_walk(one, cleaner, names) for one in value)
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if is_dataclass(value):
+        return _parts(value, lambda field: cleaner, names)
+    return value
+
+
+def _parts(value: Any, cleaner_of: Callable[[str], _Cleaner | None], names: _Cleaner | None) -> Any:
+    changed = {}
+    for field in fields(value):
+        part = getattr(value, field.name)
+        clean = _walk(part, cleaner_of(field.name), names)
+        if clean is not part:
+            changed[field.name] = clean
+    return replace(value, **changed) if changed else value
+
+
+def _shapes(secret: str) -> Iterator[tuple[str, str]]:
+    """What a server makes of a text that it repeats, letters of either case: (what must be there, the pattern)."""
+    import base64  # what is only needed where there are secrets
+    import html
+    import json
+    from urllib.parse import quote, quote_plus
+
+    if len(secret) < WORD:
+        yield secret, rf"(?<!\w){re.escape(secret)}(?!\w)"
+        return
+    raw = secret.encode(errors="replace")
+    for text in (
+        secret,
+        quote(raw, safe=""),
+        quote_plus(raw),
+        quote_plus(quote_plus(raw)),
+        html.escape(secret),
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        raw.hex(),
+        raw.hex(" "),
+        "".join(f"%{byte:02x}" for byte in raw),
+        raw.decode("latin-1"),  # UTF-8 that was taken for it
+    ):
+        yield text, re.escape(text)
+    # In base64, at any place of a longer text, as in that of PLAIN: three ways to lie between groups of three bytes.
+    for before in range(3):
+        code = base64.b64encode(bytes(before) + raw).decode().rstrip("=")
+        first, last = (0, 2, 3)[before], len(code) - ((before + len(raw)) % 3 > 0)
+        inner = code[first:last]
+        if len(inner) >= WORD:
+            either = re.escape(inner).replace(r"\+", r"(?:\+|-|%2B)").replace("/", r"(?:/|_|%2F)")
+            pattern = rf"[a-z0-9+/_-]{{0,{first}}}{either}[a-z0-9+/_-]{{0,2}}(?:=|%3D){{0,2}}"
+            yield max(re.split(r"[+/]", inner), key=len), pattern

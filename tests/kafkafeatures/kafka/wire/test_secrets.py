@@ -1,0 +1,218 @@
+"""What a node makes of what we sent it, and what is left of that for people."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import string
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.survey import Host
+from kafkafeatures.kafka.errors import AuthenticationFailed
+from kafkafeatures.kafka.metadata_log import LogReading
+from kafkafeatures.kafka.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.messages import (
+    DescribeClusterResponse,
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+    UpdateFeaturesResponse,
+)
+from kafkafeatures.kafka.wire.secrets import LONGEST, REMOVED, Secrets
+from kafkafeatures.reconcile.cluster import Cluster
+from tests.kafkafeatures.kafka.scripted_quorum import Quorum
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, handshake, refused, serving
+from tests.kraftlog.build import level
+
+PASSWORD = 'hunter2 "ä+/&=%'
+PLAIN_MESSAGE = f"\0alice\0{PASSWORD}".encode()
+ECHOES: dict[str, Callable[[str], str]] = {
+    "as it is": lambda s: s,
+    "in the middle": lambda s: f"user alice password {s}, which is wrong",
+    "without a gap": lambda s: f"x{s}y",
+    "percent": lambda s: quote(s, safe=""),
+    "percent, lower case": lambda s: quote(s, safe="").lower(),
+    "form": quote_plus,
+    "form, twice": lambda s: quote_plus(quote_plus(s)),
+    "each byte": lambda s: "".join(f"%{byte:02X}" for byte in s.encode()),
+    "hex": lambda s: s.encode().hex(),
+    "HEX": lambda s: s.encode().hex().upper(),
+    "base64": lambda s: base64.b64encode(s.encode()).decode(),
+    "base64 for URLs": lambda s: base64.urlsafe_b64encode(s.encode()).decode(),
+    "base64 in a URL": lambda s: quote(base64.b64encode(s.encode()).decode(), safe=""),
+    "base64 of PLAIN": lambda s: base64.b64encode(f"\0alice\0{s}".encode()).decode(),
+    "base64 of Basic": lambda s: base64.b64encode(f"al:{s}".encode()).decode(),
+    "base64 of Bearer": lambda s: base64.b64encode(f"n,,\x01auth=Bearer {s}\x01\x01".encode()).decode(),
+    "PLAIN": lambda s: f"\0alice\0{s}",
+    "JSON": lambda s: json.dumps({"password": s}),
+    "JSON, no ASCII": lambda s: json.dumps({"password": s}, ensure_ascii=False),
+    "HTML": html.escape,
+    "upper case": str.upper,
+}
+
+PURE = ("as it is", "percent", "form, twice", "each byte", "hex", "base64", "base64 for URLs")
+
+
+def of(*secrets: str, public: tuple[str, ...] = ()) -> Secrets:
+    made = Secrets()
+    made.add(*secrets)
+    made.add_public(*public)
+    return made
+
+
+def text(secrets: Secrets, words: str) -> str:
+    return secrets.removed_from(SaslAuthenticateResponse(58, words, b"")).error_message or ""
+
+
+def nothing_left(secret: str, words: str) -> None:
+    """Not in any shape that the echoes know."""
+    for echo in ECHOES.values():
+        assert echo(secret) not in words
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+@pytest.mark.parametrize("secret", [PASSWORD, "hunter2", "correct horse battery staple", "пароль-ö"])
+def test_a_secret_is_taken_out_in_every_shape(secret: str, echo: Callable[[str], str]) -> None:
+    left = text(of(secret), f"no: {echo(secret)}.")
+    assert REMOVED in left
+    assert left.startswith("no: ")
+    nothing_left(secret, left)
+
+
+@given(
+    secret=st.text(alphabet=string.ascii_letters + string.digits + "+/=&%ä ", min_size=6, max_size=40),
+    before=st.binary(max_size=7),
+    after=st.binary(max_size=7),
+)
+def test_base64_hides_no_secret_wherever_it_lies(secret: str, before: bytes, after: bytes) -> None:
+    for code in (base64.b64encode, base64.urlsafe_b64encode):
+        left = text(of(secret), code(before + secret.encode() + after).decode())
+        assert REMOVED in left
+        for part in left.split(REMOVED):
+            assert len(part) <= 12  # what stood before or behind it
+
+
+@given(words=st.text(max_size=200))
+def test_other_words_stay_as_they_are(words: str) -> None:
+    assert text(of("a-long-secret-that-nobody-says"), words) == words
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        "c=biws,r=abc,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
+        base64.b64encode(b"c=biws,r=abc,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=").decode(),
+        quote("c=biws,r=abc,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=", safe=""),
+    ],
+)
+def test_a_proof_of_scram_is_taken_out_since_passwords_can_be_tried_on_it(proof: str) -> None:
+    left = text(of("other"), f"bad {proof}")
+    assert "v0X8v3Bz" not in left
+    assert proof[-30:] not in left
+
+
+def test_a_token_is_taken_out_whoever_it_was_given_to() -> None:
+    token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
+    assert text(of("other"), f"expired: {token}") == f"expired: {REMOVED}"
+    opaque = of("other")
+    opaque.add_token("opaque-1")
+    assert text(opaque, "expired: opaque-1") == f"expired: {REMOVED}"
+
+
+@given(before=st.integers(LONGEST - 400, LONGEST + 400), echo=st.sampled_from(PURE))
+def test_no_half_of_a_secret_is_left_where_a_text_is_cut(before: int, echo: str) -> None:
+    secret = "hunter2-and-more"
+    left = text(of(secret), "." * before + ECHOES[echo](secret) * 9 + "." * 9)
+    assert len(left) <= LONGEST
+    assert ECHOES[echo](secret)[:9] not in left
+
+
+def test_of_a_short_secret_words_are_left() -> None:
+    assert text(of("no"), "no such user, nobody knows no") == f"{REMOVED} such user, nobody knows {REMOVED}"
+
+
+def test_where_nobody_proves_anything_nothing_is_touched() -> None:
+    answer = SaslAuthenticateResponse(58, "hunter2", b"")
+    assert Secrets().removed_from(answer) is answer
+    assert of("").removed_from(answer) is answer
+
+
+def test_every_field_that_people_read_is_searched() -> None:
+    secrets = of("hunter2x")
+    assert secrets.removed_from(SaslHandshakeResponse(33, ("PLAIN", "hunter2x"))).mechanisms == ("PLAIN", REMOVED)
+    answers = UpdateFeaturesResponse(0, None, {"group.version": (95, "hunter2x"), "hunter2x": (0, None)})
+    assert secrets.removed_from(answers).results == {"group.version": (95, REMOVED), REMOVED: (0, None)}
+    hosts = (Host(1, "hunter2x.example", 9092), Host(2, "b", 9092))
+    cluster = secrets.removed_from(DescribeClusterResponse(0, None, 1, "hunter2x", 1, hosts, 2))
+    assert (cluster.cluster_id, cluster.nodes) == (REMOVED, (Host(1, f"{REMOVED}.example", 9092), hosts[1]))
+
+
+def test_a_password_that_is_part_of_usual_names_costs_no_node() -> None:
+    """It is taken out of what people read, and the nodes stay where they are."""
+    hosts = (Host(1, "kafka-0.kafka.svc", 9092), Host(2, "orders-kafka-1.example", 9092))
+    answer = DescribeClusterResponse(31, "kafka may not", 1, "kafka", 1, hosts, 2)
+    for password, public in (("kafka", ()), ("orders-kafka", ("orders-kafka.example",)), ("metadata.version", ())):
+        cleaned = of(password, public=public).removed_from(answer)
+        assert (cleaned.nodes, cleaned.cluster_id) == (hosts, "kafka")
+    assert of("kafka").removed_from(answer).error_message == f"{REMOVED} may not"
+
+
+def test_both_listeners_of_a_cluster_know_all_of_its_secrets() -> None:
+    settings = ClusterSettings(
+        (Address("a", 1),),
+        brokers=Security(Tls(), Sasl("PLAIN", "alice", "for-brokers")),
+        controllers=Security(Tls(), Sasl("OAUTHBEARER", oauth=OAuthClient("https://h/t", "us", "for-tokens"))),
+    )
+    settings.controllers.secrets.add_token("fetched-later")
+    for security in (settings.brokers, settings.controllers):
+        words = "for-brokers for-tokens fetched-later"
+        assert text(security.secrets, words) == " ".join([REMOVED] * 3)
+    assert text(ClusterSettings().brokers.secrets, "for-brokers") == "for-brokers"
+
+
+@pytest.mark.parametrize(
+    ("sasl", "secret"),
+    [
+        (Sasl("SCRAM-SHA-256", "alice", PASSWORD), PASSWORD),
+        (Sasl("SCRAM-SHA-256", "alice", "given", OAuthToken("a-given-token")), "a-given-token"),
+    ],
+    ids=["password", "token"],
+)
+@pytest.mark.parametrize("echo", ["base64 of PLAIN", "in the middle"])
+async def test_a_node_that_repeats_the_secret_is_shown_without_it(sasl: Sasl, secret: str, echo: str) -> None:
+    answers: dict[int, Any] = {
+        18: api_versions((17, 0, 1), (36, 0, 2)),
+        17: handshake(sasl.mechanism),
+        36: lambda request: refused(request, 58, ECHOES[echo](secret)),
+    }
+    async with serving(Server(answers)) as server:
+        with pytest.raises(AuthenticationFailed) as caught:
+            await connect(server.address, Security(sasl=sasl), timeout=5.0, client_id="t")
+    assert REMOVED in str(caught.value)
+    nothing_left(secret, str(caught.value))
+
+
+async def test_a_mechanism_may_be_no_secret_either() -> None:
+    answers: dict[int, Any] = {18: api_versions((17, 0, 1), (36, 0, 2)), 17: handshake("PLAIN", "hunter2", error=33)}
+    async with serving(Server(answers)) as server:
+        security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "hunter2"))
+        with pytest.raises(AuthenticationFailed, match=r"it offers PLAIN, \*\*\*$"):
+            await connect(server.address, security, timeout=5.0, client_id="t")
+
+
+async def test_the_metadata_log_says_no_secret_either() -> None:
+    """Whoever runs the controllers writes it, also names of features that nobody knows."""
+    quorum = Quorum()
+    quorum.leader.append(level("metadata.version", 20))
+    quorum.leader.append(level("hunter2.version", 1))
+    settings = ClusterSettings(controllers=Security(Tls(), Sasl("PLAIN", "alice", "hunter2")))
+    reading = await Cluster(settings)._bounded(quorum.log().catch_up)
+    assert isinstance(reading, LogReading)
+    assert dict(reading.image.features) == {"metadata.version": 20, f"{REMOVED}.version": 1}

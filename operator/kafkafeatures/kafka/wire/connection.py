@@ -53,7 +53,7 @@ from kafkafeatures.kafka.wire.messages import (
 )
 
 RENEW_AFTER = 0.8
-HANDSHAKE_SHARE = 0.9  # of the time there is, so that a silent handshake is told apart from a silent network
+HANDSHAKE_SHARE = 0.9  # of the time that is left, so that a silent handshake is told apart from a silent network
 CLOSING_SECONDS = 1.0
 HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
 
@@ -141,8 +141,13 @@ class _Stage:
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
+        self.until = asyncio.get_running_loop().time() + timeout
         self.name = "connect"
         self.host = ""  # the IP address that is connected to, where there is a policy
+
+    def for_handshake(self) -> float:
+        """Seconds; names and contexts took some already."""
+        return max(HANDSHAKE_SHARE * (self.until - asyncio.get_running_loop().time()), 0.001)
 
     def timed_out(self) -> KafkaError:
         if self.name == "connect":
@@ -173,7 +178,7 @@ async def _open(
                     address.port,
                     ssl=context,
                     server_hostname=address.host if context else None,
-                    ssl_handshake_timeout=HANDSHAKE_SHARE * stage.timeout if context else None,
+                    ssl_handshake_timeout=stage.for_handshake() if context else None,
                     happy_eyeballs_delay=None if _is_literal(host) else HAPPY_EYEBALLS,
                 )
                 break

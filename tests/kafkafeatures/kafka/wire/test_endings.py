@@ -209,9 +209,11 @@ async def test_a_literal_address_where_nobody_listens(host: str) -> None:
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silent", "http"])
 async def test_tls_to_a_port_without_it(first: bytes) -> None:
     """A silent port ends with the timeout; a talking one is told at once."""
+    security = Security(TRUSTED)
+    security.contexts.made(TRUSTED)  # which may take long where nobody else waits for it
     async with serving(Server(first=first)) as server:
         with pytest.raises(TlsFailed, match="no TLS handshake within" if not first else "does not speak TLS") as caught:
-            await to(server.address, Security(TRUSTED), timeout=10.0 if first else QUICK)
+            await to(server.address, security, timeout=10.0 if first else QUICK)
         assert caught.value.remedy
 
 

@@ -16,14 +16,13 @@ from enum import IntEnum
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.releases import METADATA_VERSIONS
+from kafkafeatures.core.releases import LOWEST_SETTABLE, METADATA_VERSIONS
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release
 from kraftlog import Image
 
 NONE, NOT_CONTROLLER, INVALID_UPDATE_VERSION = 0, 41, 95
 
 CONTROLLER_REGISTRATION = 15  # metadata.version 3.7-IV0: controllers register, KIP-919
-LOWEST_SETTABLE = 4  # metadata.version 3.3-IV0, on 3.x
 _DISABLED = VersionRange(0, 0)
 _ALL_OR_NOTHING = (4, 0)
 _LOWERING_WORDED_ANEW = (4, 2)  # 4.1.2 still says "Invalid metadata.version"

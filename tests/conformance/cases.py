@@ -73,9 +73,9 @@ def cases(world: World) -> Iterator[Updates]:
     yield (("metadata.version", -1, SAFE),)
 
 
-def request_of(world: World, updates: Updates) -> bytes:
+def request_of(world: World, updates: Updates, *, validate_only: bool = True) -> bytes:
     """The bytes that are sent, without their length."""
-    message = UpdateFeaturesRequest(updates, validate_only=True)
+    message = UpdateFeaturesRequest(updates, validate_only=validate_only)
     return encode_request(message, version=world.request, correlation_id=7, client_id="conformance")
 
 

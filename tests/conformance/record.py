@@ -8,17 +8,18 @@ import socket
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, UpdateFeaturesRequest
-from tests.conformance import changes
+from tests.conformance import changes, downgrades
 from tests.conformance.cases import GOLDEN, UPGRADE, WORLDS, Updates, World, cases, request_of
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.process import wait_until
 
-_QUORUM = encode_request(DescribeQuorumRequest(), version=1, correlation_id=7, client_id=None)
+QUORUM = encode_request(DescribeQuorumRequest(), version=1, correlation_id=7, client_id=None)
 RAISE_KRAFT = encode_request(
     UpdateFeaturesRequest(((changes.KRAFT, 1, UPGRADE),), validate_only=True),
     version=1, correlation_id=7, client_id=None,
@@ -55,6 +56,29 @@ def changed(world: World, folder: Path) -> Iterator[changes.Row]:
         assert cluster.leader() == leader, "another controller was elected meanwhile: record again"
 
 
+def lowered(world: World, folder: Path) -> Iterator[downgrades.Row]:
+    """Every downgrade, asked of the active controller while the higher level was finalized."""
+    low = downgrades.LOWEST
+    with Cluster(folder, world.version, controllers=1, brokers=1, release_version=low) as cluster:
+        active = cluster.nodes[3001]
+        supported = decode_response(18, 4, ask(active, changes.WHICH_LEVELS))[1].supported_features
+        for feature, level, below in downgrades.in_order(supported):
+            finalize(active, world, feature, level)
+            for lower in below:
+                asked = downgrades.Row(feature, level, lower, b"")
+                yield replace(asked, reply=ask(active, request_of(world, asked.updates)))
+
+
+def finalize(active: Node, world: World, feature: str, level: int, kind: int = UPGRADE) -> None:
+    """Sent until it holds: just after metadata.version 3.7-IV0 the controller has to register first."""
+    request = request_of(world, ((feature, level, kind),), validate_only=False)
+
+    def holds() -> bool:
+        return bool(changes.levels_in(ask(active, changes.WHICH_LEVELS))[0].get(feature) == level)
+
+    wait_until(f"{feature} {level} is finalized", lambda: holds() or (bool(ask(active, request)) and holds()))
+
+
 def may_raise_kraft(active: Node) -> bool:
     """Each voter tells a new leader which kraft.version it supports, after controller.quorum.fetch.timeout.ms."""
     return decode_response(57, 1, ask(active, RAISE_KRAFT))[1].error_code == 0
@@ -65,7 +89,7 @@ def _settled(cluster: Cluster, leader: int) -> tuple[Mapping[str, int], int]:
 
     A broker's FinalizedFeaturesEpoch is the offset of the newest record it holds.
     """
-    end = decode_response(55, 1, ask(cluster.nodes[leader], _QUORUM))[1].high_watermark
+    end = decode_response(55, 1, ask(cluster.nodes[leader], QUORUM))[1].high_watermark
     found: list[tuple[Mapping[str, int], int]] = []
 
     def alike() -> bool:
@@ -96,6 +120,8 @@ def main() -> None:
             found = answers(world, Path(folder) / "cases")
             _write(world.golden, ({"updates": updates, "reply": reply.hex()} for updates, reply in found))
             _write(changes.golden_of(world), map(_shown, changed(world, Path(folder) / "changes")))
+            rows = lowered(world, Path(folder) / "downgrades")
+            _write(downgrades.golden_of(world), ({**asdict(row), "reply": row.reply.hex()} for row in rows))
 
 
 if __name__ == "__main__":

@@ -160,6 +160,28 @@ def test_what_was_computed_waits_for_its_hash_and_no_other(cluster: Cluster, tmp
     assert told["kraft.version"] == 0  # no bundle touches it
 
 
+def test_an_approval_is_not_good_for_the_same_change_later(cluster: Cluster, tmp_path: Path) -> None:
+    """Approved in the document; then done by hand, undone by hand; then withdrawn and asked for again."""
+    path, asked = tmp_path / "l.yaml", level("streams.version", 1)
+    always = {"drift": {"onDrift": "Correct"}, "approval": {"policy": "Always"}}
+    hash_ = apply(document(path, cluster, features=asked, **always), code=3)["plan"]["hash"]
+    approved = {**always, "approval": {"policy": "Always", "planHash": hash_}}
+    meddle(cluster, "streams.version", 1)
+    apply(document(path, cluster, features=asked, **approved))
+    meddle(cluster, "streams.version", 0)
+    for command in (apply, plan, apply):
+        held = command(path, code=3)
+    assert reasons(held)["ApprovalRequired"] == "PlanChanged"
+    assert levels(describe(cluster))["streams.version"] == 0
+
+    approved["approval"]["planHash"] = held["plan"]["hash"]
+    apply(document(path, cluster, features={"levels": []}, **approved))
+    held = apply(document(path, cluster, features=asked, **approved), code=3)
+    assert reasons(held)["ApprovalRequired"] == "PlanChanged"
+    apply(path, "--approve", held["plan"]["hash"])
+    assert levels(describe(cluster))["streams.version"] == 1
+
+
 def test_a_level_that_somebody_else_moved_is_reported_and_corrected_where_asked(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -140,6 +140,21 @@ def test_a_plan_waits_for_exactly_its_hash(resources: Resources, operator: Opera
     resources.wait("approve", "Ready")
 
 
+def test_an_approval_is_withdrawn_with_its_plan(resources: Resources, kafka: Cluster, operator: Operator) -> None:
+    always = {"approval": {"policy": "Always"}}
+    before = feature_records(kafka)
+    resources.apply("used", {SHARE: 1}, **always)
+    resources.until("used", "ApprovalRequired", "PlanPending")
+    hash_ = resources.status("used")["plan"]["hash"]
+    resources.apply("used", {}, **always)
+    resources.wait("used", "Ready")
+    resources.annotate("used", f"kafkafeatures.dev/approve={hash_}")
+    resources.apply("used", {SHARE: 1}, **always)
+    resources.until("used", "ApprovalRequired", "PlanChanged")
+    assert resources.status("used")["plan"]["hash"] != hash_
+    assert feature_records(kafka) == before
+
+
 def test_a_lowering_needs_a_consent_and_the_consent_is_good_once(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:

@@ -192,7 +192,7 @@ class Cluster:
         living = [node for node in self.nodes.values() if node.alive]
         for node in living:
             node.wait_ready()
-            if "controller" in node.roles:
+            if "controller" in node.roles and (self.release_version or "4") >= "3.7":
                 wait_until(f"controller {node.id} is registered", lambda node=node: REGISTERED in node.log)
         brokers = {node.id for node in living if "broker" in node.roles}
         for id_ in sorted(brokers):

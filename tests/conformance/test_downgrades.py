@@ -1,0 +1,68 @@
+"""What Kafka takes back, as recorded of real nodes, against our `undo` and against the simulator."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kafkafeatures.core.plan import undo_of
+from kafkafeatures.core.releases import Undo, floor_of
+from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.survey import Role
+from kafkasim.releases import release_named
+from tests.conformance.cases import UPGRADE, WORLDS, World, request_of
+from tests.conformance.downgrades import KRAFT, LOWEST_LEVEL, METADATA, Row, in_order, recorded
+from tests.conformance.test_conformance import told
+from tests.kafkasim.clusters import exchange, plan, served
+
+EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
+RAISES_NOTHING = {"3.9"}
+"""Releases in which kraft.version is a record that changes nothing; our preflight refuses to write it."""
+
+
+@EVERY
+def test_every_downgrade_from_every_level_was_recorded(world: World) -> None:
+    supported = release_named(world.release).features
+    wanted = [(feature, level, lower) for feature, level, below in in_order(supported) for lower in below]
+    assert [(row.feature, row.finalized, row.level) for row in recorded(world)] == wanted
+    assert len(wanted) > 100
+
+
+@EVERY
+def test_undo_is_what_kafka_does(world: World) -> None:
+    """Of every raise, also over many levels: impossible where Kafka refuses, and only there."""
+    for row in recorded(world):
+        undo = undo_of(UpdateFeature(row.feature, row.level, row.finalized))
+        if row.feature == KRAFT and world.release in RAISES_NOTHING:
+            assert (undo, row.allowed(world)) == (Undo.IMPOSSIBLE, True)
+        else:
+            assert (undo is not Undo.IMPOSSIBLE) == row.allowed(world), (row, undo)
+        assert undo is not Undo.SAFE or row.feature == METADATA, "safe only where it was proved to be lossless"
+
+
+@EVERY
+def test_metadata_version_goes_down_to_its_floor_and_no_further(world: World) -> None:
+    rows = [row for row in recorded(world) if row.feature == METADATA]
+    for level in {row.finalized for row in rows}:
+        allowed = [row.level for row in rows if row.finalized == level and row.allowed(world)]
+        assert min(allowed, default=level) == floor_of(level)
+
+
+@EVERY
+async def test_the_simulator_takes_back_what_the_real_node_did(world: World) -> None:
+    controllers = {3001: world.release}
+    async with served(plan({1: world.release}, controllers, metadata_version=LOWEST_LEVEL)) as face:
+
+        async def ask(request: bytes) -> bytes:
+            return (await exchange(face, Role.CONTROLLER, 3001, struct.pack(">i", len(request)) + request))[4:]
+
+        before: Row | None = None
+        for row in recorded(world):
+            if before is None or (before.feature, before.finalized) != (row.feature, row.finalized):
+                up = ((row.feature, row.finalized, UPGRADE),)
+                said = told(world, await ask(request_of(world, up, validate_only=False)))
+                assert {code for code, _ in said.values()} == {0}, (row, said)
+            before = row
+            reply = await ask(request_of(world, row.updates))
+            assert reply == row.reply, (row, told(world, reply), told(world, row.reply))

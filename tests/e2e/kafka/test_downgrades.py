@@ -1,0 +1,124 @@
+"""What `undo` says of a raise, on real nodes: the table as recorded, and that a safe downgrade loses no metadata."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.plan import undo_of
+from kafkafeatures.core.releases import Undo, floor_of
+from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.kafka.wire.codec import decode_response
+from kraftlog.batches import Batch, walk
+from kraftlog.records import Decoded, Raw, decode
+from kraftlog.schema import NAMES
+from tests.conformance.cases import SAFE, WORLDS, World
+from tests.conformance.changes import WHICH_LEVELS, levels_in
+from tests.conformance.downgrades import LOWEST, LOWEST_LEVEL, METADATA, recorded
+from tests.conformance.record import QUORUM, ask, finalize, lowered
+from tests.e2e.rig.cluster import Cluster, Node
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import RECENT, release
+
+EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
+SCRAM_SINCE = 11  # metadata.version 3.5-IV2
+
+CONFIGS = "kafka.admin.ConfigCommand"  # 4.4 has it in the tools that are not published
+WRITTEN = {
+    "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD", "CLIENT_QUOTA_RECORD", "ACCESS_CONTROL_ENTRY_RECORD",
+}  # fmt: skip
+BY_A_START = {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD", "PARTITION_RECORD", "NO_OP_RECORD"}
+"""Records that a start writes anew: incarnations and epochs."""
+
+
+@EVERY
+def test_a_real_node_still_takes_back_what_was_recorded(world: World, tmp_path: Path) -> None:
+    assert list(lowered(world, tmp_path / "kafka")) == recorded(world)
+
+
+@EVERY
+def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_path: Path) -> None:
+    """State of every kind is written at the higher level. After the downgrade the same records, byte for byte, are in
+    the snapshot that the controller writes at the lower level, and both nodes start from it.
+    """
+    often = {"metadata.log.max.record.bytes.between.snapshots": "1"}
+    with Cluster(
+        tmp_path / "kafka", world.version, controllers=1, brokers=1, release_version=LOWEST, authorizer=True,
+        properties=often,
+    ) as cluster:  # fmt: skip
+        active = cluster.nodes[3001]
+        supported = decode_response(18, 4, ask(active, WHICH_LEVELS))[1].supported_features[METADATA]
+        for floor, top in spans(supported):
+            assert undo_of(UpdateFeature(METADATA, floor, top)) is Undo.SAFE
+            finalize(active, world, METADATA, floor)
+            finalize(active, world, METADATA, top)
+            fill(cluster, top)
+            higher = snapshot(active)
+            assert {kind for kind, _ in higher} >= WRITTEN
+            finalize(active, world, METADATA, floor, SAFE)
+            assert snapshot(active) == higher, (floor, top)
+            for node in cluster.nodes.values():
+                node.kill()
+            for node in cluster.nodes.values():
+                node.start(wait=False)
+            cluster.wait_ready()
+            assert levels_in(ask(active, WHICH_LEVELS))[0][METADATA] == floor
+            assert lasting(snapshot(active)) == lasting(higher), (floor, top)
+
+
+def spans(supported: VersionRange) -> Iterator[tuple[int, int]]:
+    """A level that changed metadata, and the highest from which Kafka goes back to it."""
+    for floor in range(LOWEST_LEVEL, supported.max + 1):
+        top = max((level for level in range(floor, supported.max + 1) if floor_of(level) == floor), default=floor)
+        if top > floor:
+            yield floor, top
+
+
+def fill(cluster: Cluster, level: int) -> None:
+    """Topics, configs, quotas, credentials and rights, named after the level at which they are written."""
+    at = ("--bootstrap-server", cluster.bootstrap_servers)
+    user = ("--alter", "--entity-type", "users", "--entity-name", f"u{level}", "--add-config")
+    topic = ("--create", "--topic", f"t{level}", "--partitions", "3", "--config", "retention.ms=86400000")
+    right = ("--add", "--allow-principal", f"User:u{level}", "--operation", "Read", "--topic", f"t{level}")
+    commands = [
+        cluster.tool_command("org.apache.kafka.tools.TopicCommand", *at, *topic),
+        release(RECENT).java(CONFIGS, *at, *user, "consumer_byte_rate=1048576", log4j="tool"),
+    ]
+    if level >= SCRAM_SINCE:
+        commands.append(release(RECENT).java(CONFIGS, *at, *user, "SCRAM-SHA-256=[password=x-y-z]", log4j="tool"))
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for command in commands]
+    cluster.acls(*right)
+    for one in running:
+        said, _ = one.communicate(timeout=120)
+        assert one.returncode == 0, said.decode()
+
+
+def snapshot(active: Node) -> Counter[tuple[str, bytes]]:
+    """Type and bytes of every record of a snapshot that holds all that is written now, but for metadata.version."""
+    end = decode_response(55, 1, ask(active, QUORUM))[1].high_watermark
+    found: list[Path] = []
+
+    def written() -> bool:
+        found[:] = sorted(active.metadata_dir.glob("*.checkpoint"))
+        return bool(found) and int(found[-1].name.split("-")[0]) >= end
+
+    wait_until(f"a snapshot at offset {end} or later", written)
+    records: Counter[tuple[str, bytes]] = Counter()
+    for batch in walk(found[-1].read_bytes()):
+        assert isinstance(batch, Batch)
+        for record in () if batch.is_control else batch.records():
+            one = decode(record.value)
+            assert isinstance(one, Decoded | Raw)
+            assert record.value is not None
+            if not (isinstance(one, Decoded) and one.data.get("name") == METADATA):
+                records[NAMES[one.type.key if isinstance(one, Decoded) else one.key], record.value] += 1
+    return records
+
+
+def lasting(records: Counter[tuple[str, bytes]]) -> Counter[tuple[str, bytes]]:
+    return Counter({one: count for one, count in records.items() if one[0] not in BY_A_START})

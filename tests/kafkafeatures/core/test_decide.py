@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Decision, Done, Memory, Stalled, Standing, Wait, decide, propose
-from kafkafeatures.core.observation import Known, NodeState, Observation
+from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
-from kafkafeatures.core.wanted import Wanted
-from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation
+from kafkafeatures.core.survey import QuorumAnswer, ReplicaProgress
+from kafkafeatures.core.wanted import Mode, Wanted
+from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
 
 WANTED = {"group.version": 1, "metadata.version": 27}
 YES = Accepted()
@@ -144,3 +146,35 @@ def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict
         assert one.state is not NodeState.REFUSED
     if step.feature != "metadata.version":
         assert "metadata.version" not in {one.feature for one in propose(Wanted(desired), seen, Memory()).changes}
+
+
+LEFT_ALONE = QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, 9000, 9000), ReplicaProgress(3002, 90, 1, 1)), ())
+
+
+@given(
+    nodes=_nodes(),
+    desired=_LEVELS,
+    same=st.booleans(),
+    voting=st.sampled_from([quorum(), LEFT_ALONE, SILENT]),
+    metadata_mode=st.sampled_from(MetadataMode),
+    log_was_read=st.booleans(),
+    mode=st.sampled_from(Mode),
+)
+def test_ready_is_never_said_of_a_cluster_that_nobody_leads(
+    nodes: Any,
+    desired: dict[str, int],
+    same: bool,
+    voting: Any,
+    metadata_mode: MetadataMode,
+    log_was_read: bool,
+    mode: Mode,
+) -> None:
+    seen = observation(*nodes, levels=desired if same else {}, voting=voting, mode=metadata_mode)
+    if not log_was_read:
+        seen = replace(seen, source=Source(SourceKind.ASKED))
+    decision = decide(Wanted(desired, mode=mode), seen, verdict=YES)
+    if metadata_mode is MetadataMode.ZOOKEEPER:
+        assert not (desired and isinstance(decision, Done) and decision.reason is Reason.IN_SYNC)
+    elif isinstance(decision, Done | Act):
+        assert voting is not SILENT
+        assert voting is not LEFT_ALONE or log_was_read

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.decide import Act, Wait, decide
@@ -12,7 +16,7 @@ from kafkafeatures.core.survey import BrokerList, Failure, FailureKind, Host
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kafka.metadata_log import LogReading
 from kafkafeatures.reconcile.observe import observe
-from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, node, observation, survey
+from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, node, observation, survey
 
 DYNAMIC = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
 DENIED = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
@@ -92,3 +96,32 @@ def test_which_brokers_are_registered_is_read_of_the_log_or_of_a_list_that_leave
         assert found.value == expected
     for asked_for in (half, none):
         assert isinstance(observe(asked_for, DENIED).registered_brokers, Unknown)
+
+
+_HALF = {name: levels for name, levels in NEW.items() if name != "kraft.version"}
+
+
+@given(
+    said=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
+    written=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
+)
+def test_whatever_the_nodes_say_it_is_raised_only_on_what_is_known_of_all_of_them(
+    said: list[Any], written: list[Any]
+) -> None:
+    nodes = [
+        node(
+            id_,
+            state=NodeState.LIVE if of else NodeState.UNREACHABLE,
+            said=answer(of, LEVELS) if of else SILENT,
+            written=registered,
+        )
+        for id_, of, registered in zip((3001, 3002, 1), said, written, strict=True)
+    ]
+    if not isinstance(decide(DYNAMIC, observation(*nodes, levels=LEVELS), verdict=Accepted()), Act):
+        return
+    for one in nodes:
+        needed = {"kraft.version": 1, **({"metadata.version": 27} if one.id >= 3000 else {})}
+        for feature, least in needed.items():
+            found = one.range_of(feature)
+            assert isinstance(found, Known)
+            assert found.value.max >= least

@@ -225,7 +225,9 @@ def many_nodes(installed: list[str], count: int) -> None:
             live = sum(node["state"] == "Live" for node in json.loads(runs[-1].output)["nodes"])
             peak = max(run.peak for run in runs) / 2**20
             times = _spread([run.seconds for run in runs])
-            print(f"describe -o json, {count} simulated nodes, {live} live: {times}, peak {peak:.0f} MiB")
+            cpu = statistics.median(run.cpu for run in runs)
+            what = f"describe -o json, {count} simulated nodes, {live} live"
+            print(f"{what}: {times}, processor {cpu:.2f} s, peak {peak:.0f} MiB")
         finally:
             simulator.terminate()
 

@@ -16,6 +16,7 @@ def test_the_peak_is_that_of_the_process_and_not_of_who_measures_it() -> None:
     ballast = b"x" * (300 * MIB)
     small = weighed([sys.executable, "-c", "print('done')"])
     assert small.output == b"done\n"
+    assert 0 < small.cpu < 10
     assert small.peak < 100 * MIB < len(ballast)
     large = weighed([sys.executable, "-c", f"b'x' * {200 * MIB}"])
     assert 200 * MIB < large.peak < 300 * MIB

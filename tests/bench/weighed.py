@@ -1,4 +1,4 @@
-"""What a process costs: seconds, and its peak memory.
+"""What a process costs: seconds, those of the processor alone, and its peak memory.
 
 A small process starts it. Linux counts the memory of whoever starts a process towards the peak of the new one (`execve`
 keeps the highest resident size of the old image), so a benchmark that had grown to 130 MB saw 130 MB everywhere.
@@ -20,7 +20,8 @@ process = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
 _, status, usage = os.wait4(process, 0)
 seconds = time.perf_counter() - began
 with open(int(sys.argv[1]), "w") as report:
-    json.dump([os.waitstatus_to_exitcode(status), seconds, usage.ru_maxrss * 1024], report)
+    cpu = usage.ru_utime + usage.ru_stime
+    json.dump([os.waitstatus_to_exitcode(status), seconds, cpu, usage.ru_maxrss * 1024], report)
 """
 
 
@@ -29,6 +30,7 @@ class Weighed:
     """One run of a program. `peak` in bytes, no smaller than an empty Python without its `site`: that starts it."""
 
     seconds: float
+    cpu: float
     peak: int
     output: bytes
 
@@ -40,8 +42,8 @@ def weighed(command: list[str]) -> Weighed:
         starter = [sys.executable, "-I", "-S", "-c", _STARTER, str(writing), *command]
         with subprocess.Popen(starter, stdout=output, pass_fds=(writing,)):
             os.close(writing)
-            code, seconds, peak = json.load(report)
+            code, seconds, cpu, peak = json.load(report)
         output.seek(0)
         if code:
             raise subprocess.CalledProcessError(code, command)
-        return Weighed(seconds, peak, output.read())
+        return Weighed(seconds, cpu, peak, output.read())

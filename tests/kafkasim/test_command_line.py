@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.kafkasim.test_process import ENVIRONMENT, heard, simulator
+from tests.kafkasim.test_process import ENVIRONMENT, heard, say, simulator
 
 PROGRAM = f"{sys.executable} -m kafkafeatures"
 
@@ -212,3 +212,62 @@ def test_a_state_that_can_be_no_file_is_named_and_leaves_nothing_behind(
     assert said in done.stderr
     assert sorted(one for one in tmp_path.rglob("*") if ".hypothesis" not in one.parts) == sorted([folder, path])
     assert not Path("/dev/null.lock").exists()
+
+
+def apply_while(
+    process: subprocess.Popen[str], folder: Path, until: str, *requests: str, flags: tuple[str, ...] = ()
+) -> tuple[int, str]:
+    """Run `apply` and, once it says `until`, do what somebody else does meanwhile. (exit code, stderr)."""
+    command = [sys.executable, "-m", "kafkafeatures", "apply", "-f", "levels.yaml", *flags]
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        said = ""
+        while until not in said and (line := running.stderr.readline()):
+            said += line
+        for request in requests:
+            assert say(process, request).get("done"), request
+        said += running.stderr.read()
+        return running.wait(60), said
+
+
+def test_apply_waits_for_an_old_broker_that_somebody_is_upgrading(tmp_path: Path) -> None:
+    with simulator("--old-broker", "2=4.0") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        code, said = apply_while(process, tmp_path, "WaitingForNodes: broker 2", "upgrade broker 2 4.2")
+    assert (code, said.count("; waiting")) == (0, 1)
+    assert "InSync" in said
+
+
+def test_apply_waits_for_a_quorum(tmp_path: Path) -> None:
+    with simulator("--metadata-version", "25") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        for request in ("stop controller 3001", "stop controller 3002"):
+            assert say(process, request)["done"]
+        both = ("start controller 3001", "start controller 3002")
+        code, said = apply_while(process, tmp_path, "WaitingForQuorum", *both)
+    assert code == 0, said
+    assert "InSync" in said
+
+
+def test_apply_gives_up_in_time_and_says_what_it_waited_for(tmp_path: Path) -> None:
+    with simulator("--old-broker", "2=4.0") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        code, said = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "5s"))
+    assert code == 5
+    assert "timed out" in said.splitlines()[-2]
+    assert "broker 2" in said.splitlines()[-1]
+
+
+def test_apply_waits_for_nothing_that_needs_a_human(tmp_path: Path) -> None:
+    with simulator("--ghost-broker", "4=4.0", "--old-broker", "2=4.0") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        code, said = apply_while(process, tmp_path, "never said", flags=("--timeout", "1h"))
+    assert code == 4
+    assert "waiting" not in said
+
+
+def test_version_names_the_known_releases_of_kafka() -> None:
+    assert "knows Kafka 3.0, 3.1, 3.2, " in shell(f"{PROGRAM} version").stdout
+    assert all(f" {release}" in shell(f"{PROGRAM} version").stdout for release in ("3.9,", "4.0,", "4.4\n"))

@@ -28,15 +28,16 @@ from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 
 TIMED_OUT = "timed out; run it again to go on from here"
 
-SETTLED_PASSES = 2
-"""What blocks must be seen in so many passes in a row: a node that is just restarting blocks one of them."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `apply`."""
     add_document_flags(parser)
     parser.add_argument(
-        "--timeout", type=duration, default=600.0, metavar="10m", help="give up after this long (default: 10m)"
+        "--timeout",
+        type=duration,
+        default=600.0,
+        metavar="10m",
+        help="wait this long for what resolves automatically (default: 10m)",
     )
     parser.add_argument(
         "-o", "--output", choices=FORMATS[1:], default="yaml", help="form of the status document (default: yaml)"
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _until_settled(home: FileHome, settings: ClusterSettings, timeout: float) -> tuple[Pass, Exit]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
-    progress = _Progress()
+    progress, last = _Progress(), None
     async with Cluster(settings) as cluster:
         shell = Shell(home=home, kafka=cluster, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
         while True:
@@ -74,6 +75,8 @@ async def _until_settled(home: FileHome, settings: ClusterSettings, timeout: flo
                 async with asyncio.timeout_at(deadline):
                     last = await one_pass(shell)
             except TimeoutError:
+                if last is not None and last.status == (await home.read()).status:
+                    return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
                 raise CommandFailed(f"{TIMED_OUT}; a pass was under way", Exit.UNREACHABLE) from None
             progress.tell(last)
             code = progress.code_of(last)
@@ -86,13 +89,11 @@ async def _until_settled(home: FileHome, settings: ClusterSettings, timeout: flo
 
 
 class _Progress:
-    """What was said already, and for how many passes in a row the same thing has blocked."""
+    """What was said already, and whether the cluster was seen."""
 
     def __init__(self) -> None:
         self._said = ""
-        self._blocked: tuple[str, ...] = ()
-        self._times = 0
-        self._acted = False
+        self._seen = False
 
     def tell(self, last: Pass) -> None:
         line = _line(last)
@@ -101,27 +102,27 @@ class _Progress:
             self._said = line
 
     def code_of(self, last: Pass) -> Exit | None:
-        """The exit code if the command is over, None to go on."""
-        self._acted = self._acted or isinstance(last.decision, Act)
+        """The exit code if the command is over; None to go on: what passes by itself is waited for."""
         match last.decision:
             case Done():
                 return Exit.DONE
-            case Failure() as failure if not self._acted and "intent" not in last.status:
-                # Nothing was sent, so nothing has to be settled: a wrong address should not cost ten minutes.
-                raise failed(failure)
+            case Failure() as failure:
+                if not self._seen and "intent" not in last.status:
+                    raise failed(failure)  # nothing has to be settled: a wrong address should not cost ten minutes
+                return None
             case Held(reason=reason):
                 return Exit.APPROVAL if reason is Reason.APPROVAL_REQUIRED else Exit.BLOCKED
-            case Stalled() | Wait() as decision if isinstance(decision, Stalled) or decision.blockers:
-                return self._blocked_for_good(decision)
-            case _:
-                self._times = 0
-                return None
+            case Stalled():
+                return Exit.BLOCKED
+            case Act() | Wait() as decision:
+                self._seen = True
+                return None if _may_pass(decision) else Exit.BLOCKED
 
-    def _blocked_for_good(self, decision: Stalled | Wait) -> Exit | None:
-        now = (decision.reason.value, *(blocker.message for blocker in decision.blockers))
-        self._times = self._times + 1 if now == self._blocked else 1
-        self._blocked = now
-        return Exit.BLOCKED if self._times >= SETTLED_PASSES else None
+
+def _may_pass(decision: Act | Wait) -> bool:
+    """An old live node or a missing quorum may be somebody's upgrade; a missing right or address is not."""
+    blockers = decision.blockers if isinstance(decision, Wait) else ()
+    return all(blocker.why is None or blocker.why.may_pass for blocker in blockers)
 
 
 def _line(last: Pass) -> str:
@@ -129,7 +130,8 @@ def _line(last: Pass) -> str:
         return f"unreachable: {last.decision}"
     if isinstance(last.decision, Act):
         return f"UpdateFeatures {last.decision.step}: {type(last.outcome).__name__}"
-    return f"{last.decision.reason}: {last.decision.message}"
+    waits = isinstance(last.decision, Wait) and last.decision.blockers and _may_pass(last.decision)
+    return f"{last.decision.reason}: {last.decision.message}{'; waiting' if waits else ''}"
 
 
 def _last_words(last: Pass, code: Exit, to_approve: str) -> None:

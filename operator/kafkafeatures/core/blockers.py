@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import Node
+from kafkafeatures.core.survey import FailureKind
 
 Nodes = tuple[Node, ...]
 Wording = Callable[[Nodes], tuple[str, str]]
@@ -26,8 +27,8 @@ class Blocker:
     """One thing that prevents a change, and what a person can do about it. `reason` where its kind has several.
 
     `nodes`: those it is about, all alike; empty where it is about the cluster. `wanted`: the level that is required,
-    -1 for none. `alike` and `wording` are for `grouped`: what a blocker must have in common with another one, and how
-    to speak of several nodes.
+    -1 for none. `why`: of what could not be read. `alike` and `wording` are for `grouped`: what a blocker must have in
+    common with another one, and how to speak of several nodes.
     """
 
     kind: BlockerKind
@@ -38,6 +39,7 @@ class Blocker:
     nodes: Nodes = ()
     supported: VersionRange | None = None
     reason: Reason | None = None
+    why: FailureKind | None = None
     alike: Hashable = None
     wording: Wording | None = field(default=None, compare=False, repr=False)
 
@@ -55,12 +57,13 @@ def about_nodes(
     feature: str = "",
     wanted: int = -1,
     supported: VersionRange | None = None,
+    why: FailureKind | None = None,
     alike: Hashable = None,
 ) -> Blocker:
     """A blocker about nodes of the same roles and state. `alike`: what else tells it from others of its kind."""
     message, remedy = wording(nodes)
     key = (kind, nodes[0].roles, nodes[0].state, feature, wanted, supported, alike)
-    return Blocker(kind, message, remedy, feature, wanted, nodes, supported, alike=key, wording=wording)
+    return Blocker(kind, message, remedy, feature, wanted, nodes, supported, why=why, alike=key, wording=wording)
 
 
 def grouped(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:

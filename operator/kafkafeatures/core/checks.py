@@ -72,7 +72,8 @@ def migration_is_open(question: Question) -> Iterator[Blocker]:
     """A kept UpdateFeatures may be applied after the migration took another turn: send nothing from P1 to P4."""
     mode = question.observation.mode
     if isinstance(mode, Unknown):
-        yield Blocker(BlockerKind.MIGRATION, f"the metadata mode is not known: {mode.why}", mode.why.remedy)
+        text = f"the metadata mode is not known: {mode.why}"
+        yield Blocker(BlockerKind.MIGRATION, text, mode.why.remedy, why=mode.why.kind)
     elif mode.value is MetadataMode.MIGRATING:
         yield Blocker(
             BlockerKind.MIGRATION,
@@ -86,10 +87,12 @@ def quorum_is_known(question: Question) -> Iterator[Blocker]:
     why = question.observation.no_quorum
     if why is not None:
         remedy = why.remedy or "bring a majority of the controllers back"
-        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {replace(why, remedy='')}", remedy)
+        text = f"no active controller is known: {replace(why, remedy='')}"
+        yield Blocker(BlockerKind.QUORUM, text, remedy, why=why.kind)
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
-        yield Blocker(BlockerKind.QUORUM, f"the finalized levels are not known: {finalized.why}", finalized.why.remedy)
+        text = f"the finalized levels are not known: {finalized.why}"
+        yield Blocker(BlockerKind.QUORUM, text, finalized.why.remedy, why=finalized.why.kind)
 
 
 def kraft_version_is_raised_for_good(question: Question) -> Iterator[Blocker]:
@@ -132,6 +135,7 @@ def _whoever_is_registered_is_known(change: UpdateFeature, observation: Observat
                 found.why.remedy or "grant access to the metadata log",
                 feature=change.feature,
                 wanted=change.after,
+                why=found.why.kind,
             )
 
 
@@ -334,6 +338,7 @@ def _unknown(node: Node, change: UpdateFeature, found: Unknown, of: str = "") ->
         partial(_could_not_be_read, of or change.feature, found.why),
         feature=change.feature,
         wanted=change.after,
+        why=found.why.kind,
         alike=(of, found.why.kind),
     )
 

@@ -91,6 +91,11 @@ def metadata_version_named(name: str) -> MetadataVersion | None:
     return of_release[-1] if of_release else None
 
 
+def releases() -> tuple[str, ...]:
+    """Of Kafka, the oldest first: all that brought a metadata.version."""
+    return tuple(dict.fromkeys(version.name.split("-")[0] for version in METADATA_VERSIONS.values()))
+
+
 def told(feature: str, level: int) -> str:
     """How people read a level: "27 (4.1-IV1)", or the bare number."""
     name = level_name(feature, level)

@@ -41,6 +41,16 @@ class FailureKind(StrEnum):
     TOO_LARGE = "TooLarge"  # it takes more memory than a cluster may
     NOT_ASKED = "NotAsked"  # nobody knows an address to ask
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether it may go by itself: a node that restarts, an election. Anything else needs a human."""
+        return self in _MAY_PASS
+
+
+_MAY_PASS = (
+    FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.NO_LEADER, FailureKind.DISCONNECTED, FailureKind.STALE,
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_address
 from kafkafeatures.reconcile.cluster import Cluster as Client
 from kafkafeatures.reconcile.file_home import FileHome, read_file
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
-from tests.e2e.kafka.cli import describe, levels, run, write_document
+from tests.e2e.kafka.cli import KAFKAFEATURES, describe, levels, run, write_document
 from tests.e2e.kafka.wire import feature_records
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
@@ -108,8 +110,8 @@ def test_a_living_old_broker_is_named_and_nothing_is_sent(refusing: Cluster, tmp
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=refusing.bootstrap_servers
     )
-    done = run("apply", "-f", str(document))
-    assert done.returncode == 4
+    done = run("apply", "-f", str(document), "--timeout", "5s")
+    assert done.returncode == 5
     assert "broker 2" in done.stderr
     assert "supports metadata.version 1-21" in done.stderr
     status = yaml.safe_load(document.with_suffix(".status.yaml").read_text())["status"]
@@ -117,6 +119,45 @@ def test_a_living_old_broker_is_named_and_nothing_is_sent(refusing: Cluster, tmp
     assert status["blockers"][0]["supportedMax"] == 21
     assert {c["type"]: c["reason"] for c in status["conditions"]}["Reconciling"] == "WaitingForNodes"
     assert levels(describe(refusing))["metadata.version"] == 21
+
+
+@contextmanager
+def applying(document: Path, until: str) -> Iterator[list[str]]:
+    """`apply`, which waits: the body is what somebody else does once it says `until`. It must end well."""
+    command = [*KAFKAFEATURES, "apply", "-f", str(document)]
+    said: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while not (said and until in said[-1]):
+            said.append(process.stderr.readline())
+            assert said[-1], said
+        yield said
+        said += process.stderr.readlines()
+        assert process.wait(60) == 0, said
+
+
+def test_apply_waits_while_somebody_upgrades_an_old_broker(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "kafka", NEWEST, release_version="3.9", controllers=1, brokers=2, versions={2: OLD}) as one:
+        document = write_document(
+            tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=one.bootstrap_servers
+        )
+        with applying(document, "WaitingForNodes: broker 2"):
+            one.nodes[2].stop()
+            one.nodes[2].start(NEWEST)
+        assert levels(describe(one))["metadata.version"] == 29
+
+
+def test_apply_waits_for_a_quorum_that_is_missing(cluster: Cluster, tmp_path: Path) -> None:
+    document = write_document(
+        tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=cluster.bootstrap_servers
+    )
+    fallen = cluster.controllers[:2]
+    for node in fallen:
+        node.kill()
+    with applying(document, "WaitingForQuorum"):
+        for node in fallen:
+            node.start(wait=False)
+    assert levels(describe(cluster))["metadata.version"] == 29
 
 
 def test_another_cluster_behind_the_same_state_is_refused(refusing: Cluster, tmp_path: Path) -> None:

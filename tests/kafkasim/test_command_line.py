@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,12 @@ def shell(line: str, folder: Path | None = None) -> subprocess.CompletedProcess[
     )  # fmt: skip
 
 
-def document(folder: Path, cluster: dict[str, Any], levels: dict[str, int], **more: Any) -> Path:
+def document(
+    folder: Path, cluster: dict[str, Any], levels: dict[str, int], consents: Sequence[str] = (), **more: Any
+) -> Path:
     path = folder / "levels.yaml"
     spec = {
+        "consents": list(consents),
         "cluster": {"bootstrapServers": cluster["bootstrapServers"], **more},
         "features": {"levels": [{"name": name, "level": level} for name, level in levels.items()]},
     }
@@ -271,3 +274,52 @@ def test_apply_waits_for_nothing_that_needs_a_human(tmp_path: Path) -> None:
 def test_version_names_the_known_releases_of_kafka() -> None:
     assert "knows Kafka 3.0, 3.1, 3.2, " in shell(f"{PROGRAM} version").stdout
     assert all(f" {release}" in shell(f"{PROGRAM} version").stdout for release in ("3.9,", "4.0,", "4.4\n"))
+
+
+RAISED = ("--metadata-version", "29", "--feature", "share.version=1")
+DOWN, CONSENT = {"share.version": 0}, "share.version:1->0"
+
+
+def finalized(cluster: dict[str, Any], feature: str) -> int:
+    described = shell(f"{PROGRAM} describe --bootstrap-server {cluster['bootstrapServers']} -o json")
+    return next(int(one["finalized"]) for one in json.loads(described.stdout)["features"] if one["name"] == feature)
+
+
+@pytest.mark.parametrize("state", ["-f levels.yaml", "-f levels.yaml --state other.yaml", "-f - < levels.yaml"])
+def test_a_downgrade_by_consent_without_the_state_that_tells_of_it_needs_yes(tmp_path: Path, state: str) -> None:
+    with simulator(*RAISED) as process:
+        cluster = heard(process)
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        assert f"nothing tells whether consent {CONSENT}" in shell(f"{PROGRAM} plan {state}", tmp_path).stdout
+        for _ in range(2):  # the state that is there from the first time on does not tell either
+            done = shell(f"{PROGRAM} apply {state}", tmp_path)
+            assert done.returncode == 3
+            assert f"nothing tells whether consent {CONSENT} was already used" in done.stderr
+            assert "not a terminal; use --yes to skip confirmation" in done.stderr
+        assert finalized(cluster, "share.version") == 1
+        assert shell(f"{PROGRAM} apply --yes {state}", tmp_path).returncode == 0
+        assert finalized(cluster, "share.version") == 0
+
+
+def test_a_consent_that_is_younger_than_its_state_goes_ahead(tmp_path: Path) -> None:
+    with simulator(*RAISED) as process:
+        cluster = heard(process)
+        document(tmp_path, cluster, {"share.version": 1})
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        assert finalized(cluster, "share.version") == 0
+
+
+def test_a_consent_stays_unverified_until_it_is_written_anew(tmp_path: Path) -> None:
+    with simulator(*RAISED) as process:
+        cluster = heard(process)
+        document(tmp_path, cluster, {"share.version": 1}, [CONSENT])  # left in Git; the state was lost
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 3
+        document(tmp_path, cluster, {"share.version": 1})
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+        assert finalized(cluster, "share.version") == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
-from tests.kafkasim.test_command_line import document
+from tests.kafkasim.test_command_line import CONSENT, DOWN, RAISED, document, finalized
 from tests.kafkasim.test_process import heard, simulator
 
 
@@ -57,3 +57,28 @@ def test_colours_change_no_word(
 def _but_the_offset(text: str) -> str:
     """The log goes on while we look."""
     return re.sub(r'offset"?:? [0-9]+', "offset", text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "typed", "code", "level"),
+    [((), "y\n", 0, 0), ((), "n\n", 4, 1), ((), "\n", 4, 1), ((), "\x03", 130, 1), (("--yes",), "", 0, 0)],
+)
+def test_apply_shows_its_plan_and_asks_in_a_terminal(
+    tmp_path: Path, flags: tuple[str, ...], typed: str, code: int, level: int
+) -> None:
+    with simulator(*RAISED) as process:
+        cluster = heard(process)
+        document(tmp_path, cluster, DOWN, [CONSENT])
+        answers = [("Apply it? [y/N]", typed)] if typed else []
+        ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", *flags), cwd=tmp_path, answers=answers)
+        assert finalized(cluster, "share.version") == level
+    assert ended.code == code, ended.text
+    assert ("1. share.version 1 -> 0" in ended.text) is bool(typed)
+    assert (f"Nothing tells whether consent {CONSENT} was already used" in ended.text) is bool(typed)
+
+
+def test_an_apply_that_has_nothing_to_change_asks_nothing(cluster: dict[str, Any], tmp_path: Path) -> None:
+    document(tmp_path, cluster, {"metadata.version": 25})
+    ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml"), cwd=tmp_path)
+    assert ended.code == 0
+    assert "[y/N]" not in ended.text

@@ -15,6 +15,8 @@ CREDENTIALS = f"{GROUP}/credentials"
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+DYNAMIC_QUORUM = "dynamic-quorum"
+"""The consent to a raise of kraft.version."""
 
 NAME, MAX_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 253
 """Of a resource: what Kubernetes allows (RFC 1123 subdomain)."""

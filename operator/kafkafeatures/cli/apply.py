@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
@@ -16,13 +17,18 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.connect import failed, on_loop
 from kafkafeatures.cli.documents import add_document_flags, approve_command, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.output import FORMATS, print_document, tell
+from kafkafeatures.cli.output import FORMATS, console, print_document, tell
 from kafkafeatures.cli.values import duration
 from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.observation import Known
+from kafkafeatures.core.plan import HASH_SHOWN
+from kafkafeatures.core.report import step_shape
 from kafkafeatures.core.survey import Failure
 from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.consider import Considered
 from kafkafeatures.reconcile.file_home import FileHome
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 
@@ -39,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="10m",
         help="wait this long for what resolves automatically (default: 10m)",
     )
+    parser.add_argument("--yes", action="store_true", help="do not ask: for scripts")
     parser.add_argument(
         "-o", "--output", choices=FORMATS[1:], default="yaml", help="form of the status document (default: yaml)"
     )
@@ -50,7 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
         with told(arguments.file):
             resource, settings = read(arguments)
             home = stack.enter_context(FileHome(resource, state_of(arguments), approve=arguments.approve or ""))
-        last, code = on_loop(_until_settled(home, settings, arguments.timeout))
+        permission, progress = _Permission(home, sure=arguments.yes), _Progress()
+        while True:
+            try:
+                last, code = on_loop(_until_settled(home, settings, arguments.timeout, progress, permission))
+                break
+            except _Question as question:  # asked while nothing is connected; then everything is looked at anew
+                permission.ask(question.found)
     document = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -64,12 +77,17 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-async def _until_settled(home: FileHome, settings: ClusterSettings, timeout: float) -> tuple[Pass, Exit]:
+async def _until_settled(
+    home: FileHome, settings: ClusterSettings, timeout: float, progress: _Progress, permission: _Permission
+) -> tuple[Pass, Exit]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
-    progress, last = _Progress(), None
+    last = None
     async with Cluster(settings) as cluster:
-        shell = Shell(home=home, kafka=cluster, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+        shell = Shell(
+            home=home, kafka=cluster, now=lambda: datetime.now(UTC), sleep=asyncio.sleep,
+            before_act=permission.check, ages=progress.ages,
+        )  # fmt: skip
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -88,10 +106,61 @@ async def _until_settled(home: FileHome, settings: ClusterSettings, timeout: flo
             await asyncio.sleep(max(pause, 0.0))
 
 
+class _Question(Exception):
+    """Somebody has to be asked before this plan is carried out."""
+
+    def __init__(self, found: Considered) -> None:
+        super().__init__()
+        self.found = found
+
+
+class _Permission:
+    """A person at the terminal sees the plan and says yes to it, before the first of its steps is sent.
+
+    Without a terminal what the document approves goes ahead; but a downgrade by a consent that may have been used
+    before never goes ahead by itself.
+    """
+
+    def __init__(self, home: FileHome, *, sure: bool) -> None:
+        self._home = home
+        self._sure = sure
+        self._given = ""  # the hash of a plan
+
+    def check(self, found: Considered) -> None:
+        """Raises what keeps the pass from acting on the plan."""
+        hash_ = found.proposal.plan.hash
+        if self._sure or self._given == hash_:
+            return
+        if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+            raise _Question(found)
+        why = self._home.why_unverified(found.proposal.changes)
+        if why:
+            raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
+        self._given = hash_
+
+    def ask(self, found: Considered) -> None:
+        """Show the plan. Raises CommandFailed unless the answer is yes."""
+        from kafkafeatures.cli.steps_text import draw_steps
+
+        plan = found.proposal.plan
+        cluster = found.observation.cluster_id.value if isinstance(found.observation.cluster_id, Known) else "unknown"
+        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._home.name}, cluster {cluster}:")
+        steps = (step_shape(n, step, done=n <= plan.done) for n, step in enumerate(plan.steps, start=1))
+        draw_steps(console(errors=True), steps)
+        why = self._home.why_unverified(found.proposal.changes)
+        if why:
+            tell(f"{why[0].upper()}{why[1:]}.")
+        print("Apply it? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
+        self._given = plan.hash
+
+
 class _Progress:
-    """What was said already, and whether the cluster was seen."""
+    """What outlives a question: what was said already, whether the cluster was seen, how old its stamps are."""
 
     def __init__(self) -> None:
+        self.ages = Ages()
         self._said = ""
         self._seen = False
 

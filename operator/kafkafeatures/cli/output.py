@@ -107,13 +107,17 @@ def tell(text: str) -> None:
 
 def clean_stdout() -> Any:
     """Stdout for a writer that has escape sequences of its own, and lets none of others through."""
-    return sys.stdout.for_clean_text if isinstance(sys.stdout, Patient) else sys.stdout
+    return _clean(sys.stdout)
 
 
-def console() -> Console:
-    """A console on stdout: as wide as the terminal, without an end into a pipe; no colour where NO_COLOR or a pipe is.
+def _clean(stream: Any) -> Any:
+    return stream.for_clean_text if isinstance(stream, Patient) else stream
 
-    COLUMNS says how wide a pipe's reader is, for those who set it on purpose.
+
+def console(*, errors: bool = False) -> Console:
+    """A console on stdout, or for `errors`: as wide as the terminal, without an end into a pipe.
+
+    No colour where NO_COLOR or a pipe is. COLUMNS says how wide a pipe's reader is, for those who set it on purpose.
     """
     from rich.console import Console
     from rich.segment import Segment
@@ -123,8 +127,9 @@ def console() -> Console:
             for text, style, control in super().render(renderable, options):
                 yield Segment(text if control else printable_lines(text), style, control)
 
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else NEVER_WRAPPED
-    return CleanConsole(file=clean_stdout(), width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    stream = sys.stderr if errors else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else NEVER_WRAPPED
+    return CleanConsole(file=_clean(stream), width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def natural_width(console: Console, table: Table) -> int:

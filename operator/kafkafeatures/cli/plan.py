@@ -19,6 +19,7 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import add_kube_flags, connected
 from kafkafeatures.cli.output import add_output_flag, console, print_document
 from kafkafeatures.cli.values import resource_name
+from kafkafeatures.core.decide import Act
 from kafkafeatures.core.report import plan_document, plan_verdict, supported_by_all
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.ages import Ages
@@ -71,13 +72,17 @@ def _of_resource(arguments: argparse.Namespace) -> str:
 def _of_file(arguments: argparse.Namespace) -> str:
     with told(arguments.file):
         document, settings = read(arguments)
-        resource = FileHome(document, state_of(arguments), approve=arguments.approve or "").peek()
+        home = FileHome(document, state_of(arguments), approve=arguments.approve or "")
+        resource = home.peek()
     seen = on_cluster(_preview(settings, resource, latest=arguments.latest))
     if arguments.output == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
         to_approve = "" if arguments.latest else approve_command(arguments, seen.proposal.plan.hash)
         draw_plan(console(), seen, to_approve=to_approve)
+        why = "" if arguments.latest else home.why_unverified(seen.proposal.changes)
+        if why and isinstance(seen.decision, Act):
+            print(f"apply asks first, or needs --yes: {why}")
     else:
         shape = plan_document(
             seen.decision, seen.observation, seen.proposal, seen.verdict,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.releases import Undo, undo_of_raise
 from kafkafeatures.core.steps import UpdateFeature
 
@@ -57,7 +57,7 @@ def undo_of(change: UpdateFeature) -> Undo:
 def consent_for(change: UpdateFeature) -> str:
     """The text that has to stand in `spec.consents` for this change; empty where none is needed."""
     if change.feature == KRAFT_VERSION:
-        return "dynamic-quorum"
+        return DYNAMIC_QUORUM
     return f"{change.feature}:{change.before}->{change.after}" if is_lowering(change) else ""
 
 

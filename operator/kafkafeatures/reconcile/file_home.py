@@ -13,7 +13,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -22,8 +22,10 @@ from typing import Any
 import yaml
 
 from kafkafeatures.api.document import InvalidDocument, read_document
-from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
 from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.core.plan import consent_for
+from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.reconcile.ports import Resource
 from kafkafeatures.reconcile.shapes import misshapen
 from kafkafeatures.reconcile.wanted import wanted_of
@@ -133,6 +135,9 @@ class FileHome:
         self._lock: int | None = None
         self._generation = 0
         self._status: dict[str, Any] = {}
+        # Consents to a downgrade that were in the document when its state began: nothing tells whether they were used
+        # before. One that is written into the document later is not among them.
+        self._unverified = frozenset(one for one in resource.spec.consents if one != DYNAMIC_QUORUM)
 
     def __enter__(self) -> FileHome:
         self._lock = self._take_lock(self._state) if self._state else None
@@ -148,10 +153,23 @@ class FileHome:
     ) -> None:
         self._release()
 
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return f"{self._resource.metadata.namespace}/{self._resource.metadata.name}"
+
     def peek(self) -> Resource:
         """The resource with the status as it is on disk now, for who only reads: no lock is taken."""
         self._load()
         return self._now()
+
+    def why_unverified(self, changes: Iterable[UpdateFeature]) -> str:
+        """Why a consent that these changes need may have been used before; empty where none may."""
+        consent = next((one for one in map(consent_for, changes) if one in self._unverified), "")
+        if not consent:
+            return ""
+        lost = f"the state file {self._state} was created after it" if self._state else "there is no state file"
+        return f"nothing tells whether consent {consent} was already used: {lost}"
 
     async def read(self) -> Resource:
         """As the port says. The document was read once: a command works on what it was given."""
@@ -159,7 +177,7 @@ class FileHome:
 
     def _now(self) -> Resource:
         return Resource(
-            name=f"{self._resource.metadata.namespace}/{self._resource.metadata.name}",
+            name=self.name,
             generation=self._generation,
             wanted=self._wanted,
             status=self._status,
@@ -178,6 +196,7 @@ class FileHome:
                 "generation": self._generation,
             },
             "specDigest": self._digest(),
+            "unverifiedConsents": sorted(self._unverified),
             "status": self._status,
         }
         if self._state is None:
@@ -229,6 +248,7 @@ class FileHome:
         try:
             self._generation = int(document["metadata"]["generation"]) + (0 if same else 1)
             self._status = dict(document["status"])
+            self._unverified &= frozenset(document.get("unverifiedConsents") or ())
             odd = misshapen(self._status)
         except (TypeError, ValueError, KeyError):
             odd = ("metadata",)

@@ -44,6 +44,7 @@ class Shell:
     now: Callable[[], datetime]
     sleep: Sleep
     rival_of: RivalOf = nobody
+    before_act: Callable[[Considered], None] = lambda _: None
     ages: Ages = field(default_factory=Ages)
     """Of the stamps in the status; the same one for all passes of a process."""
 
@@ -53,7 +54,7 @@ class Shell:
 
 
 async def one_pass(shell: Shell) -> Pass:
-    """Look once, decide, and carry out at most one effect."""
+    """Look once, decide, and carry out at most one effect. What `before_act` raises ends the pass, nothing done."""
     resource = await shell.home.read()
     try:
         observation = await shell.kafka.look()
@@ -74,6 +75,7 @@ async def one_pass(shell: Shell) -> Pass:
     )
     status = _status(shell, resource, found)
     if isinstance(found.decision, Act):
+        shell.before_act(found)
         return await _act(shell, resource, found.decision.step, found, status)
     await _commit(shell, resource, status)
     return Pass(found.decision, _requeue(found.decision), status)

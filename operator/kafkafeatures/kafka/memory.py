@@ -37,53 +37,44 @@ class Limits:
 
 
 class Memory:
-    """`turn`: held by whoever reads a large piece of a log, so that between two of them everything else runs."""
+    """`held`: bytes, of all clusters. `shares`: those that hold any.
+
+    `turn`: held by whoever reads a large piece of a log, so that between two of them everything else runs.
+    """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.turn = asyncio.Lock()
-        self.shares: set[Share] = set()  # of those that hold anything
-
-    @property
-    def held(self) -> int:
-        """Bytes, of all clusters."""
-        return sum(share.held for share in self.shares)
+        self.shares: set[Share] = set()
+        self.held = 0
 
 
 class Share:
-    """Of one cluster. `give_up` is called when what it keeps has to go."""
+    """Of one cluster. `held`: bytes. `give_up` is called when what it keeps has to go."""
 
     def __init__(self, memory: Memory, give_up: GiveUp) -> None:
         self.memory = memory
+        self.held = 0
         self._give_up = give_up
         self._kept = 0
-        self._replies: dict[object, tuple[int, GiveUp]] = {}
-
-    @property
-    def held(self) -> int:
-        """Bytes."""
-        return self._kept + sum(size for size, _ in self._replies.values())
+        self._replies: dict[object, GiveUp] = {}
 
     def keep(self, size: int) -> None:
         """So many bytes are kept from now on. Raises TooLarge; then as many as before."""
-        before, self._kept = self._kept, size
-        try:
-            self._changed(grown=size > before)
-        except TooLarge:
-            self._kept = before
-            raise
+        self._take(size - self._kept)
+        self._kept = size
 
     @contextmanager
     def reply(self, size: int, give_up: GiveUp) -> Iterator[None]:
         """A reply of so many bytes is read and decoded in here. `give_up` ends that. Raises TooLarge."""
+        self._take(COPIES * size)
         claim = object()
-        self._replies[claim] = COPIES * size, give_up
+        self._replies[claim] = give_up
         try:
-            self._changed(grown=True)
             yield
         finally:
-            self._replies.pop(claim, None)
-            self._changed(grown=False)
+            if self._replies.pop(claim, None) is not None:
+                self._hold(self.held - COPIES * size)
 
     def too_large(self) -> TooLarge:
         """This cluster wants more than it may have."""
@@ -101,27 +92,28 @@ class Share:
             remedy=_remedy(limit.raise_all),
         )
 
-    def _changed(self, *, grown: bool) -> None:
+    def _take(self, more: int) -> None:
+        """So many bytes more, or fewer. Raises TooLarge, and then nothing is taken."""
         memory, limit = self.memory, self.memory.limits
-        if self.held:
-            memory.shares.add(self)
-        else:
-            memory.shares.discard(self)
-        if not grown:
-            return
-        if self.held > limit.per_cluster:
+        if more > 0 and self.held + more > limit.per_cluster:
             raise self.too_large()
-        while memory.held > limit.all_clusters:
-            most = max(memory.shares, key=lambda share: share.held)
-            if most is self:
+        while more > 0 and memory.held + more > limit.all_clusters:
+            most = max(memory.shares, key=lambda share: share.held, default=self)
+            if most.held <= self.held + more:
                 raise self.lost()
             most._lose()
+        self._hold(self.held + more)
+
+    def _hold(self, size: int) -> None:
+        self.memory.held += size - self.held
+        self.held = size
+        (self.memory.shares.add if size else self.memory.shares.discard)(self)
 
     def _lose(self) -> None:
         replies, self._replies = list(self._replies.values()), {}
         self._kept = 0
-        self.memory.shares.discard(self)
-        for _, give_up in replies:
+        self._hold(0)
+        for give_up in replies:
             give_up()
         self._give_up()
 

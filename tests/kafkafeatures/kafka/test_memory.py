@@ -18,6 +18,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkafeatures.kafka.errors import Disconnected, KafkaError, TimedOut, TooLarge
 from kafkafeatures.kafka.memory import MIB, Limits, Memory, Share
@@ -373,6 +375,36 @@ def test_a_share_that_cannot_grow_stays_what_it_was() -> None:
     with pytest.raises(TooLarge):
         share.keep(9 * MIB)
     assert share.held == share.memory.held == MIB
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.sampled_from(["keep", "reply", "end"]))))
+def test_no_share_has_more_than_it_may_and_only_the_largest_loses(steps: list[tuple[int, int, str]]) -> None:
+    memory = Memory(Limits(10, 25))
+    lost: list[int] = []
+    shares = [Share(memory, partial(lost.append, number)) for number in range(4)]
+    replies = [ExitStack() for _ in shares]
+    for who, size, what in steps:
+        before = [share.held for share in shares]
+        lost.clear()
+        try:
+            if what == "keep":
+                shares[who].keep(size)
+            elif what == "reply":
+                replies[who].enter_context(shares[who].reply(size // 3, lambda: None))
+            else:
+                replies[who].close()
+        except TooLarge:
+            assert shares[who].held == before[who]
+        assert memory.held == sum(share.held for share in shares) <= 25
+        assert memory.shares == {share for share in shares if share.held}
+        assert max(share.held for share in shares) <= 10
+        for loser in lost:
+            assert loser != who
+            assert before[loser] >= max(before[who], *(share.held for share in shares if share is not shares[who]))
+    for stack, share in zip(replies, shares, strict=True):
+        stack.close()
+        share.keep(0)
+    assert memory.held == 0
 
 
 async def test_a_cluster_that_is_closed_takes_no_memory() -> None:

@@ -36,6 +36,7 @@ from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.file_home import FileHome, read_file
 from kafkafeatures.reconcile.loop import Shell, one_pass
 from tests.bench import bench_kraftlog
+from tests.bench.secured import secured
 from tests.bench.weighed import Weighed, weighed
 from tests.e2e.kafka.cli import write_document
 from tests.e2e.kafka.wire import meddle
@@ -44,7 +45,7 @@ from tests.e2e.rig.releases import RECENT
 from tests.kafkafeatures.worlds import answer, node, observation
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("describe", "apply", "operator", "many", "decide", "nodes", "log")
+PARTS = ("describe", "apply", "operator", "many", "secured", "decide", "nodes", "log")
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,14 @@ class Size:
     at_rest: int
     rest: tuple[float, float]
     resources: int
+    secured: int
     decisions: int
     nodes: int
     log: bench_kraftlog.Size
 
 
-FULL = Size(3, 3, 100, (70.0, 120.0), 1000, 60_000, 1000, bench_kraftlog.FULL)
-QUICK = Size(1, 1, 3, (1.0, 1.0), 10, 2_000, 10, bench_kraftlog.QUICK)
+FULL = Size(3, 3, 100, (70.0, 120.0), 1000, 200, 60_000, 1000, bench_kraftlog.FULL)
+QUICK = Size(1, 1, 3, (1.0, 1.0), 10, 3, 2_000, 10, bench_kraftlog.QUICK)
 
 
 def main() -> int:
@@ -109,6 +111,8 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Siz
             shutil.rmtree(folder, ignore_errors=True)
     if "many" in wanted:
         _many(size.resources)
+    if "secured" in wanted:
+        secured(size.secured)
     if "decide" in wanted:
         decisions(size.decisions)
     if "nodes" in wanted:

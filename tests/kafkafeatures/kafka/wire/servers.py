@@ -46,6 +46,20 @@ def handshake(*mechanisms: str, error: int = 0) -> Callable[[bytes], bytes]:
     return answer
 
 
+def proof_of(request: bytes) -> bytes:
+    """SaslAuthenticate v2: after the header a compact byte string."""
+    at = 8 + 2 + int.from_bytes(request[8:10], "big") + 1
+    return request[at + 1 + (request[at] > 127) : -1]
+
+
+def judged(request: bytes, answer: bytes = b"", *, error: int = 0, lifetime_ms: int = 0) -> bytes:
+    size = len(answer) + 1
+    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+    said = b"\x05nope" if error else b"\0"
+    body = struct.pack(">h", error) + said + length + answer + struct.pack(">q", lifetime_ms) + b"\0"
+    return framed(request[4:8] + b"\0" + body)
+
+
 def refused(request: bytes, code: int, said: str) -> bytes:
     """SaslAuthenticate v2: no."""
     text = said.encode()

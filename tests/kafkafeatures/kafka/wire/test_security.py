@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-import struct
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,15 @@ from kafkafeatures.kafka.settings import OAuthToken, Sasl, Security, Tls
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
 from tests.e2e.rig.certificates import Certificates
-from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, handshake, serving, unregistered
+from tests.kafkafeatures.kafka.wire.servers import (
+    Server,
+    api_versions,
+    handshake,
+    judged,
+    proof_of,
+    serving,
+    unregistered,
+)
 
 CERTIFICATES = Certificates()
 CANARY = "canary-0f7b1"
@@ -101,20 +108,6 @@ async def test_tls_to_a_plaintext_node_and_plaintext_to_a_tls_node(tmp_path: Pat
 
 
 # --- SASL ---
-
-
-def proof_of(request: bytes) -> bytes:
-    """SaslAuthenticate v2: after the header a compact byte string."""
-    at = 8 + 2 + int.from_bytes(request[8:10], "big") + 1
-    return request[at + 1 + (request[at] > 127) : -1]
-
-
-def judged(request: bytes, answer: bytes = b"", *, error: int = 0, lifetime_ms: int = 0) -> bytes:
-    size = len(answer) + 1
-    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
-    said = b"\x05nope" if error else b"\0"
-    body = struct.pack(">h", error) + said + length + answer + struct.pack(">q", lifetime_ms) + b"\0"
-    return framed(request[4:8] + b"\0" + body)
 
 
 OFFERED = api_versions((17, 0, 1), (36, 0, 2), (64, 0, 0))

@@ -66,7 +66,7 @@ async def run(settings: OperatorSettings, *, opener: Opener | None = None) -> No
         api_server = ApiServer(api)
         await api_server.refresh()
         policy = _policy(settings, api_server)
-        around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.instance, policy)
+        around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.operator, policy)
         worker = Worker(api, claims, lambda cluster: opened(cluster, metrics), around, metrics)
         queue = Queue(
             worker.work,

@@ -5,8 +5,9 @@ Made by `cli/run.py` from flags and their environment variables; read by `app.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from kafkafeatures.api.identity import Operator
 from kafkafeatures.kafka.memory import MIB
 from kafkafeatures.kafka.wire.addresses import Network
 
@@ -27,7 +28,7 @@ class OperatorSettings:
     deadline: float = 120.0
     grace: float = 25.0
     resync: float = 600.0
-    instance: str = "kafka-features-operator"
+    operator: Operator = field(default_factory=lambda: Operator("", "kafka-features-operator", "one"))
     allowed: tuple[Network, ...] = ()
     denied: tuple[Network, ...] = ()
     memory_per_cluster: int = 64 * MIB

@@ -268,10 +268,20 @@ PAGES: Mapping[Reason, Page] = {
     ),
     Reason.CONFLICT_DETECTED: _page(
         r"""
-        Safe: The level stays as the other side made it: the operator corrected it twice within an hour
-        and stopped. When the hour is over it corrects it again.
+        Safe: A level that somebody else moves stays as they made it: the operator corrected it twice within an hour
+        and stopped. When the hour is over it corrects it again. Where more than one operator writes the status, none of
+        them sends anything.
 
-        Confirm:
+        Confirm: The message says which of the two it is:
+
+        <message>
+
+        **More than one operator**: the message names them, with namespace, name and instance (the pod). See which of
+        them watch this namespace (`watchNamespaces`):
+
+            kubectl get deployments -A -l app.kubernetes.io/name=kafka-features-operator
+
+        **A level**: what was corrected, and when:
 
             kubectl get kff NAME -n NS -o \
               jsonpath='{range .status.history[*]}{.at} {.action}: {.result}{"\n"}{end}'
@@ -279,7 +289,12 @@ PAGES: Mapping[Reason, Page] = {
         Look for the other side: an operator of another Kubernetes cluster, `metadataVersion` of a Kafka
         operator, a job with `kafka-features.sh`.
 
-        Fix: Decide who manages the level, and stop the other: take the feature out of this document, or
+        Fix: **More than one operator**: uninstall all but one, or give each namespaces of its own. Then restart the one
+        that stays; it takes over what the others left:
+
+            kubectl rollout restart deployment -n OPERATOR-NS -l app.kubernetes.io/name=kafka-features-operator
+
+        **A level**: decide who manages it, and stop the other: take the feature out of this document, or
         out of the other tool. `drift.onDrift: Report` ends the fight at once.
         """
     ),
@@ -351,6 +366,25 @@ PAGES: Mapping[Reason, Page] = {
         Fix: Keep one: set `spec.mode: Observe` in the other, or delete it; deleting changes nothing in
         Kafka. Operators of several Kubernetes clusters do not see each other: there nobody but you can
         keep it to one.
+        """
+    ),
+    Reason.SCHEMA_OUTDATED: _page(
+        r"""
+        Safe: Nothing is sent: what an act needs to be safe against a crash (`intent`, `spentConsents`) could be lost
+        with the fields that the API server drops. The cluster goes on with the levels it has.
+
+        Confirm: The message names the fields, or has the API server's own words. Compare the CRD with that of the
+        operator's release:
+
+            kubectl diff --server-side -f crds/kafkafeatures.yaml
+
+        Fix: Install the CRD of the release; a newer one fits as well. With Helm it comes with the chart (`crds.enabled:
+        true`); a GitOps tool may hold an older copy.
+
+            kubectl apply --server-side --force-conflicts -f crds/kafkafeatures.yaml
+
+        The operator tries again every 30 seconds and goes on by itself. Where the older CRD did not keep which consents
+        were used, those in the document count as used (`ConsentSpent`).
         """
     ),
     Reason.CONNECTED_PARTLY: _page(

@@ -58,6 +58,7 @@ class Reason(StrEnum):
     ZOOKEEPER_MODE = "ZooKeeperMode"  # H
     CLUSTER_ID_MISMATCH = "ClusterIdMismatch"  # H
     DUPLICATE_OWNER = "DuplicateOwner"  # H
+    SCHEMA_OUTDATED = "SchemaOutdated"  # H
     CONNECTED = "Connected"
     CONNECTED_PARTLY = "ConnectedPartly"
     UNREACHABLE = "Unreachable"
@@ -137,12 +138,17 @@ EXPLAINED: Mapping[Reason, Told] = {
     ),
     Reason.CONSENT_REQUIRED: Told((_READY, _STALLED), "a loss was not consented to", _HUMAN),
     Reason.CONSENT_SPENT: Told((_READY, _STALLED), "the consent was used already; it is good once", _HUMAN),
-    Reason.CONFLICT_DETECTED: Told((_READY, _STALLED), "somebody else moves the same level again and again", _HUMAN),
+    Reason.CONFLICT_DETECTED: Told(
+        (_READY, _STALLED),
+        "somebody else moves the same level again and again, or a second operator writes the status",
+        _HUMAN,
+    ),
     Reason.CONTROLLER_REJECTED: Told((_READY, _STALLED), "the active controller refuses it, in its own words", _HUMAN),
     Reason.INSUFFICIENT_RIGHTS: Told((_READY, _STALLED), "an ACL is missing; the message has the line", _HUMAN),
     Reason.ZOOKEEPER_MODE: Told((_READY, _STALLED), "features cannot be finalized in ZooKeeper mode", _HUMAN),
     Reason.CLUSTER_ID_MISMATCH: Told((_READY, _STALLED), "the addresses lead to another cluster, or to two", _HUMAN),
     Reason.DUPLICATE_OWNER: Told((_READY, _STALLED), "an older Apply resource owns the same cluster", _HUMAN),
+    Reason.SCHEMA_OUTDATED: Told((_READY, _STALLED), "the installed CRD is older than the operator", _HUMAN),
     Reason.CONNECTED: Told((_REACHABLE,), "nodes and metadata log were read"),
     Reason.CONNECTED_PARTLY: Told((_REACHABLE,), "something could not be read; the message says what and why", _HUMAN),
     Reason.UNREACHABLE: Told((_READY,), "not a single node could be asked", _TIME),

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 
+from kafkafeatures.api.identity import Operator
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.wire.addresses import Network
 
@@ -92,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         denied=(*(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")), *_networks_in("POD_IP")),
         memory_per_cluster=each,
         memory_all_clusters=together,
-        instance=os.environ.get("POD_NAME") or socket.gethostname(),
+        operator=_operator(),
     )
     configure(arguments.log_format or _log_format())
     try:
@@ -102,6 +103,15 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.FAILED) from None
     return Exit.DONE
+
+
+def _operator() -> Operator:
+    """A pod's name is that of one process at a time. Outside of pods, two processes of one machine are two."""
+    return Operator(
+        os.environ.get("POD_NAMESPACE", ""),
+        os.environ.get("KAFKAFEATURES_NAME") or "kafka-features-operator",
+        os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
+    )
 
 
 def _namespaces() -> list[str]:

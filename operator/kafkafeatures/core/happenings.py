@@ -85,7 +85,6 @@ _GOES_ON = frozenset(
         Reason.UPDATING_FEATURES,
         Reason.APPROVAL_REQUIRED,
         Reason.DRIFTED,
-        Reason.CONFLICT_DETECTED,
         Reason.CONTROLLER_REJECTED,
         Reason.INSUFFICIENT_RIGHTS,
         Reason.UNSUPPORTED_LEVEL,

@@ -16,6 +16,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -117,6 +119,8 @@ class KubeApi:
         self._api = api
         self._newest = 0
         """The highest resourceVersion of any answer. In etcd it is a number that only ever grows, but for a restore."""
+        self.began: datetime | None = None
+        """When the first answer came, by the API server's clock."""
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
         """(IP address, port) of the API server, by every name we have for it that resolves soon."""
@@ -157,15 +161,20 @@ class KubeApi:
                 self._newest = version if restored else max(version, self._newest)
                 return Listing(found, restored)
 
-    async def replace_status(self, resource: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+    async def replace_status(
+        self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
         """Write the whole status of exactly this version of the resource; what the server made of it.
 
-        Raises Conflict where somebody wrote in between, Refused where the schema says no.
+        `manager`: the name under which the server notes who wrote it, and when. Raises Conflict where somebody wrote in
+        between, Invalid where the schema says no.
         """
         metadata = resource["metadata"]
         kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
         body = {**resource, "metadata": kept, "status": status}
-        return self._known(await self._ask("PUT", f"{_path(metadata['namespace'], metadata['name'])}/status", body))
+        path = f"{_path(metadata['namespace'], metadata['name'])}/status"
+        query = {"fieldManager": manager} | ({"dryRun": "All"} if dry_run else {})
+        return self._known(await self._ask("PUT", path, body, query=query))
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
         """The texts of a Secret that carries our label; None for one that does not, and for one that is not there.
@@ -211,6 +220,8 @@ class KubeApi:
                 auth_settings=["BearerToken"],
             )
             reply = await self._api.call_api(*request, _request_timeout=PATIENCE)
+            if self.began is None and "Date" in reply.headers:
+                self.began = parsedate_to_datetime(reply.headers["Date"])
             data = await reply.read()  # type: ignore[no-untyped-call]  # theirs
             if reply.status == 401:
                 with suppress(NoAccount):

@@ -3,7 +3,8 @@
     KubeError
     ├── Gone             404: it is not there (any more)
     ├── Conflict         409: somebody wrote it since it was read; read again, decide again
-    ├── Refused          400, 403, 413, 422: it will not be taken as it is; the server's words say why
+    ├── Refused          400, 403, 405, 413, 415: it will not be taken as it is; the server's words say why
+    │   └── Invalid      422: the schema of the object says no
     ├── NoAccount        nothing says where the API server is and who we are to it; before any request
     └── Unavailable      401, 429, 5xx, no connection, no answer in time: try again, not before `retry_after`
 
@@ -38,6 +39,10 @@ class Refused(KubeError):
     """The server understood and will not do it."""
 
 
+class Invalid(Refused):
+    """It does not fit the schema that the server has."""
+
+
 class NoAccount(KubeError):
     """No kubeconfig, and not in a pod."""
 
@@ -70,7 +75,9 @@ def _of(error: ApiException, what: str) -> KubeError:
             return Gone(text)
         case 409:
             return Conflict(text)
-        case 400 | 403 | 405 | 413 | 415 | 422:
+        case 422:
+            return Invalid(text)
+        case 400 | 403 | 405 | 413 | 415:
             return Refused(text)
         case _:
             return Unavailable(text, retry_after=_retry_after(error))

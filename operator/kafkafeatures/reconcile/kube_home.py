@@ -1,30 +1,50 @@
 """A resource that lives in the API server: read once per pass, its status replaced where it did not change meanwhile.
 
 Used by the operator. One writer owns the whole status, and every write names the version it was decided on: a lost race
-raises Conflict, and the pass is done again on what is there then.
+raises Conflict, and the pass is done again on what is there then. What the server made of a write is compared with what
+was written: an older schema drops fields without a word, and with them what keeps an act from being done twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafkafeatures.api.document import read_document
+from kafkafeatures.api.identity import Operator
 from kafkafeatures.api.names import APPROVE, PAUSE
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.kube.client import Key, KubeApi
+from kafkafeatures.kube.errors import Invalid
 from kafkafeatures.reconcile.ports import Resource
 from kafkafeatures.reconcile.shapes import misshapen
 from kafkafeatures.reconcile.wanted import wanted_of
 
+_ALWAYS = "spentConsents"
+"""Sent also where it is empty: a schema that does not keep it is found out before a consent is used."""
+
+
+class SchemaOutdated(Exception):
+    """The API server did not keep a status as it was written. `status`: the one that was."""
+
+    def __init__(self, why: str, status: Mapping[str, Any]) -> None:
+        super().__init__(f"{why}; install the CustomResourceDefinition of this release")
+        self.status = status
+
 
 class KubeHome:
-    """`Home` of `reconcile/ports.py` for one pass. `fetch` comes first. `written`: every version made by a write."""
+    """`Home` of `reconcile/ports.py` for one pass. `fetch` comes first.
 
-    def __init__(self, api: KubeApi, key: Key) -> None:
+    `written`: every version made by a write. `kept`: the last status that the server holds, or held, as a whole.
+    """
+
+    def __init__(self, api: KubeApi, key: Key, operator: Operator) -> None:
         self._api = api
         self._key = key
+        self._operator = operator
         self.written: set[str] = set()
+        self.kept: Mapping[str, Any] = {}
         self._object: Mapping[str, Any] = {}
         self._document: KafkaFeatures | None = None
 
@@ -32,6 +52,7 @@ class KubeHome:
         """Read the object. Raises Gone."""
         self._object = await self._api.resource(self._key)
         self._document = None
+        self.kept = self.status
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -40,10 +61,14 @@ class KubeHome:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """What can be understood of its status; empty where there is none yet."""
-        status: Mapping[str, Any] = self._object.get("status") or {}
-        odd = misshapen(status)
-        return {name: value for name, value in status.items() if name not in odd} if odd else status
+        """What can be understood of its status; empty where there is none yet. Without who wrote it."""
+        status = self._stored
+        without = {*misshapen(status), "operator"} | (set() if status.get(_ALWAYS) else {_ALWAYS})
+        return {name: value for name, value in status.items() if name not in without}
+
+    @property
+    def _stored(self) -> Mapping[str, Any]:
+        return self._object.get("status") or {}
 
     @property
     def generation(self) -> int:
@@ -67,14 +92,70 @@ class KubeHome:
             approvals=frozenset({approval} if approval else ()),
             paused=annotations.get(PAUSE) == "true",
         )
-        return Resource(str(self._key), self.generation, wanted, self.status)
+        status = self.status
+        if self.stalled(Reason.SCHEMA_OUTDATED) and _ALWAYS not in self._stored and status.get("history"):
+            # The schema did not keep which consents were used: those of the document may have been.
+            status = {**status, _ALWAYS: sorted(wanted.consents)}
+        return Resource(str(self._key), self.generation, wanted, status)
+
+    def stalled(self, reason: Reason) -> Mapping[str, Any]:
+        """The condition Stalled where it has this reason; empty where it has not."""
+        said = (one for one in self.status.get("conditions", ()) if one["type"] == Condition.STALLED)
+        return next((one for one in said if one["reason"] == reason), {})
 
     async def mend(self) -> None:
         """Take out of the status what cannot be understood, so that what follows is compared with what is there."""
-        if self.status != (self._object.get("status") or {}):
+        if misshapen(self._stored):
             await self.write_status(self.status)
 
     async def write_status(self, status: Mapping[str, Any]) -> None:
-        """As the port says. Raises Conflict, Refused, Gone; Unavailable: nobody knows whether it was written."""
-        self._object = await self._api.replace_status(self._object, status)
+        """As the port says. Raises SchemaOutdated, Conflict, Refused, Gone; Unavailable: it may have been written."""
+        self._object, dropped = await self._replace(status)
         self.written.add(self._object["metadata"]["resourceVersion"])
+        _check(dropped, status)
+        self.kept = status
+
+    async def try_status(self, status: Mapping[str, Any]) -> None:
+        """Have the server say what it would make of it. Raises as `write_status`; nothing is written."""
+        _, dropped = await self._replace(status, dry_run=True)
+        _check(dropped, status)
+
+    async def write_as_it_goes(self, status: Mapping[str, Any]) -> None:
+        """Also where the server does not keep all of it; not where that would change nothing."""
+        if status != self.status:
+            self._object, _ = await self._replace(status)
+            self.written.add(self._object["metadata"]["resourceVersion"])
+
+    async def _replace(
+        self, status: Mapping[str, Any], *, dry_run: bool = False
+    ) -> tuple[Mapping[str, Any], list[str]]:
+        sent = {_ALWAYS: [], **status, "operator": self._operator.shape}
+        try:
+            answer = await self._api.replace_status(self._object, sent, manager=self._operator.manager, dry_run=dry_run)
+        except Invalid as error:
+            raise SchemaOutdated(f"the API server refuses the status ({error})", status) from None
+        return answer, list(dropped_fields(sent, answer.get("status")))
+
+
+def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
+    """What is missing in `kept` of what was sent. Values may be written in another way: they are not compared."""
+    if isinstance(sent, Mapping):
+        if not isinstance(kept, Mapping):
+            yield path
+            return
+        for name, value in sent.items():
+            if name not in kept:
+                yield f"{path}.{name}"
+            else:
+                yield from dropped_fields(value, kept[name], f"{path}.{name}")
+    elif isinstance(sent, list):
+        if not isinstance(kept, list) or len(kept) < len(sent):
+            yield path
+            return
+        for one, other in zip(sent, kept, strict=False):
+            yield from dropped_fields(one, other, f"{path}[]")
+
+
+def _check(dropped: list[str], status: Mapping[str, Any]) -> None:
+    if dropped:
+        raise SchemaOutdated(f"the API server does not keep {', '.join(dict.fromkeys(dropped))}", status)

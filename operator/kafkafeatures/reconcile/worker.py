@@ -13,6 +13,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import ClusterSpec
 from kafkafeatures.core.decide import Act, Done, Held
 from kafkafeatures.core.happenings import happenings
@@ -36,8 +38,9 @@ from kafkafeatures.reconcile.credentials import (
     references,
     settings_of,
 )
-from kafkafeatures.reconcile.kube_home import KubeHome
+from kafkafeatures.reconcile.kube_home import KubeHome, SchemaOutdated
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kafkafeatures.reconcile.operators import Operators
 from kafkafeatures.reconcile.ports import KafkaPort
 from kafkafeatures.reconcile.settle import Sleep
 
@@ -82,12 +85,12 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is injected. `monotonic` in seconds. `instance`: which operator speaks in Events. `policy`: for all."""
+    """What is injected. `monotonic` in seconds. `operator`: who writes and speaks. `policy`: for all."""
 
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     sleep: Sleep
-    instance: str
+    operator: Operator
     policy: AddressPolicy
 
 
@@ -147,6 +150,9 @@ class Worker:
         """Found in sync: until then the log alone may say that it still is."""
         self._rests: dict[Key, _Until] = {}
         """As the last pass left it: until then no other one is due."""
+        self._operators = Operators(around.operator, lambda: api.began)
+        self._unkept: dict[Key, Mapping[str, Any]] = {}
+        """A status that the API server did not keep as a whole: the next one is tried with it."""
 
     def forget_versions(self) -> None:
         """Of every resource: etcd was restored, and a version may stand for something else than it did."""
@@ -161,7 +167,7 @@ class Worker:
     async def work(self, key: Key) -> float | None:
         """One pass. Raises what the queue tells `failed` of."""
         began = self._around.monotonic()
-        home = KubeHome(self._api, key)
+        home = KubeHome(self._api, key, self._around.operator)
         try:
             await home.fetch()
             if "deletionTimestamp" in home.raw["metadata"]:  # somebody else's finalizer keeps it, and we are done
@@ -177,7 +183,7 @@ class Worker:
         self._claims.note(home.raw)
         before = home.status
         try:
-            pause = await self._pass(key, home)
+            pause = await self._guarded(key, home)
         except Gone:
             await self._forget(key)
             return None
@@ -201,22 +207,23 @@ class Worker:
             return
         if isinstance(error, TimeoutError):
             message = "a pass took longer than its deadline and was ended; nothing is decided by that, it begins again"
+        elif isinstance(error, SchemaOutdated):
+            message = str(error)
         elif isinstance(error, KubeError):
             message = f"the API server: {error}"
         else:
             message = f"{type(error).__name__} in the operator: a bug; its log says where"
         logger.error("a pass failed: %s", message, extra=_labels(key), exc_info=error)
-        if isinstance(error, Refused):
+        if isinstance(error, Refused | SchemaOutdated):
             return  # it would refuse this as well
-        home = KubeHome(self._api, key)
+        home = KubeHome(self._api, key, self._around.operator)
         try:
             await home.fetch()
             status = status_of_failed_pass(
                 message, generation=home.generation, previous=home.status, now=self._around.now()
             )
-            if status != home.status:
-                await home.write_status(status)
-        except KubeError as again:
+            await home.write_as_it_goes(status)
+        except (KubeError, SchemaOutdated) as again:
             logger.warning("the API server: %s", again, extra=_labels(key))
 
     async def close(self) -> None:
@@ -224,6 +231,31 @@ class Worker:
         for held in self._clusters.values():
             await held.cluster.close()
         self._clusters.clear()
+
+    async def _guarded(self, key: Key, home: KubeHome) -> _Pause:
+        """A pass, where nobody else does the same and the API server keeps what it writes."""
+        others = self._operators.beside_us(home.raw)
+        if others:
+            await self._close(key)
+            if not self._operators.is_told(home.stalled(Reason.CONFLICT_DETECTED), home.generation):
+                await self._stall(key, home, Reason.CONFLICT_DETECTED, self._operators.told(others))
+            return _Pause("held", CHECK_EVERY)
+        try:
+            if key in self._unkept:
+                await home.try_status(self._unkept[key])
+                del self._unkept[key]
+            return await self._pass(key, home)
+        except SchemaOutdated as error:
+            self._unkept[key] = error.status
+            await self._stall(key, home, Reason.SCHEMA_OUTDATED, str(error))
+            return _Pause("held", SLOWEST_WAIT)
+
+    async def _stall(self, key: Key, home: KubeHome, reason: Reason, message: str) -> None:
+        """Of the status what was kept as a whole, and why nothing is done."""
+        self._log(key, home.generation, f"{reason}: {message}")
+        await home.write_as_it_goes(
+            status_of_invalid(reason, message, generation=home.generation, previous=home.kept, now=self._around.now())
+        )
 
     async def _pass(self, key: Key, home: KubeHome) -> _Pause:
         now = self._around.now
@@ -357,13 +389,15 @@ class Worker:
         self._ages.pop(key, None)
         self._written.pop(key, None)
         self._rests.pop(key, None)
+        self._unkept.pop(key, None)
+        self._operators.forget(key)
         self._watcher.forgot(key)
         await self._close(key)
         logger.info("gone; its cluster is left as it is", extra=_labels(key))
 
     async def _post_events(self, before: Mapping[str, Any], home: KubeHome) -> None:
         for happening in happenings(before, home.status):
-            event = event_of(happening, home.raw, at=self._around.now(), instance=self._around.instance)
+            event = event_of(happening, home.raw, at=self._around.now(), instance=self._around.operator.instance)
             try:
                 await self._api.create_event(event["metadata"]["namespace"], event)
             except KubeError as error:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.identity import Operator
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Done, Stalled, Wait
 from kafkafeatures.core.report import stamp
@@ -137,7 +138,8 @@ def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None
 async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() -> None:
     clocks, api, kafka = Clocks(), Api(), Kafka({"metadata.version": 21})
     kafka.goes_straight, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
-    around = Surroundings(lambda: clocks.wall, lambda: clocks.seconds, no_time, "test", AddressPolicy())
+    operator = Operator("", "operator", "test")
+    around = Surroundings(lambda: clocks.wall, lambda: clocks.seconds, no_time, operator, AddressPolicy())
     worker = Worker(cast(KubeApi, api), Claims(), lambda settings: kafka, around, Metrics())
 
     async def work() -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.identity import Operator
 from kafkafeatures.core.conditions import MAX_MESSAGE
 from kafkafeatures.core.steps import Applied, OutcomeUnknown
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -42,7 +43,7 @@ async def written_by_the_operator() -> dict[str, Any]:
 
 
 def worker_of(api: Api, kafka: Kafka) -> Worker:
-    around = Surroundings(lambda: NOW, lambda: 0.0, no_time, "test", AddressPolicy())
+    around = Surroundings(lambda: NOW, lambda: 0.0, no_time, Operator("", "operator", "test"), AddressPolicy())
     return Worker(cast(KubeApi, api), Claims(), lambda settings: kafka, around, Metrics())
 
 

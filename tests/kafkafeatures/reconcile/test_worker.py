@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pytest
 
+from kafkafeatures.api.identity import Operator
 from kafkafeatures.core.happenings import Happening
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
@@ -38,10 +40,14 @@ CERTIFICATES = Certificates()
 
 
 class Api:
-    """Holds one resource."""
+    """Holds one resource. `keeps`: what it makes of a status; `writes`: how many there were."""
 
     def __init__(self, **cluster: Any) -> None:
         self.events: list[str] = []
+        self.began: datetime | None = NOW
+        self.now = NOW + timedelta(minutes=1)
+        self.keeps: Callable[[dict[str, Any]], dict[str, Any]] = lambda status: status
+        self.writes = 0
         self.object: dict[str, Any] = {
             "apiVersion": "kafkafeatures.dev/v1alpha1",
             "kind": "KafkaFeatures",
@@ -69,9 +75,19 @@ class Api:
     async def resource(self, key: Key) -> dict[str, Any]:
         return cast(dict[str, Any], json.loads(json.dumps(self.object)))
 
-    async def replace_status(self, resource: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
-        self.object["status"] = json.loads(json.dumps(status))
-        self.object["metadata"]["resourceVersion"] += "1"
+    async def replace_status(
+        self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        kept = self.keeps(json.loads(json.dumps(status)))
+        if dry_run:
+            return {**await self.resource(KEY), "status": kept}
+        self.writes += 1
+        self.object["status"] = kept
+        metadata = self.object["metadata"]
+        metadata["resourceVersion"] += "1"
+        others = [one for one in metadata.get("managedFields", ()) if one["manager"] != manager]
+        entry = {"manager": manager, "subresource": "status", "time": self.now.isoformat()}
+        metadata["managedFields"] = [*others, entry]
         return await self.resource(KEY)
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
@@ -118,11 +134,12 @@ class Kafka(World):
 class Rig:
     """A worker with what it opened."""
 
-    def __init__(self, api: Api) -> None:
-        self.api, self.kafka = api, Kafka({"metadata.version": 21})
+    def __init__(self, api: Api, kafka: Kafka | None = None, instance: str = "test") -> None:
+        self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
         self.opened: list[ClusterSettings] = []
         self.seconds = 0.0
-        around = Surroundings(lambda: NOW, lambda: self.seconds, no_time, "test", AddressPolicy())
+        operator = Operator("ours", "operator", instance)
+        around = Surroundings(lambda: NOW, lambda: self.seconds, no_time, operator, AddressPolicy())
         self.claims = Claims()
         self.worker = Worker(cast(KubeApi, api), self.claims, self._open, around, Metrics())
 
@@ -275,10 +292,12 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
 class Touched(Api):
     """Somebody writes it during every look."""
 
-    async def replace_status(self, resource: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+    async def replace_status(
+        self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
         if resource["metadata"]["resourceVersion"] != self.object["metadata"]["resourceVersion"]:
             raise Conflict("PUT: 409")
-        return await super().replace_status(resource, status)
+        return await super().replace_status(resource, status, manager=manager, dry_run=dry_run)
 
 
 async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() -> None:

@@ -1,0 +1,44 @@
+"""Who writes a status: the operator that is named in it, and to the API server's `managedFields`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkafeatures.api.names import GROUP
+
+MAX_MANAGER = 128
+"""Characters of a field manager; the API server takes no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """`instance`: which of its processes; in a pod, the pod's name. Outside of pods there is no namespace."""
+
+    namespace: str
+    name: str
+    instance: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{where} ({self.instance})"
+
+    @property
+    def manager(self) -> str:
+        """Its field manager: of all its processes the same, or `managedFields` would grow with each restart."""
+        return "/".join(filter(None, (GROUP, self.namespace, self.name)))[:MAX_MANAGER]
+
+    @property
+    def shape(self) -> dict[str, str]:
+        """As in `status.operator`."""
+        fields = {"namespace": self.namespace, "name": self.name, "instance": self.instance}
+        return {name: value for name, value in fields.items() if value}
+
+    @classmethod
+    def of(cls, resource: Mapping[str, Any]) -> Operator | None:
+        """The one that wrote its status last; None where none is named."""
+        shape = (resource.get("status") or {}).get("operator")
+        if not isinstance(shape, Mapping) or not shape.get("instance"):
+            return None
+        return cls(*(str(shape.get(name, "")) for name in ("namespace", "name", "instance")))

@@ -1,0 +1,90 @@
+"""A CRD that is older than the operator, on a real API server: nothing is sent, and the status says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.kafka.wire import feature_records, meddle
+from tests.e2e.kubernetes.resources import ROOT, Resources, away
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import NEWEST
+
+CURRENT = ROOT / "crds" / "kafkafeatures.yaml"
+PREVIOUS = ROOT / "tests" / "golden" / "crd" / "previous.yaml"
+LEVELS = {"share.version": 1}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("kafka"), NEWEST, release_version="4.2", controllers=1, brokers=1) as running:
+        yield running
+
+
+@pytest.fixture
+def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
+    meddle(kafka, "share.version", 0)
+    yield Resources(operator.plane, kafka)
+    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    install(operator, yaml.safe_load(CURRENT.read_text()))
+
+
+def install(operator: Operator, crd: dict[str, Any]) -> None:
+    """And wait until it is in force."""
+    plane = operator.plane
+    plane.kubectl("apply", "-f", "-", input=yaml.safe_dump(crd))
+    wanted = fields_of(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    path = "/openapi/v3/apis/kafkafeatures.dev/v1alpha1"
+
+    def in_force() -> bool:
+        schemas = plane.read(path).get("components", {}).get("schemas", {})
+        return any(fields_of(one) == wanted for name, one in schemas.items() if name.endswith(".KafkaFeatures"))
+
+    wait_until("the CRD is in force", in_force)
+
+
+def fields_of(schema: dict[str, Any]) -> set[str]:
+    """Of the status."""
+    return set(schema["properties"]["status"]["properties"])
+
+
+def without(crd: dict[str, Any], *fields: str) -> dict[str, Any]:
+    status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    for field in fields:
+        del status[field]
+    return crd
+
+
+@pytest.mark.parametrize(
+    ("path", "pruned", "said"),
+    [
+        (PREVIOUS, (), "status.operator"),
+        (PREVIOUS, ("spentConsents", "intent", "changeCount"), "status.spentConsents, status.operator"),
+        (CURRENT, ("intent",), "status.intent"),
+    ],
+    ids=["of the previous release", "of one before", "of one without intents"],
+)
+def test_nothing_is_sent_before_the_crd_keeps_what_is_written(
+    resources: Resources, operator: Operator, kafka: Cluster, path: Any, pruned: tuple[str, ...], said: str
+) -> None:
+    plane, before = operator.plane, feature_records(kafka)
+    install(operator, without(yaml.safe_load(path.read_text()), *pruned))
+    resources.apply("early", LEVELS)
+    told = resources.until("early", "Stalled", "SchemaOutdated")
+    assert said in told["message"]
+    assert resources.condition("early", "Ready")["reason"] == "SchemaOutdated"
+    version, mark = resources.get("early")["metadata"]["resourceVersion"], plane.audit.mark()
+    away(5.0)
+    assert feature_records(kafka) == before
+    assert resources.get("early")["metadata"]["resourceVersion"] == version
+    written = plane.audit.rows(mark, user=USER, verb="update", name="early")
+    assert all("dryRun=All" in row.uri for row in written)
+    install(operator, yaml.safe_load(CURRENT.read_text()))
+    resources.wait("early", "Ready", seconds=60)
+    assert feature_records(kafka) == before + len(LEVELS)
+    assert resources.status("early")["operator"]["name"] == "kafka-features-operator"

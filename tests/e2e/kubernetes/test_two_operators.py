@@ -1,0 +1,76 @@
+"""Two operators that watch the same namespace, as processes on a real API server and real Kafka."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.e2e.kafka.wire import feature_records, meddle
+from tests.e2e.kubernetes.resources import Resources, away
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.releases import NEWEST
+
+LEVELS = {"share.version": 1, "streams.version": 1}
+ROUNDS = 12 if os.environ.get("SOAK") else 4
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("kafka"), NEWEST, release_version="4.2", controllers=1, brokers=1) as running:
+        yield running
+
+
+@pytest.fixture
+def second(operator: Operator, tmp_path: Path) -> Iterator[Operator]:
+    with Operator(operator.plane, tmp_path / "second") as running:
+        yield running
+
+
+@pytest.fixture
+def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
+    yield Resources(operator.plane, kafka)
+    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+
+
+def name_of(operator: Operator) -> str:
+    return f"kafka-features-operator ({socket.gethostname()}-{operator.pid})"
+
+
+def test_both_stop_and_name_both_and_the_one_that_stays_goes_on_when_it_is_started_again(
+    resources: Resources, operator: Operator, second: Operator, kafka: Cluster
+) -> None:
+    names = {name_of(operator), name_of(second)}
+    for number in range(ROUNDS):
+        name, mark = f"both-{number}", operator.plane.audit.mark()
+        for feature in LEVELS:
+            meddle(kafka, feature, 0)
+        before = feature_records(kafka)
+        resources.apply(name, LEVELS)
+        told = resources.until(name, "Stalled", "ConflictDetected")
+        assert all(one in told["message"] for one in names)
+        assert resources.condition(name, "Ready")["reason"] == "ConflictDetected"
+        resources.apply(name, LEVELS, drift={"checkEvery": "11s"})
+        resources.until(name, "Stalled", "ConflictDetected")
+        sent, version = feature_records(kafka), resources.get(name)["metadata"]["resourceVersion"]
+        assert sent <= before + len(LEVELS)
+        away(5.0)
+        assert (feature_records(kafka), resources.get(name)["metadata"]["resourceVersion"]) == (sent, version)
+        rows = operator.plane.audit.rows(mark, user=USER, verb="update", subresource="status", name=name, code=200)
+        assert len(rows) <= 8  # Pending, an intent and its end of the one; a word of the other, and of the generation
+        assert {parse_qs(urlsplit(row.uri).query)["fieldManager"][0] for row in rows} == {
+            "kafkafeatures.dev/kafka-features-operator"
+        }
+    assert second.stop() == operator.stop() == 0
+    operator.start()
+    for number in range(ROUNDS - 1):
+        resources.delete(f"both-{number}")
+    resources.wait(name, "Ready")
+    assert feature_records(kafka) == before + len(LEVELS)
+    assert resources.status(name)["operator"]["instance"] == f"{socket.gethostname()}-{operator.pid}"
+    assert "intent" not in resources.status(name)

@@ -16,6 +16,7 @@ from random import Random
 from uuid import UUID
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION
 from kafkafeatures.core.survey import Role
 from kafkasim import registrations
 from kafkasim.log import MetadataLog, Position, Snapshot, Write
@@ -32,10 +33,14 @@ SESSION_MS = 9_000  # broker.session.timeout.ms
 ELECTION_MS = 1_000  # controller.quorum.election.timeout.ms
 UPDATE_VOTER_MS = 2_000  # controller.quorum.fetch.timeout.ms: so long a follower fetches before it sends UpdateVoter
 RESTART_MS = 800  # a stopped node that is started again with other binaries
+REGISTER_MS = 50  # a controller that finds itself unregistered
 RETRY_MS = 2_000  # a refused broker tries again
 TRANSACTIONS = 13  # metadata.version 3.6-IV1: bootstrap records are one metadata transaction, KIP-868
 
+UNSUPPORTED_VERSION = 35
+INVALID_REQUEST = 42
 BROKER_ID_NOT_REGISTERED = 102
+CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 @dataclass(slots=True, eq=False)
@@ -170,6 +175,31 @@ class World:
         if node is not None and node.running:  # its next heartbeat is refused, and it registers again
             self._after(RETRY_MS, lambda: self._register_broker(node))
         return Outcome(Verdict(error_message=""), self.log.end_offset)
+
+    def unregister_controller(self, at: Node, controller_id: int) -> Outcome:
+        """UnregisterController as sent to this node (KIP-1312, Kafka 4.4). Voters and running ones go as well."""
+        leader, refused = self._route(at)
+        if leader is None:
+            return refused
+        if controller_id == leader.id:
+            text = "Controller cannot unregister itself while it is active."
+            return Outcome(Verdict(INVALID_REQUEST, text))
+        if self._level(METADATA_VERSION) < CONTROLLER_UNREGISTRATION:
+            text = "The current MetadataVersion is too old to support controller unregistration."
+            return Outcome(Verdict(UNSUPPORTED_VERSION, text))
+        if controller_id not in self.leader_image.controllers:
+            text = f"Controller ID {controller_id} is not currently registered."
+            return Outcome(Verdict(CONTROLLER_ID_NOT_REGISTERED, text))
+        self._append([Write(table.UNREGISTER_CONTROLLER, {"controllerId": controller_id})])
+        offset = self.log.end_offset
+        node = self.nodes.get((Role.CONTROLLER, controller_id))
+        if node is not None and node.running:  # it sees the record, and registers itself again at once
+            self._after(REGISTER_MS, lambda: self._register_controller(node))
+        return Outcome(Verdict(error_message=""), offset)
+
+    def _register_controller(self, node: Node) -> None:
+        if node.running and self.active is not None and node.id not in self.leader_image.controllers:
+            self._append([registrations.controller(node)])
 
     def _route(self, at: Node) -> tuple[Node | None, Outcome]:
         leader = self.active_node

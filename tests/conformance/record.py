@@ -14,10 +14,11 @@ from typing import Any
 
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, UpdateFeaturesRequest
-from tests.conformance import changes, downgrades
+from tests.conformance import changes, downgrades, unregistrations
 from tests.conformance.cases import GOLDEN, UPGRADE, WORLDS, Updates, World, cases, request_of
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import NEWEST
 
 QUORUM = encode_request(DescribeQuorumRequest(), version=1, correlation_id=7, client_id=None)
 RAISE_KRAFT = encode_request(
@@ -79,6 +80,21 @@ def finalize(active: Node, world: World, feature: str, level: int, kind: int = U
     wait_until(f"{feature} {level} is finalized", lambda: holds() or (bool(ask(active, request)) and holds()))
 
 
+def unregistered(folder: Path) -> Iterator[unregistrations.Row]:
+    """Every step, on a cluster that is raised in between."""
+    begin, _ = unregistrations.FORMAT
+    with Cluster(folder, NEWEST, controllers=3, brokers=1, release_version=begin) as cluster:
+        leader = cluster.leader()
+        raised = False
+        for to, whom, late in unregistrations.steps():
+            if late and not raised:
+                ask(cluster.nodes[leader], unregistrations.RAISE)
+                raised = True
+            row = unregistrations.Row(to, whom, late, leader, b"")
+            yield replace(row, reply=ask(cluster.nodes[row.node], row.request))
+        assert cluster.leader() == leader, "another controller was elected meanwhile: record again"
+
+
 def may_raise_kraft(active: Node) -> bool:
     """Each voter tells a new leader which kraft.version it supports, after controller.quorum.fetch.timeout.ms."""
     return decode_response(57, 1, ask(active, RAISE_KRAFT))[1].error_code == 0
@@ -122,6 +138,9 @@ def main() -> None:
             _write(changes.golden_of(world), map(_shown, changed(world, Path(folder) / "changes")))
             rows = lowered(world, Path(folder) / "downgrades")
             _write(downgrades.golden_of(world), ({**asdict(row), "reply": row.reply.hex()} for row in rows))
+    with tempfile.TemporaryDirectory() as folder:
+        found_of_4_4 = unregistered(Path(folder) / "unregistered")
+        _write(unregistrations.RECORDED, ({**asdict(row), "reply": row.reply.hex()} for row in found_of_4_4))
 
 
 if __name__ == "__main__":

@@ -195,9 +195,14 @@ PAGES: Mapping[Reason, Page] = {
 
             kafkafeatures unregister --broker ID --bootstrap-server HOST:PORT
 
-        A broker that is only down: start it on the new Kafka. A controller: start one with this id on
-        the new Kafka once, so that it registers anew, then remove it; from metadata.version 4.4-IV2 on,
-        `kafka-cluster.sh unregister-controller` does it.
+        A broker that is only down: start it on the new Kafka.
+
+        A controller: Kafka can unregister it once metadata.version 33 (4.4-IV2) is finalized, which the
+        ghost itself may prevent. Until then start a controller with this id on the new Kafka once, so
+        that it registers anew, and stop it; now the levels can be raised. From 33 on (refused for the
+        active controller, a voter, and one that answers or fetches):
+
+            kafkafeatures unregister --controller ID --bootstrap-server HOST:PORT
         """
     ),
     Reason.NODE_REFUSED: _page(

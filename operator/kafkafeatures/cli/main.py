@@ -22,7 +22,7 @@ COMMANDS = {
     "plan": ("kafkafeatures.cli.plan", "show what apply would do, and what stops it; changes nothing"),
     "apply": ("kafkafeatures.cli.apply", "bring a cluster to the levels of a document, and read them back"),
     "init": ("kafkafeatures.cli.init", "print a document that matches a cluster: how one adopts it"),
-    "unregister": ("kafkafeatures.cli.unregister", "forget a broker that is gone and still registered"),
+    "unregister": ("kafkafeatures.cli.unregister", "unregister a broker or a controller that is gone"),
     "status": ("kafkafeatures.cli.status", "show a resource on Kubernetes: how it is, its plan, what stops it"),
     "wait": ("kafkafeatures.cli.wait", "wait until a resource on Kubernetes is ready, or a feature has a level"),
     "approve": ("kafkafeatures.cli.approve", "let the operator carry out the plan that waits, and no other"),

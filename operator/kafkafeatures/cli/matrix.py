@@ -139,7 +139,9 @@ def _apart(console: Console, observation: Observation, flags: str = "") -> None:
             line = Text.assemble((f"{state.value:<12}", "bold red"), f"{title_of(tuple(nodes))}{where}: {story}")
             console.print(line, overflow="fold", no_wrap=False)
             if flags and state is NodeState.GHOST:  # to be copied: never broken in two
-                console.print(Text(f"            {ghost_remedy(tuple(nodes), flags)}"), soft_wrap=True)
+                console.print(
+                    Text(f"            {ghost_remedy(tuple(nodes), flags, observation.finalized)}"), soft_wrap=True
+                )
 
 
 def _story(node: Node) -> str:

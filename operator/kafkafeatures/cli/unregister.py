@@ -1,7 +1,7 @@
-"""`kafkafeatures unregister --broker N`: forget a broker that is gone and still registered. Asks before it does.
+"""`kafkafeatures unregister --broker N | --controller N`: take back the registration of a node that is gone. It asks.
 
-Only a broker that is fenced, does not answer, and hosts no replica is forgotten: anything else may come back, or its
-data would be lost sight of.
+Only of a broker that is fenced, does not answer and hosts no replica, and of a controller that is no voter, does not
+answer and does not fetch: anything else may come back, or its data would be lost sight of.
 """
 
 from __future__ import annotations
@@ -15,83 +15,105 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import tell
 from kafkafeatures.core.observation import Node, NodeState
 from kafkafeatures.core.survey import Failure, Role
+from kafkafeatures.core.unregistration import objection
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.cluster import Cluster
 
 TOPICS_SHOWN = 5
 LOOKS, PAUSE = 20, 0.25  # seconds between them
+_GONE = {
+    Role.BROKER: "is fenced, does not answer and hosts no replica",
+    Role.CONTROLLER: "is no voter, does not answer and does not fetch the metadata log",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `unregister`."""
-    parser.add_argument("--broker", type=int, required=True, metavar="ID", help="the broker to forget")
-    parser.add_argument("--yes", action="store_true", help="do not ask: for scripts")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--broker", type=int, metavar="ID", help=f"a broker that {_GONE[Role.BROKER]}")
+    which.add_argument(
+        "--controller",
+        type=int,
+        metavar="ID",
+        help=f"a controller that {_GONE[Role.CONTROLLER]}; needs metadata.version 33 (Kafka 4.4)",
+    )
+    parser.add_argument("--yes", action="store_true", help="skip the confirmation, for scripts")
     add_connection_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, ask, forget, and look whether it is gone."""
+    """Check, ask, unregister, and look whether it is gone."""
+    role = Role.CONTROLLER if arguments.broker is None else Role.BROKER
+    node_id = arguments.controller if arguments.broker is None else arguments.broker
     settings = settings_from_flags(arguments)
     if not arguments.yes:
-        _ask(on_cluster(_look_at(settings, arguments.broker)))
-    on_cluster(_unregister(settings, arguments.broker))
-    print(f"broker {arguments.broker} is not registered any more")
+        _ask(on_cluster(_look_at(settings, role, node_id)), role)
+    on_cluster(_unregister(settings, role, node_id))
+    print(f"{role.value.lower()} {node_id} is not registered any more")
     return Exit.DONE
 
 
-async def _look_at(settings: ClusterSettings, broker: int) -> Node:
+async def _look_at(settings: ClusterSettings, role: Role, node_id: int) -> Node:
     async with Cluster(settings) as cluster:
-        return await _checked(cluster, broker)
+        return await _checked(cluster, role, node_id)
 
 
-async def _unregister(settings: ClusterSettings, broker: int) -> None:
+async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> None:
     async with Cluster(settings) as cluster:
-        await _checked(cluster, broker)  # once more, for the question may have stood for hours
-        failure = await cluster.unregister(broker)
+        await _checked(cluster, role, node_id)  # once more, for the question may have stood for hours
+        failure = await cluster.unregister(role, node_id)
         if failure is not None:
             raise failed(failure)
         for _ in range(LOOKS):  # the brokers learn of it a little after the controller wrote it
-            if not any(_is(one, broker) for one in (await cluster.look()).nodes):
+            if not any(one.id == node_id and role in one.roles for one in (await cluster.look()).nodes):
                 return
             await asyncio.sleep(PAUSE)
-        raise CommandFailed(f"broker {broker} is still registered; it may have come back", Exit.FAILED)
+        raise CommandFailed(f"{role.value.lower()} {node_id} is still registered; it may have come back", Exit.FAILED)
 
 
-async def _checked(cluster: Cluster, broker: int) -> Node:
-    """The broker, if it is gone for certain and hosts nothing."""
-    node = next((one for one in (await cluster.look()).nodes if _is(one, broker)), None)
+async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
+    """The node, if it is gone for certain."""
+    observation = await cluster.look()
+    if role is Role.CONTROLLER and (why := objection(observation, node_id)):
+        raise CommandFailed(why, Exit.BLOCKED)
+    node = next((one for one in observation.nodes if one.id == node_id and role in one.roles), None)
     if node is None:
-        raise CommandFailed(f"no broker {broker} is registered; describe shows who is", Exit.BLOCKED)
+        raise CommandFailed(f"no broker {node_id} is registered; describe shows who is", Exit.BLOCKED)
+    if role is Role.BROKER:
+        await _hosts_nothing(cluster, node)
+    return node
+
+
+async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
     if node.state is not NodeState.GHOST or Role.CONTROLLER in node.roles:
         raise CommandFailed(
             f"{node.title} is {_what(node)}; only one that is fenced and does not answer can be unregistered",
             Exit.BLOCKED,
         )
-    hosted = await cluster.topics_on(broker)
+    hosted = await cluster.topics_on(node.id)
     if isinstance(hosted, Failure):
         raise failed(hosted)
     if hosted.topics:
         shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
         raise CommandFailed(
-            f"broker {broker} hosts replicas of {len(hosted.topics)} topics ({shown}); "
+            f"broker {node.id} hosts replicas of {len(hosted.topics)} topics ({shown}); "
             "move them away first with kafka-reassign-partitions.sh",
             Exit.BLOCKED,
         )
-    return node
-
-
-def _is(node: Node, broker: int) -> bool:
-    return node.id == broker and Role.BROKER in node.roles
 
 
 def _what(node: Node) -> str:
-    return "a controller as well" if Role.CONTROLLER in node.roles else node.state.value.lower()
+    return (
+        f"a controller as well (unregister --controller {node.id} first)"
+        if Role.CONTROLLER in node.roles
+        else node.state.value.lower()
+    )
 
 
-def _ask(node: Node) -> None:
+def _ask(node: Node, role: Role) -> None:
     if not sys.stdin.isatty():
         raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
-    tell(f"{node.title} ({node.host}:{node.port}) is fenced, does not answer and hosts no replica.")
-    print("Type its id to forget its registration: ", end="", file=sys.stderr, flush=True)
+    tell(f"{role.value.lower()} {node.id} ({node.host}:{node.port}) {_GONE[role]}.")
+    print("Type its id to unregister it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != str(node.id):
         raise CommandFailed("that is not its id; nothing was changed", Exit.BLOCKED)

@@ -124,7 +124,7 @@ def shortened(ids: Iterable[int]) -> str:
 
 
 def _noun(node: Node) -> str:
-    return "node" if len(node.roles) > 1 else node.roles[0].value.lower()
+    return node.roles[0].value.lower() if len(node.roles) == 1 else "node"
 
 
 def _runs(ids: Iterable[int]) -> list[str]:

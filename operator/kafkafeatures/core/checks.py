@@ -260,7 +260,7 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
                 if change.feature == KRAFT_VERSION or not _vouched_for(node, found, question):
                     yield _unknown(node, change, found)
             elif change.after not in found.value:
-                yield _out_of_range(node, change, found.value, question.cluster_flags)
+                yield _out_of_range(node, change, found.value, question)
 
 
 def no_node_is_refused(question: Question) -> Iterator[Blocker]:
@@ -343,12 +343,12 @@ def _unknown(node: Node, change: UpdateFeature, found: Unknown, of: str = "") ->
     )
 
 
-def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange, flags: str) -> Blocker:
+def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange, question: Question) -> Blocker:
     ghost = node.state is NodeState.GHOST
     return about_nodes(
         BlockerKind.GHOST_REGISTRATION if ghost else BlockerKind.NODE_RANGE,
         (node,),
-        partial(_ghosts, change, found, flags) if ghost else partial(_do_not_support, change, found),
+        partial(_ghosts, change, found, question) if ghost else partial(_do_not_support, change, found),
         feature=change.feature,
         wanted=change.after,
         supported=found,
@@ -383,7 +383,7 @@ def _do_not_support(change: UpdateFeature, found: VersionRange, nodes: Nodes) ->
     )
 
 
-def _ghosts(change: UpdateFeature, found: VersionRange, flags: str, nodes: Nodes) -> tuple[str, str]:
+def _ghosts(change: UpdateFeature, found: VersionRange, question: Question, nodes: Nodes) -> tuple[str, str]:
     controllers = Role.CONTROLLER in nodes[0].roles
     has = f"without {change.feature}" if found == NOT_SUPPORTED else f"with {change.feature} {found}"
     gone = (
@@ -395,7 +395,7 @@ def _ghosts(change: UpdateFeature, found: VersionRange, flags: str, nodes: Nodes
         f"{title_and_address(nodes)} {verb(nodes, 'is', 'are')} registered {has}{gone} "
         f"({verb(nodes, 'ghost registration', 'ghost registrations')}); "
         f"{told(change.feature, change.after)} is required",
-        ghost_remedy(nodes, flags),
+        ghost_remedy(nodes, question.cluster_flags, question.observation.finalized),
     )
 
 

@@ -72,6 +72,9 @@ KRAFT_VERSION_RAISABLE = 26
 """metadata.version 4.1-IV0, by what a controller supports: older ones say yes and write a useless record
 (KAFKA-16538, KAFKA-18979)."""
 
+CONTROLLER_UNREGISTRATION = 33
+"""metadata.version 4.4-IV2: once it is finalized, controllers can be unregistered (KIP-1312)."""
+
 METADATA_VERSIONS = {level: MetadataVersion(level, name, changed) for level, name, changed in _ROWS}
 _BY_NAME = {version.name: version for version in METADATA_VERSIONS.values()}
 

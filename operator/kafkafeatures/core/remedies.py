@@ -6,8 +6,12 @@ Pure. Called by `core/checks.py` for blockers and by `describe`.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
-from kafkafeatures.core.blockers import Nodes, verb
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.blockers import Nodes, shortened, verb
+from kafkafeatures.core.observation import Known, Unknown
+from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION, told
 from kafkafeatures.core.survey import Role
 
 ANY_CLUSTER = "--bootstrap-server HOST:PORT"
@@ -25,9 +29,26 @@ def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
     return shlex.join(words)
 
 
-def ghost_remedy(nodes: Nodes, flags: str) -> str:
-    """For ghosts of the same roles."""
-    return (_ghost_controllers if Role.CONTROLLER in nodes[0].roles else _ghost_brokers)(nodes, flags)
+def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] | Unknown) -> str:
+    """For ghosts of the same roles. `finalized`: Kafka can unregister a controller from a level on."""
+    if Role.CONTROLLER not in nodes[0].roles:
+        return _ghost_brokers(nodes, flags)
+    unregister = f"{verb(nodes, '', 'for each of them: ')}kafkafeatures unregister --controller {nodes[0].id} {flags}"
+    if isinstance(finalized, Known) and finalized.value.get(METADATA_VERSION, 0) >= CONTROLLER_UNREGISTRATION:
+        return unregister
+    return (
+        f"{before_controllers_can_be_unregistered(nodes)}; once metadata.version "
+        f"{told(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} is finalized: {unregister}"
+    )
+
+
+def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
+    """The way out while a ghost itself prevents the level from which Kafka can unregister it."""
+    ids = shortened(node.id for node in nodes)
+    return (
+        f"start {verb(nodes, 'a controller with id', 'controllers with the ids')} {ids} on the new Kafka once, so that "
+        f"{verb(nodes, 'it registers', 'they register')} anew, and stop {verb(nodes, 'it', 'them')}"
+    )
 
 
 def _ghost_brokers(nodes: Nodes, flags: str) -> str:
@@ -35,11 +56,4 @@ def _ghost_brokers(nodes: Nodes, flags: str) -> str:
     return (
         f"{gone}: kafkafeatures unregister --broker {nodes[0].id} {flags}; "
         f"otherwise start {verb(nodes, 'it', 'them')} on the new Kafka"
-    )
-
-
-def _ghost_controllers(nodes: Nodes, flags: str) -> str:
-    return (
-        f"start a controller with id {nodes[0].id} on the new Kafka once, so that it registers anew, then remove it; "
-        "from Kafka 4.4 (metadata.version 4.4-IV2) kafka-cluster.sh unregister-controller does it"
     )

@@ -59,6 +59,7 @@ class ErrorCode(IntEnum):
     INCONSISTENT_TOPIC_ID = 103
     INCONSISTENT_CLUSTER_ID = 104
     MISMATCHED_ENDPOINT_TYPE = 114
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 def code_name(code: int) -> str:

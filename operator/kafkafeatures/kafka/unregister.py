@@ -1,8 +1,10 @@
-"""Take a broker that is gone out of the cluster's registrations (UnregisterBroker, KIP-500): the cure for a ghost.
+"""Take a node that is gone out of the cluster's registrations (UnregisterBroker, KIP-500; UnregisterController,
+KIP-1312): the cure for a ghost.
 
-Called by `unregister`. Kafka itself asks no questions: it forgets a broker that still hosts replicas as readily as one
-that is gone. So what it hosts is asked first, and believed only if every topic was seen: a user without DESCRIBE on a
-topic does not see it, but the metadata log counts them all.
+Called by `unregister`. Kafka itself asks no questions: it forgets a node that runs as readily as one that is gone, and
+a broker that still hosts replicas too. So what a broker hosts is asked first, and believed only if every topic was
+seen: a user without DESCRIBE on a topic does not see it, but the metadata log counts them all. Whether a controller is
+gone is judged by `core/unregistration.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkafeatures.core.survey import Failure, FailureKind, Role
+from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.features import Route
 from kafkafeatures.kafka.pool import Pool
@@ -19,7 +22,8 @@ from kafkafeatures.kafka.wire.messages import (
     MetadataRequest,
     MetadataResponse,
     UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterResponse,
 )
 
 TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9
@@ -53,20 +57,25 @@ async def hosted_by(pool: Pool, way: Route, broker: int, counts: Mapping[int, in
     return last
 
 
-async def unregister(pool: Pool, way: Route, broker: int) -> Failure | None:
+_DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
+
+
+async def unregister(pool: Pool, way: Route, role: Role, node_id: int) -> Failure | None:
     """Send it, to the first stop that takes it. None: done, or it was not registered any more."""
-    last = way.closed or Failure(FailureKind.NOT_ASKED, "UnregisterBroker", "nobody to send it to")
-    for address, role in way.stops():
+    what = f"Unregister{role.value}"
+    request = UnregisterBrokerRequest(node_id) if role is Role.BROKER else UnregisterControllerRequest(node_id)
+    last = way.closed or Failure(FailureKind.NOT_ASKED, what, "nobody to send it to")
+    for address, listener in way.stops():
         try:
-            answer: UnregisterBrokerResponse = await pool.ask(address, role, UnregisterBrokerRequest(broker))
+            answer: UnregisterResponse = await pool.ask(address, listener, request)
         except KafkaError as error:
             last = to_failure(error, str(address))
             continue  # it is the same however often it arrives
-        if answer.error_code in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED):
+        if answer.error_code in _DONE:
             return None
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            words = missing("UnregisterBroker", Right.ALTER, answer.error_message)
+            words = missing(what, Right.ALTER, answer.error_message)
             return Failure(FailureKind.AUTHORIZATION, str(address), *words)
-        text = answer.error_message or code_name(answer.error_code)
-        last = Failure(FailureKind.REJECTED, str(address), f"UnregisterBroker: {text}")
+        text = printable(answer.error_message or "") or code_name(answer.error_code)
+        last = Failure(FailureKind.REJECTED, str(address), f"{what}: {text}")
     return last

@@ -136,11 +136,11 @@ class Cluster:
             )
         return await hosted_by(self._pool, features.route(self._last), broker, self._image.counts)
 
-    async def unregister(self, broker: int) -> Failure | None:
-        """Forget the registration of a broker. None: it is gone."""
+    async def unregister(self, role: Role, node_id: int) -> Failure | None:
+        """Take back the registration of a node in this role. None: it is gone."""
         if self._last is None:
-            return Failure(FailureKind.NOT_ASKED, "UnregisterBroker", "the cluster was not looked at yet")
-        return await unregister(self._pool, features.route(self._last), broker)
+            return Failure(FailureKind.NOT_ASKED, f"Unregister{role.value}", "the cluster was not looked at yet")
+        return await unregister(self._pool, features.route(self._last), role, node_id)
 
     def _forget(self) -> None:
         """Give up the memory that the metadata log takes. It is read anew by the next look."""

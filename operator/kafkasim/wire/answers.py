@@ -215,7 +215,8 @@ class Desk:
             return empty | {"error_code": NOT_LEADER_OR_FOLLOWER, "error_message": _NOT_THE_LEADER}
         world = self._world
         voters = [world.nodes[Role.CONTROLLER, voter] for voter in world.voters]
-        observers = [n for n in world.of_role(Role.BROKER) if n.running and n.id not in world.voters]
+        everybody = (*world.of_role(Role.BROKER), *world.of_role(Role.CONTROLLER))
+        observers = [n for n in everybody if n.running and n.id not in world.voters]
         dynamic = world.image.voters is not None
         return empty | {
             "error_code": NONE,
@@ -258,6 +259,10 @@ class Desk:
     async def unregister_broker(self, version: int, request: Any) -> Answer:
         """The cure for a ghost."""
         return _verdict(await self._settled(lambda: self._world.unregister_broker(self._node, request.broker_id)))
+
+    async def unregister_controller(self, version: int, request: Any) -> Answer:
+        """The same for controllers. `broker_id`: kio has no such request, and the layout is that of the other."""
+        return _verdict(await self._settled(lambda: self._world.unregister_controller(self._node, request.broker_id)))
 
     async def _settled(self, act: Callable[[], Outcome]) -> Outcome:
         """The outcome, once it is committed. A broker keeps the request while no controller is active."""
@@ -421,6 +426,7 @@ HANDLERS: Mapping[tuple[Role, int], Handler] = {
     (Role.BROKER, 57): Desk.update_features,
     (Role.BROKER, 60): Desk.describe_cluster,
     (Role.BROKER, 64): Desk.unregister_broker,
+    (Role.BROKER, 94): Desk.unregister_controller,
     (Role.CONTROLLER, 1): Desk.fetch,
     (Role.CONTROLLER, 18): Desk.api_versions,
     (Role.CONTROLLER, 55): Desk.describe_quorum,
@@ -428,5 +434,6 @@ HANDLERS: Mapping[tuple[Role, int], Handler] = {
     (Role.CONTROLLER, 59): Desk.fetch_snapshot,
     (Role.CONTROLLER, 60): Desk.describe_cluster,
     (Role.CONTROLLER, 64): Desk.unregister_broker,
+    (Role.CONTROLLER, 94): Desk.unregister_controller,
 }
 SIMULATED_FROM = {1: 13, 3: 9, 59: 1}  # lowest version that is simulated, where it is not 0

@@ -113,15 +113,6 @@ def test_a_stopped_broker_and_a_stopped_controller_are_shown_as_what_they_are(cl
         cluster.nodes[standby].start()
 
 
-def test_a_removed_controller_that_is_still_registered_is_a_ghost(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with Cluster(tmp_path_factory.mktemp("ghost"), NEWEST, controllers=3, brokers=1, dynamic=True) as cluster:
-        gone = next(n for n in cluster.controllers if n.id != cluster.leader())
-        cluster.remove_voter(gone)
-        gone.kill()
-        wait_until("the removed controller is a ghost", lambda: node(describe(cluster), gone.id)["state"] == "Ghost")
-        assert node(describe(cluster), gone.id)["features"]["metadata.version"]["max"] == 33
-
-
 def test_an_old_broker_that_the_controller_refuses_is_shown_as_refused(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`unregister`: the cure for a ghost, and for nothing else."""
+"""`unregister --broker`: the cure for a ghost, and for nothing else."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_whoever_lives_or_hosts_something_stays(cluster: Cluster, broker: int, s
 def test_without_a_terminal_it_wants_to_be_told_that_you_are_sure(cluster: Cluster) -> None:
     done = unregister(cluster, 3)
     assert done.returncode == 64
-    assert "say --yes" in done.stderr
+    assert "use --yes" in done.stderr
 
 
 def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:

@@ -199,6 +199,34 @@ def test_a_blocker_says_who_what_and_what_to_do() -> None:
     assert "kafkafeatures unregister --broker 4 --bootstrap-server HOST:PORT" in found.remedy
 
 
+@pytest.mark.parametrize(
+    ("level", "remedy"),
+    [
+        (
+            21,
+            "start a controller with id 3003 on the new Kafka once, so that it registers anew, and stop it; once "
+            "metadata.version 33 (4.4-IV2) is finalized: kafkafeatures unregister --controller 3003 "
+            "--bootstrap-server HOST:PORT",
+        ),
+        (33, "kafkafeatures unregister --controller 3003 --bootstrap-server HOST:PORT"),
+    ],
+)
+def test_the_cure_of_a_ghost_controller_is_one_that_kafka_can_do_at_this_level(level: int, remedy: str) -> None:
+    newer = {"metadata.version": (7, 34)}
+    everyone = [node(i, said=answer(newer), written=newer) for i in (3001, 3002, 1)]
+    ghost = node(3003, state=NodeState.GHOST, said=SILENT, written={"metadata.version": (7, level)}, voter=False)
+    seen = observation(*everyone, ghost, levels={"metadata.version": level})
+    (found,) = blockers(Question(seen, (UpdateFeature("metadata.version", level, 34),)))
+    assert (found.kind, found.remedy) == (BlockerKind.GHOST_REGISTRATION, remedy)
+
+
+def test_what_may_be_a_controller_is_vouched_for_as_a_controller() -> None:
+    unknown = replace(node(9, state=NodeState.UNREACHABLE, said=SILENT, written=None), roles=())
+    seen = observation(*CONTROLLERS, node(1), unknown, levels={"metadata.version": 14})
+    assert kinds(seen, verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+    assert "node 9" in blockers(Question(seen, (RAISE,)))[0].message
+
+
 # --- the third rung: the server vouches ---
 
 UNKNOWN_BROKER = node(2, state=NodeState.UNREACHABLE, said=SILENT, written=None)

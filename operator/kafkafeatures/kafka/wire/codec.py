@@ -36,7 +36,9 @@ _FOLDER = {
     59: "fetch_snapshot",
     60: "describe_cluster",
     64: "unregister_broker",
+    94: "unregister_controller",
 }
+_NOT_IN_KIO = {94: "kafkafeatures.kafka.wire.unregister_controller"}
 
 VERSIONS: Mapping[int, VersionRange] = {
     1: VersionRange(17, 17),  # by topic id and without replica id, as an ordinary client; Kafka 3.9+
@@ -49,6 +51,7 @@ VERSIONS: Mapping[int, VersionRange] = {
     59: VersionRange(1, 1),  # names the leader's address
     60: VersionRange(0, 2),
     64: VersionRange(0, 0),
+    94: VersionRange(0, 0),
 }
 
 _MAX_FRAMES: Mapping[int, int] = {
@@ -122,7 +125,7 @@ def _serial() -> ModuleType:
 
 @cache
 def _schema(api_key: int, version: int, kind: str) -> ModuleType:
-    return importlib.import_module(f"kio.schema.{_FOLDER[api_key]}.v{version}.{kind}")
+    return importlib.import_module(_NOT_IN_KIO.get(api_key) or f"kio.schema.{_FOLDER[api_key]}.v{version}.{kind}")
 
 
 def _class_name(api_key: int, kind: str) -> str:
@@ -363,7 +366,8 @@ _ENCODERS: Mapping[int, Callable[[ModuleType, Any], Any]] = {
     57: _update_features,
     59: _fetch_snapshot,
     60: _describe_cluster,
-    64: lambda schema, message: schema.UnregisterBrokerRequest(broker_id=message.broker_id),
+    64: lambda schema, message: schema.UnregisterBrokerRequest(broker_id=message.node_id),
+    94: lambda schema, message: schema.UnregisterControllerRequest(controller_id=message.node_id),
 }
 
 _DECODERS: Mapping[int, Callable[[Any, int], Any]] = {
@@ -376,5 +380,6 @@ _DECODERS: Mapping[int, Callable[[Any, int], Any]] = {
     57: _read_update_features,
     59: _read_fetch_snapshot,
     60: _read_describe_cluster,
-    64: lambda body, version: m.UnregisterBrokerResponse(int(body.error_code), _plain(body.error_message)),
+    64: lambda body, version: m.UnregisterResponse(int(body.error_code), _plain(body.error_message)),
+    94: lambda body, version: m.UnregisterResponse(int(body.error_code), _plain(body.error_message)),
 }

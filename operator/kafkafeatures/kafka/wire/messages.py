@@ -187,17 +187,27 @@ class UpdateFeaturesResponse:
     results: Mapping[str, tuple[int, str | None]]
 
 
-# --- UnregisterBroker (64) ---
+# --- UnregisterBroker (64), UnregisterController (94) ---
 
 
 @dataclass(frozen=True, slots=True)
 class UnregisterBrokerRequest:
     api_key: ClassVar[int] = 64
-    broker_id: int = -1
+    node_id: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class UnregisterBrokerResponse:
+class UnregisterControllerRequest:
+    """Kafka 4.4, and metadata.version 33 finalized (KIP-1312)."""
+
+    api_key: ClassVar[int] = 94
+    node_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterResponse:
+    """Of both."""
+
     error_code: int
     error_message: str | None
 

@@ -35,6 +35,7 @@ from kafkafeatures.kafka.wire.messages import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
     UnregisterBrokerRequest,
+    UnregisterControllerRequest,
     UpdateFeaturesRequest,
 )
 
@@ -145,10 +146,14 @@ def test_every_version_we_offer_can_be_sent(key: int) -> None:
         59: FetchSnapshotRequest(),
         60: DescribeClusterRequest(),
         64: UnregisterBrokerRequest(1),
+        94: UnregisterControllerRequest(1),
     }
     for version in range(VERSIONS[key].min, VERSIONS[key].max + 1):
         sent = encode_request(messages[key], version=version, correlation_id=1, client_id="c")
-        assert rewritten(load_request_schema(key, version), sent) == sent
+        if key == 94:  # kio does not have it; the layout is that of UnregisterBroker, the key apart
+            assert sent == b"\0\x5e" + encode_request(messages[64], version=0, correlation_id=1, client_id="c")[2:]
+        else:
+            assert rewritten(load_request_schema(key, version), sent) == sent
 
 
 # --- what the messages say, against the recording's own reading ---

@@ -1,0 +1,121 @@
+"""A ghost controller on real nodes of Kafka 4.4: how it comes to be, what it blocks, and how it is cured."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.wire.codec import decode_response
+from tests.conformance.record import ask
+from tests.conformance.unregistrations import request_of
+from tests.e2e.kafka.cli import KAFKAFEATURES, describe, levels, node, run, write_document
+from tests.e2e.rig.cluster import REGISTERED, Cluster
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import NEWEST, RECENT
+
+GONE = 3003
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Raised as far as its oldest controller allows, which was then taken out of the quorum."""
+    with Cluster(
+        tmp_path / "kafka", NEWEST, controllers=3, brokers=1, dynamic=True, release_version="4.3",
+        versions={GONE: RECENT},
+    ) as running:  # fmt: skip
+        running.remove_voter(running.nodes[GONE])
+        wait_until("another controller leads", lambda: running.leader() != GONE)
+        yield running
+
+
+def refused(cluster: Cluster, controller: int) -> str:
+    """What `unregister` says against it."""
+    flags = "--yes", "--bootstrap-server", cluster.bootstrap_servers
+    done = run("unregister", "--controller", str(controller), *flags)
+    assert (done.returncode, done.stdout) == (4, ""), done
+    return done.stderr
+
+
+def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
+    """`unregister` at a terminal."""
+    person, terminal = pty.openpty()
+    words = "unregister", "--controller", str(GONE), "--bootstrap-server", cluster.bootstrap_servers
+    os.write(person, text.encode() + b"\n")
+    done = subprocess.run([*KAFKAFEATURES, *words], stdin=terminal, capture_output=True, check=False, timeout=60)
+    os.close(person)
+    os.close(terminal)
+    return done
+
+
+def state(cluster: Cluster) -> str:
+    """Empty where it is not in the picture."""
+    found = [one["state"] for one in describe(cluster)["nodes"] if one["id"] == GONE]
+    return "".join(found)
+
+
+def raised(cluster: Cluster, document: Path) -> subprocess.CompletedProcess[str]:
+    return run("apply", "-f", str(document))
+
+
+def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_and_is_then_unregistered(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    gone, leader = cluster.nodes[GONE], cluster.leader()
+    voter = next(n.id for n in cluster.controllers if n.id not in (leader, GONE))
+    document = write_document(
+        tmp_path / "levels.yaml", {"metadata.version": 33}, bootstrapServers=cluster.bootstrap_servers
+    )
+
+    # Whatever is needed, or runs, stays.
+    assert f"controller {leader} is the active controller" in refused(cluster, leader)
+    assert f"controller {voter} is a voter" in refused(cluster, voter)
+    assert "controller 4711 is not registered" in refused(cluster, 4711)
+    assert f"controller {GONE} answers at 127.0.0.1:{gone.port}; stop it first" in refused(cluster, GONE)
+    gone.kill()
+    assert f"controller {GONE} was fetching the metadata log seconds ago" in refused(cluster, GONE)
+
+    # Now it is a ghost, of which Kafka's own tool says no more than its range, and which cannot be unregistered yet.
+    wait_until("the removed controller is a ghost", lambda: state(cluster) == "Ghost")
+    assert node(describe(cluster), GONE)["features"]["metadata.version"] == {"min": 7, "max": 30}
+    theirs = cluster.tool(
+        "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
+        "upgrade", "--feature", "metadata.version=33",
+    )  # fmt: skip
+    assert f"Controller {GONE} only supports versions 7-30" in theirs.stdout + theirs.stderr
+    blocked = raised(cluster, document)
+    assert blocked.returncode == 4
+    cure = f"start a controller with id {GONE} on the new Kafka once, so that it registers anew, and stop it"
+    assert cure in blocked.stderr
+    low = refused(cluster, GONE)
+    assert "once metadata.version 33 (4.4-IV2) is finalized, and it is 30 (4.3-IV0)" in low
+    assert cure in low
+
+    # The cure, as it was said.
+    gone.start(NEWEST)
+    wait_until("it registered anew", lambda: REGISTERED in gone.log)
+    gone.stop()
+    done = raised(cluster, document)
+    assert done.returncode == 0, done.stderr
+    assert levels(describe(cluster))["metadata.version"] == 33
+    wait_until("it is a ghost once more", lambda: state(cluster) == "Ghost")
+    text = run("describe", "--bootstrap-server", cluster.bootstrap_servers).stdout
+    assert f"kafkafeatures unregister --controller {GONE} --bootstrap-server {cluster.bootstrap_servers}" in text
+    assert typed(cluster, "3004").returncode == 4
+    cured = typed(cluster, str(GONE))
+    assert (cured.returncode, cured.stdout) == (0, f"controller {GONE} is not registered any more\n".encode()), cured
+    assert state(cluster) == ""
+
+    # Kafka itself unregisters whom it is told to, also one that was stopped this moment: that is no refused broker.
+    gone.start()
+    wait_until("it registered once more", lambda: state(cluster) == "Live" and REGISTERED in gone.log)
+    gone.kill()
+    answer: Any = decode_response(94, 0, ask(cluster.nodes[cluster.leader()], request_of(GONE)))[1]
+    assert answer.error_code == 0
+    wait_until("it is not registered", lambda: state(cluster) != "Unreachable", seconds=5)
+    assert state(cluster) == ""

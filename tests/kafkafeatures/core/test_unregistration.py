@@ -1,0 +1,72 @@
+"""Which controllers may be unregistered: ghosts, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.observation import NodeState, Observation, Unknown
+from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.unregistration import objection
+from tests.kafkafeatures.worlds import SILENT, answer, node, observation, quorum
+
+GHOST = node(3003, state=NodeState.GHOST, said=SILENT, voter=False)
+LEVELS = {"metadata.version": 33}
+UNREAD = Unknown(Failure(FailureKind.AUTHORIZATION, "k:1", "CLUSTER_ACTION is missing", "grant it"))
+
+
+def cluster(ghost: Any = GHOST, level: int = 33, **facts: Any) -> Observation:
+    return replace(observation(node(3001), node(3002), node(1), ghost, levels={"metadata.version": level}), **facts)
+
+
+def silent(kind: FailureKind) -> Failure:
+    return Failure(kind, "h:3003", "it says nothing")
+
+
+@pytest.mark.parametrize("kind", [FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER])
+def test_a_ghost_may_go(kind: FailureKind) -> None:
+    ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)
+    assert objection(cluster(ghost), 3003) == ""
+
+
+@pytest.mark.parametrize("level", [33, 34])
+def test_a_ghost_may_go_from_the_level_on_that_kafka_needs(level: int) -> None:
+    assert objection(cluster(level=level), 3003) == ""
+
+
+@pytest.mark.parametrize(
+    ("seen", "controller", "words"),
+    [
+        (cluster(), 3009, "controller 3009 is not registered"),
+        (cluster(), 1, "controller 1 is not registered"),
+        (cluster(), 3001, "controller 3001 is the active controller"),
+        (cluster(), 3002, "controller 3002 is a voter; remove it from the quorum first"),
+        (cluster(node(3003, state=NodeState.GHOST, said=SILENT, voter=True)), 3003, "controller 3003 is a voter"),
+        (cluster(node(3003, state=NodeState.LIVE, said=answer(), voter=False)), 3003, "controller 3003 answers at"),
+        (cluster(node(3003, state=NodeState.UNREACHABLE, said=SILENT, voter=False)), 3003, "was fetching"),
+        (cluster(level=32), 3003, "once metadata.version 33 (4.4-IV2) is finalized, and it is 32 (4.4-IV1); until then "
+         "start a controller with id 3003 on the new Kafka once, so that it registers anew, and stop it"),
+        (cluster(registered_controllers=UNREAD), 3003, "the registered controllers could not be read"),
+        (cluster(active_controller=UNREAD), 3003, "the active controller is not known"),
+        (cluster(quorum=UNREAD), 3003, "the voters could not be read"),
+        (cluster(finalized=UNREAD), 3003, "the finalized levels are not known"),
+    ],
+)  # fmt: skip
+def test_whatever_may_still_be_needed_stays_and_the_reason_is_said(
+    seen: Observation, controller: int, words: str
+) -> None:
+    assert words in objection(seen, controller)
+
+
+def test_a_voter_that_only_the_quorum_names_stays() -> None:
+    assert "is a voter" in objection(
+        replace(cluster(), quorum=observation(voting=quorum(voters=(3001, 3003))).quorum), 3003
+    )
+
+
+@pytest.mark.parametrize("kind", set(FailureKind) - {FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER})
+def test_whatever_took_a_connection_at_its_address_may_be_the_controller(kind: FailureKind) -> None:
+    ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)
+    assert "it is not known whether controller 3003 runs" in objection(cluster(ghost), 3003)

@@ -1,0 +1,66 @@
+"""`kafkafeatures unregister --controller` on a simulated cluster of Kafka 4.4, from the blocked raise to its cure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kafkasim.test_process import heard, say, simulator
+from tests.kafkasim.test_remedies import REMEDY, shell, write_document
+
+
+@pytest.fixture
+def cluster() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """(process, servers): four controllers once, of which 3004 registered with Kafka 4.3 and is gone."""
+    flags = "--release 4.4 --ghost-controller 3004=4.3 --metadata-version 30 --brokers 1"
+    with simulator(*flags.split()) as process:
+        yield process, str(heard(process)["bootstrapServers"])
+
+
+def unregister(servers: str, controller: int, folder: Path) -> tuple[int, str]:
+    done = shell(f"kafkafeatures unregister --controller {controller} --yes --bootstrap-server {servers}", folder)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_cure_of_a_ghost_controller_is_what_the_blocker_says_step_by_step(
+    cluster: tuple[subprocess.Popen[str], str], tmp_path: Path
+) -> None:
+    process, servers = cluster
+    write_document(tmp_path, servers, {"metadata.version": 33})
+    blocked = shell("kafkafeatures apply -f 'our levels.yaml' 2>&1 >status", tmp_path)
+    assert "start a controller with id 3004 on the new Kafka once" in blocked.stdout
+    code, words = unregister(servers, 3004, tmp_path)
+    assert (code, "once metadata.version 33 (4.4-IV2) is finalized" in words) == (4, True)
+    assert say(process, "start controller 3004 4.4")["done"] is True
+    code, words = unregister(servers, 3004, tmp_path)
+    assert (code, "controller 3004 answers at" in words) == (4, True)
+    assert say(process, "stop controller 3004")["done"] is True
+    assert shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path).returncode == 0
+    found = REMEDY.search(shell(f"kafkafeatures describe --bootstrap-server {servers}", tmp_path).stdout)
+    assert found is not None  # now the command alone
+    assert found[0] == f"kafkafeatures unregister --controller 3004 --bootstrap-server {servers}"
+    done = shell(f"{found[0]} --yes", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "controller 3004 is not registered any more\n"), done
+    assert "3004" not in shell(f"kafkafeatures describe --bootstrap-server {servers}", tmp_path).stdout
+
+
+def test_who_leads_votes_or_is_not_known_is_refused(cluster: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
+    process, servers = cluster
+    seen = shell(f"kafkafeatures describe -o json --bootstrap-server {servers}", tmp_path).stdout
+    leader = json.loads(seen)["activeController"]
+    voter = next(id_ for id_ in (3001, 3002, 3003) if id_ != leader)
+    for controller, words in (
+        (leader, f"controller {leader} is the active controller"),
+        (voter, f"controller {voter} is a voter"),
+        (3009, "controller 3009 is not registered"),
+        (1, "controller 1 is not registered"),
+    ):
+        code, said = unregister(servers, controller, tmp_path)
+        assert (code, words in said) == (4, True), said
+    assert say(process, f"stop controller {voter}")["done"] is True
+    code, said = unregister(servers, voter, tmp_path)
+    assert (code, f"controller {voter} is a voter" in said) == (4, True), said

@@ -25,7 +25,7 @@ from kafkafeatures.kafka.wire.messages import (
 )
 from tests.e2e.rig.cluster import CLIENT, CONTROLLER, INTERNAL, USERS, Cluster
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, RECENT
 from tests.fuzz.replies import BROKER, CONTROL, REPLIES, Reply, log_requests
 
 KIND = "SCRAM-SHA-512"
@@ -82,7 +82,9 @@ def answers(release: str, folder: Path) -> Iterator[Reply]:
                 theirs = decode_response(18, 0, asked.ask(ApiVersionsRequest(), 0).data)[1].api_keys
                 yield asked.ask(ApiVersionsRequest(), 4, as_version=ABROAD)
                 for message in messages:
-                    ours, offered = VERSIONS[message.api_key], theirs[message.api_key]
+                    ours, offered = VERSIONS[message.api_key], theirs.get(message.api_key)
+                    if offered is None:
+                        continue  # UnregisterController before Kafka 4.4
                     for version in range(max(ours.min, offered.min), min(ours.max, offered.max) + 1):
                         yield asked.ask(message, version)
         trust = ssl.create_default_context(cafile=str(folder / "ca.pem"))
@@ -111,7 +113,7 @@ def proof(asked: Line, password: str, version: int) -> Iterator[Reply]:
 
 def main() -> None:
     REPLIES.mkdir(exist_ok=True)
-    for release in (OLD, MIDDLE, NEWEST):
+    for release in (OLD, MIDDLE, RECENT, NEWEST):
         with tempfile.TemporaryDirectory() as folder:
             rows = [
                 {"api": one.api, "version": one.version, "of": one.of, "reply": one.data.hex()}

@@ -20,6 +20,7 @@ from kafkafeatures.kafka.wire.messages import (
     MetadataRequest,
     OffsetAndEpoch,
     UnregisterBrokerRequest,
+    UnregisterControllerRequest,
     UpdateFeaturesRequest,
 )
 
@@ -34,6 +35,7 @@ BROKER = [
     DescribeClusterRequest(),
     DescribeQuorumRequest(),
     UnregisterBrokerRequest(77),
+    UnregisterControllerRequest(77),
 ]
 CONTROL = [
     ApiVersionsRequest(),

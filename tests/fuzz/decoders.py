@@ -14,8 +14,8 @@ from functools import cache, partial
 
 import google_crc32c
 
+from kafkafeatures.kafka.batch_heads import end_of, from_offset
 from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, NotKafka
-from kafkafeatures.kafka.metadata_log import _end_of, _from_offset
 from kafkafeatures.kafka.settings import OAuthToken, Sasl
 from kafkafeatures.kafka.wire import sasl
 from kafkafeatures.kafka.wire.codec import VERSIONS, decode_response, encode_request
@@ -125,7 +125,7 @@ def _replay(data: bytes) -> object:
         replay.append(data, below=2**62)
     finally:
         replay.image()
-    return _from_offset(data, 3), _end_of(data)
+    return from_offset(data, 3), end_of(data)
 
 
 def _snapshot(data: bytes) -> object:

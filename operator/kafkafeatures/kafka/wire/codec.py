@@ -94,8 +94,7 @@ def decode_response(api_key: int, version: int, payload: bytes, *, most_items: i
     correlation_id = int.from_bytes(payload[:4], "big", signed=True)
     if api_key == 18 and payload[4:6] == b"\x00\x23":
         version = 0
-    schema = _schema(api_key, version, "response")
-    body_type = getattr(schema, _class_name(api_key, "Response"))
+    body_type = entity(api_key, version, "Response")
     begin = judge(body_type.__header_schema__, payload)
     end = judge(body_type, payload, begin, most_items=most_items)
     try:
@@ -128,8 +127,10 @@ def _schema(api_key: int, version: int, kind: str) -> ModuleType:
     return importlib.import_module(_NOT_IN_KIO.get(api_key) or f"kio.schema.{_FOLDER[api_key]}.v{version}.{kind}")
 
 
-def _class_name(api_key: int, kind: str) -> str:
-    return "".join(part.capitalize() for part in _FOLDER[api_key].split("_")) + kind
+def entity(api_key: int, version: int, kind: str) -> Any:
+    """The class of a message as kio reads and writes it. `kind`: Request or Response."""
+    name = "".join(part.capitalize() for part in _FOLDER[api_key].split("_")) + kind
+    return getattr(_schema(api_key, version, kind.lower()), name)
 
 
 def _plain(message: str | None) -> str | None:

@@ -13,7 +13,6 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
 from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbeatResponse
 from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse
@@ -26,14 +25,14 @@ from kio.static.primitive import Records
 
 from kafkafeatures.kafka.errors import NotKafka
 from kafkafeatures.kafka.wire import codec
-from kafkafeatures.kafka.wire.codec import VERSIONS
+from kafkafeatures.kafka.wire.codec import VERSIONS, entity
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeQuorumRequest, FetchRequest, MetadataRequest
 
 st.register_type_strategy(Records, st.binary())
 
 SPOKEN = [(key, version) for key, ours in VERSIONS.items() for version in range(ours.min, ours.max + 1)]
-MESSAGES: list[Any] = [load(*one) for one in SPOKEN for load in (load_request_schema, load_response_schema)]
+MESSAGES: list[Any] = [entity(*one, kind) for one in SPOKEN for kind in ("Request", "Response")]
 HEADERS = sorted({message.__header_schema__ for message in MESSAGES}, key=lambda header: header.__module__)
 
 

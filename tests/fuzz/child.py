@@ -75,9 +75,9 @@ def damaged(name: str, data: bytes, keep: int = 0) -> Iterator[Input]:
 
 
 def sampled(inputs: Iterable[Input], size: int) -> Iterator[Input]:
-    """About SAMPLE of `size` inputs, evenly; all of them where none is given."""
-    each = max(1, size // SAMPLE) if SAMPLE else 1
-    return (one for number, one in enumerate(inputs) if number % each == 0)
+    """About SAMPLE of `size` inputs, the same on each run; all of them where none is given."""
+    random, share = Random(size), SAMPLE / size if SAMPLE else 1.0
+    return (one for one in inputs if random.random() < share)
 
 
 def small_replies() -> Iterator[Input]:

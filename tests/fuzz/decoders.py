@@ -14,7 +14,7 @@ from functools import cache, partial
 
 import google_crc32c
 
-from kafkafeatures.kafka.batch_heads import end_of, from_offset
+from kafkafeatures.kafka import batch_heads
 from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, NotKafka
 from kafkafeatures.kafka.settings import OAuthToken, Sasl
 from kafkafeatures.kafka.wire import sasl
@@ -23,13 +23,16 @@ from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, length_of
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kafkafeatures.kafka.wire.oauth import read_token
 from kafkasim.wire.codec import NotKafkaError, read_head, read_request
-from kraftlog import KraftLogError, Replay
+from kraftlog import KraftLogError, Replay, SnapshotReader
 from kraftlog import records as frames
 from kraftlog.batches import CRC_START, HEADER_SIZE, Batch, Codec, inflate, walk
 from kraftlog.varints import read_signed, read_unsigned
 from tests.fuzz.replies import BROKER, CONTROL, LOGS, Reply, log_requests, replies
 
 Bytes = Sequence[bytes]
+
+PART = 300  # bytes of a snapshot at a time
+IMAGE = 4 * 1024 * 1024  # bytes of memory that one may take
 
 
 @dataclass(frozen=True)
@@ -120,18 +123,20 @@ def resealed(data: bytes) -> bytes:
 
 
 def _replay(data: bytes) -> object:
-    replay = Replay()
+    replay = Replay(limit=IMAGE)
     try:
-        replay.append(data, below=2**62)
+        for piece in batch_heads.pieces(data):
+            replay.append(piece, below=2**62)
     finally:
         replay.image()
-    return from_offset(data, 3), end_of(data)
+    return batch_heads.from_offset(data, 3), batch_heads.end_of(data)
 
 
 def _snapshot(data: bytes) -> object:
-    replay = Replay()
-    replay.load_snapshot(data, end_offset=1000, epoch=3)
-    return replay.image()
+    reader = SnapshotReader(end_offset=1000, epoch=3, limit=IMAGE)
+    for at in range(0, len(data), PART):
+        reader.feed(data[at : at + PART])
+    return reader.finish().image()
 
 
 def snapshots() -> Bytes:

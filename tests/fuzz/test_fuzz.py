@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +22,12 @@ def test_bad_bytes_end_in_a_typed_error(job: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.child", job, str(trace)],
-        cwd=ROOT, env={"PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         name, size, data = trace.read_bytes().split(b"\0", 2)
         said = done.stderr.splitlines()

@@ -145,6 +145,16 @@ def test_a_broker_that_is_unregistered_while_it_runs_comes_back() -> None:
     assert 1 in settle(made, 3000).image.brokers
 
 
+def test_a_controller_that_is_unregistered_while_it_runs_comes_back_and_a_ghost_does_not() -> None:
+    ghosts = ((CONTROLLER, 3009, "4.4"),)
+    made = world(plan({1: "4.4"}, {3001: "4.4", 3002: "4.4"}, ghosts=ghosts, metadata_version=33, leader=3001))
+    assert made.active_node is not None
+    for gone in (3002, 3009):
+        made.unregister_controller(made.active_node, gone)
+    assert set(settle(made, 10).image.controllers) == {3001}
+    assert set(settle(made, NOOP_MS).image.controllers) == {3001, 3002}
+
+
 def test_a_controllers_epoch_moves_with_the_features_and_a_brokers_with_every_record() -> None:
     made = world()
     controller, broker = made.nodes[CONTROLLER, 3001], made.nodes[BROKER, 1]

@@ -21,6 +21,8 @@ _NOBODY_THERE = (FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER)
 
 def objection(observation: Observation, controller: int) -> str:
     """Empty: it is registered, nothing shows that it runs, and Kafka can unregister it."""
+    if isinstance(observation.cluster_id, Unknown):
+        return f"the cluster could not be identified: {observation.cluster_id.why}"
     registered = observation.registered_controllers
     if isinstance(registered, Unknown):
         return f"the registered controllers could not be read: {registered.why}"

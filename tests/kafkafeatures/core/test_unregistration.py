@@ -48,6 +48,7 @@ def test_a_ghost_may_go_from_the_level_on_that_kafka_needs(level: int) -> None:
         (cluster(node(3003, state=NodeState.UNREACHABLE, said=SILENT, voter=False)), 3003, "was fetching"),
         (cluster(level=32), 3003, "once metadata.version 33 (4.4-IV2) is finalized, and it is 32 (4.4-IV1); until then "
          "start a controller with id 3003 on the new Kafka once, so that it registers anew, and stop it"),
+        (cluster(cluster_id=UNREAD), 3003, "the cluster could not be identified"),
         (cluster(registered_controllers=UNREAD), 3003, "the registered controllers could not be read"),
         (cluster(active_controller=UNREAD), 3003, "the active controller is not known"),
         (cluster(quorum=UNREAD), 3003, "the voters could not be read"),

@@ -10,8 +10,10 @@ A controller that refuses us, or that cuts one connection after the other, is gi
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from kafkafeatures.core.survey import Host
 from kafkafeatures.kafka.errors import (
@@ -47,12 +49,17 @@ MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPO
 STRIKES = 3
 """Connections that a controller may cut: one that stops, or changes its role, cuts one."""
 
+MOST_LEARNED = 100
+"""Controllers that are remembered besides those that were named, the latest. No quorum has as many; all are asked."""
+
 _REFUSALS = (AddressRefused, AuthenticationFailed, TlsFailed)
 """What the next try would end with as well."""
 
 _CUTS = (Disconnected, NotKafka)
 
 Connect = Callable[[Address], Awaitable[Connection]]
+K = TypeVar("K")
+V = TypeVar("V")
 _Answer = tuple[Connection, LeaderAndEpoch]
 
 _DENIED = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
@@ -69,7 +76,8 @@ class Leaders:
     def __init__(self, connect: Connect, controllers: Sequence[Address], timeout: float) -> None:
         self._connect = connect
         self._timeout = min(ATTEMPT, timeout)
-        self._addresses = list(dict.fromkeys(controllers))
+        self._named = dict.fromkeys(controllers)
+        self._learned: dict[Address, None] = {}
         self._by_id: dict[int, Address] = {}
         self._strikes: Counter[Address] = Counter()
 
@@ -88,19 +96,18 @@ class Leaders:
         return not self._left()
 
     def _left(self) -> list[Address]:
-        return [address for address in self._addresses if self._strikes[address] < STRIKES]
+        return [one for one in self._named | self._learned if self._strikes[one] < STRIKES]
 
     def add(self, hosts: Iterable[Host]) -> None:
         """Learn where controllers listen."""
-        for host in hosts:
+        for host in itertools.islice(hosts, MOST_LEARNED):
             address = Address(host.host, host.port)
-            self._by_id[host.id] = address
-            if address not in self._addresses:
-                self._addresses.append(address)
+            _put_last(self._by_id, host.id, address)
+            _put_last(self._learned, address, None)
 
     async def find(self, *, at_least: int, ask_all: bool) -> _Answer:
         """A connection to the leader, and its epoch, not below `at_least`. Raises KafkaError where there is none."""
-        if not self._addresses:
+        if not self._named and not self._learned:
             raise Unreachable("no address of a controller is known", remedy="name the controllers")
         tasks = [asyncio.create_task(self._who_leads(address)) for address in self._left()]
         errors: list[KafkaError] = []
@@ -184,6 +191,13 @@ class Leaders:
         if response.partition_error_code not in (*MOVED, ErrorCode.NONE):
             refused(response.partition_error_code)
         return response
+
+
+def _put_last(latest: dict[K, V], key: K, value: V) -> None:
+    latest.pop(key, None)
+    latest[key] = value
+    if len(latest) > MOST_LEARNED:
+        del latest[next(iter(latest))]
 
 
 def refused(code: int) -> None:

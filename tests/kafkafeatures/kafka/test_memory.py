@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.core.survey import Host
 from kafkafeatures.kafka.errors import Disconnected, KafkaError, TimedOut, TooLarge
 from kafkafeatures.kafka.memory import MIB, Limits, Memory, Share
 from kafkafeatures.kafka.metadata_log import MAX_SNAPSHOT, PART, MetadataLog
@@ -248,6 +249,21 @@ async def test_what_no_cluster_writes_is_refused_and_nothing_of_it_is_kept(
     quorum.leader.log.pop()
     quorum.leader.high_watermark = quorum.leader.end
     assert (await log.catch_up()).image.features == {"metadata.version": 20}
+
+
+async def test_of_controllers_that_a_reply_names_without_an_end_the_latest_are_remembered(quorum: Quorum) -> None:
+    """They are all asked who leads, and each is a connection."""
+    made_up = tuple(Host(number, f"made.up.{number}", 9093) for number in range(10, 50_000))
+    answer = quorum.leader.answer
+    quorum.leader.answer = lambda message: replace(  # type: ignore[method-assign]  # the script of this one
+        answer(message), nodes=made_up
+    )
+    log = quorum.log()
+    await log.catch_up()
+    await log.close()
+    quorum.connects = 0
+    await log.catch_up()
+    assert quorum.connects <= 103
 
 
 # --- all clusters together ---

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import html
 import json
+import ssl
 import string
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -25,10 +27,12 @@ from kafkafeatures.kafka.wire.messages import (
     SaslHandshakeResponse,
     UpdateFeaturesResponse,
 )
-from kafkafeatures.kafka.wire.secrets import LONGEST, REMOVED, Secrets
+from kafkafeatures.kafka.wire.secrets import LONGEST, REMOVED, WORD, Secrets
 from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.reconcile.ports import Unreachable
+from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum
-from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, handshake, refused, serving
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, handshake, judged, refused, serving
 from tests.kraftlog.build import level
 
 PASSWORD = 'hunter2 "ä+/&=%'
@@ -216,3 +220,40 @@ async def test_the_metadata_log_says_no_secret_either() -> None:
     reading = await Cluster(settings)._bounded(quorum.log().catch_up)
     assert isinstance(reading, LogReading)
     assert dict(reading.image.features) == {"metadata.version": 20, f"{REMOVED}.version": 1}
+
+
+@given(secret=st.text(st.characters(exclude_characters="*"), min_size=WORD, max_size=30), around=st.text(max_size=30))
+def test_no_secret_is_too_strange_to_be_taken_out(secret: str, around: str) -> None:
+    assert secret not in text(of(secret), f"{around}{secret}{around}")
+
+
+def cut(text: str) -> bytes:
+    """A compact string, of less than 127 bytes."""
+    return bytes([len(text.encode()) + 1]) + text.encode()
+
+
+async def test_what_a_look_ends_with_repeats_no_secret(tmp_path: Path) -> None:
+    """Every answer after the proof is a chance to say it again: what is told here stands in the status and the log."""
+
+    def described(request: bytes) -> bytes:
+        said = f"alice with hunter2 or {base64.b64encode(b'hunter2').decode()} may not"
+        error = (92).to_bytes(2, "big") + cut(said) + cut("") + bytes(4) + b"\1" + bytes(4) + b"\0"
+        return framed(request[4:8] + b"\0" + bytes(4) + error)
+
+    certificates = Certificates()
+    (tmp_path / "node.pem").write_text("".join(certificates.node))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "node.pem")
+    answers: dict[int, Any] = {
+        18: api_versions((3, 0, 12), (17, 0, 1), (36, 0, 2), (60, 0, 0)),
+        17: handshake("PLAIN"),
+        36: judged,
+        60: described,
+    }
+    async with serving(Server(answers), context) as server:
+        listener = Security(Tls(ca=certificates.ca), Sasl("PLAIN", "alice", "hunter2"))
+        settings = ClusterSettings((server.address,), brokers=listener, controllers=listener, request_timeout=5.0)
+        async with Cluster(settings) as cluster:
+            with pytest.raises(Unreachable) as caught:
+                await cluster.look()
+    assert f"alice with {REMOVED} or {REMOVED} may not" in str(caught.value.failure)

@@ -322,6 +322,7 @@ class Cluster:
             "offsets.topic.replication.factor": "1",
             "log.cleaner.dedupe.buffer.size": "2097152",
             "group.initial.rebalance.delay.ms": "0",
+            "initial.broker.registration.timeout.ms": "120000",  # as long as a start is waited for
         }
         if self.dynamic:
             lines["controller.quorum.bootstrap.servers"] = self.bootstrap_controllers

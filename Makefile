@@ -31,7 +31,7 @@ soak: $(VENV)/.dev ## as test, with the long seeds and many more leader changes;
 format: $(VENV)/.dev ## let the formatter and the linter mend what they can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-docs: $(VENV)/.dev ## write anew what is made of the code: docs/reference, docs/runbooks, files of the chart
+docs: $(VENV)/.dev ## write anew what is made of the code: docs/reference, docs/runbooks, files of the chart, the output in README
 	@$(BIN)/python -m tests.contract.reference
 
 lock: ## resolve the dependencies anew into requirements/*.lock, with hashes

@@ -1,6 +1,6 @@
 """Writes what is made of the code: `make docs`. A test fails while a file is not what this would write.
 
-The reference, the runbooks, and the chart's copies of the CRD and of the alerts.
+The reference, the runbooks, the chart's copies of the CRD and of the alerts, and the output in README.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import yaml
 from kafkafeatures.api.reasons import EXPLAINED
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import COMMANDS
+from tests import examples
 from tests.contract import runbooks
 from tests.contract.alerts import alerts
 from tests.contract.runbook_texts import PAGES as RUNBOOKS
@@ -104,3 +105,5 @@ if __name__ == "__main__":
     for name, page in PAGES.items():
         (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / name).write_text(page())
+    for name in examples.PAGES:
+        (ROOT / name).write_text(examples.as_simulated((ROOT / name).read_text()))

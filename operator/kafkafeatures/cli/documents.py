@@ -28,7 +28,10 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
         "-f", "--file", type=Path, required=required, metavar="FILE", help="a KafkaFeatures document (YAML); - is stdin"
     )
     parser.add_argument(
-        "--state", type=Path, metavar="FILE", help="where the status is kept (default: FILE with .status.yaml)"
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="where the status is kept (default: FILE with .status.yaml; for stdin: nowhere)",
     )
     parser.add_argument(
         "--approve", type=plan_hash, metavar="HASH", help="carry out the plan with this hash, and no other"

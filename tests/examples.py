@@ -1,0 +1,109 @@
+"""The output in README is made by running the commands that stand above it: `make docs` writes it anew.
+
+A block of a page that begins with `<!-- example: SCENE -->` is run line by line, as a shell in a window of 100 columns
+would, on a cluster of that scene: a simulated one here, and in `tests/e2e/kafka/test_examples.py` one of real nodes,
+which has to give the same. Documents are those of the same page, by the name in their first line. What differs from
+run to run (ports, ids, offsets) is written as the page has always had it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.kafkasim.test_process import heard, simulator
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md",)
+BLOCK = re.compile(r"<!-- example: (?P<scene>[a-z]+) -->\n```\n(?P<text>.*?)```\n", re.DOTALL)
+DOCUMENT = re.compile(r"```yaml\n(?P<text># (?P<name>\S+)\n.*?)```\n", re.DOTALL)
+CLUSTER_ID = "IIZIi2ZwSAuI47sS45EM2g"
+FIRST_PORT = 19091
+"""Of the pages: the controllers' in the order of their ids, then the brokers'."""
+
+Words = Mapping[str, str]
+"""What is said on this run, and what the page says instead."""
+
+
+def rewritten(page: str, scene: str, words: Words) -> str:
+    """The page with the output of its blocks of this scene as it is now."""
+    there = {told: real for real, told in words.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        for found in DOCUMENT.finditer(page):
+            Path(folder, found["name"]).write_text(_replaced(found["text"], there))
+
+        def of_block(found: re.Match[str]) -> str:
+            if found["scene"] != scene:
+                return found[0]
+            lines = [line for line in found["text"].splitlines() if line.startswith("$ ")]
+            ran = _run([_replaced(line[2:], there) for line in lines], Path(folder))
+            shown = "".join(
+                f"{line}\n{_steady(_replaced(output, words))}" for line, output in zip(lines, ran, strict=True)
+            )
+            return f"<!-- example: {scene} -->\n```\n{shown}```\n"
+
+        return BLOCK.sub(of_block, page)
+
+
+def _run(lines: list[str], folder: Path) -> list[str]:
+    """The output of each line, of one shell."""
+    mark = "--- the end of a line ---"
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"
+    }  # fmt: skip
+    script = "\n".join(f"{line}\n(code=$?; echo '{mark}'; exit $code)" for line in lines)
+    done = subprocess.run(
+        ["bash"], input=script, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, timeout=300, check=False,
+    )  # fmt: skip
+    return done.stdout.split(f"{mark}\n")[: len(lines)]
+
+
+def _replaced(text: str, words: Words) -> str:
+    """All of them at once, and whole words only."""
+    return re.sub("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in words), lambda found: words[found[0]], text)
+
+
+def _steady(text: str) -> str:
+    text = re.sub(r"offset [0-9]+, epoch [0-9]+", "offset 43, epoch 1", text)
+    return re.sub(r" +$", "", text, flags=re.MULTILINE)
+
+
+def words_of(servers: str) -> Words:
+    """Of a cluster: its id, and the ports of all its nodes, also of those that are gone."""
+    command = [sys.executable, "-m", "kafkafeatures", "describe", "--bootstrap-server", servers, "-o", "json"]
+    found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+    nodes = sorted(found["nodes"], key=lambda node: (node["roles"] != ["Controller"], node["id"]))
+    return {found["clusterId"]: CLUSTER_ID} | {str(one["port"]): str(FIRST_PORT + n) for n, one in enumerate(nodes)}
+
+
+_LEVELS = ("--metadata-version", "25", *(f"--feature={name}" for name in ("group.version=1", "transaction.version=2")))
+_SIMULATED = {
+    "blocked": ("--controllers", "2", "--old-broker", "3=4.1", "--ghost-controller", "3003=4.1"),
+    "ready": (),
+}
+
+
+@contextmanager
+def simulated(scene: str) -> Iterator[Words]:
+    """Its cluster: Kafka 4.3, with the levels of 4.0."""
+    with simulator("--release", "4.3", "--feature", "kraft.version=1", *_LEVELS, *_SIMULATED[scene]) as process:
+        yield words_of(str(heard(process)["bootstrapServers"]))
+
+
+def as_simulated(page: str) -> str:
+    """The page with the output of all its blocks as it is now."""
+    for scene in _SIMULATED:
+        with simulated(scene) as words:
+            page = rewritten(page, scene, words)
+    return page
+
+
+SCENES = tuple(_SIMULATED)

@@ -40,6 +40,9 @@ MAX_INFLATED = 16 * 1024 * 1024
 MAX_RATIO = 8
 ALWAYS_INFLATED = 4096
 
+# Of one record; a controller writes none. Each takes many times the memory of its two bytes.
+MAX_HEADERS = 1000
+
 
 class Codec(enum.IntEnum):
     """Compression of the record section (attributes, bits 0-2). 5 to 7 are unassigned."""
@@ -213,7 +216,7 @@ def read_record(section: bytes, position: int, base_offset: int, base_timestamp:
     key, at = _read_bytes(body, at)
     value, at = _read_bytes(body, at)
     count, at = read_signed(body, at)
-    if not 0 <= count <= len(body):
+    if not 0 <= count <= min(len(body), MAX_HEADERS):
         raise MalformedError(f"a record with {count} headers at byte {position}")
     headers = []
     for _ in range(count):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog import ImageTooLargeError, Replay, SnapshotIncomplete, SnapshotReader, TooLargeError
+from kraftlog.batches import Header, Record, encode_batch
 from kraftlog.records import frame
 from kraftlog.replay import MAX_DECODED, MAX_RECORD
 from kraftlog.schema import table
@@ -110,6 +111,18 @@ def test_beyond_the_limit_nothing_more_is_taken() -> None:
 def test_records_that_no_cluster_writes_are_not_decoded(values: list[bytes]) -> None:
     with pytest.raises(TooLargeError):
         Replay().append(batch(0, *values), below=ALL)
+
+
+def test_a_record_of_nothing_but_headers_takes_no_memory_for_them() -> None:
+    data = encode_batch([Record(0, 0, level("a", 1), headers=(Header("", None),) * 200_000)], leader_epoch=1)
+    replay = Replay()
+    tracemalloc.start()
+    try:
+        replay.append(data, below=ALL)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(data)
+    finally:
+        tracemalloc.stop()
+    assert replay.image().unreadable == 1
 
 
 def test_a_key_written_longer_than_it_need_be_does_not_hide_a_record() -> None:

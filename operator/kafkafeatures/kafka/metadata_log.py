@@ -346,9 +346,6 @@ class MetadataLog:
         except KraftLogError as error:
             self._reset()
             raise self._unreadable("log", error) from None
-        except TooLarge:
-            self._reset()
-            raise
         self._tail = from_offset(data, self._replay.offset)
         self._keep(len(self._tail))
 
@@ -448,10 +445,17 @@ class MetadataLog:
             await asyncio.sleep(0)
 
     def _keep(self, more: int) -> None:
-        """Count what is kept: the image, and so many bytes more. Raises TooLarge, also where it had to go meanwhile."""
+        """Count what is kept: the image, and so many bytes more. Raises TooLarge, and then nothing is kept.
+
+        So it does where all had to go while the leader was waited for.
+        """
         if self._forgotten:
             raise self._share.lost()
-        self._share.keep(self._replay.weight + more)
+        try:
+            self._share.keep(self._replay.weight + more)
+        except TooLarge:
+            self._reset()
+            raise
 
     def _unreadable(self, what: str, error: KraftLogError) -> KafkaError:
         if isinstance(error, ImageTooLargeError):

@@ -45,11 +45,15 @@ class Worker:
 
     def __init__(self, *_: object) -> None:
         self.worked: list[str] = []
+        self.forgot = False
         self.changed = asyncio.Condition()
         MADE.append(self)
 
     def is_news(self, resource: Mapping[str, Any]) -> bool:
         return True
+
+    def forget_versions(self) -> None:
+        self.forgot = True
 
     async def work(self, key: Key) -> float:
         async with self.changed:
@@ -76,6 +80,7 @@ class Api:
 
     def __init__(self, **names: list[str]) -> None:
         self.names = names
+        self.restored = False
         self.go = {namespace: asyncio.Semaphore(1) for namespace in names}
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
@@ -92,7 +97,8 @@ class Api:
             [
                 {"metadata": {"namespace": place, "name": name, "uid": name, **same}, "spec": {}}
                 for place, name in places
-            ]
+            ],
+            self.restored,
         )
 
 
@@ -144,3 +150,16 @@ async def test_a_list_of_one_namespace_says_nothing_of_another(monkeypatch: pyte
         api.names["one"] = []
         api.go["one"].release()
         await worker.until_worked("one/a", "two/b", "one/a")
+
+
+async def test_after_a_restore_of_etcd_what_is_remembered_by_version_is_forgotten_before_anything_is_worked_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Api(**{"": ["kafka/orders"]})
+    async with operator(monkeypatch, api) as worker:
+        await worker.until_worked("kafka/orders")
+        assert not worker.forgot
+        api.restored = True
+        api.go[""].release()
+        await worker.until_worked("kafka/orders", "kafka/orders")
+        assert worker.forgot

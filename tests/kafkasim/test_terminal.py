@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,4 +82,14 @@ def test_an_apply_that_has_nothing_to_change_asks_nothing(cluster: dict[str, Any
     document(tmp_path, cluster, {"metadata.version": 25})
     ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml"), cwd=tmp_path)
     assert ended.code == 0
+    assert "[y/N]" not in ended.text
+
+
+def test_a_plan_that_was_approved_by_its_hash_is_not_asked_about_again(tmp_path: Path) -> None:
+    with simulator("--metadata-version", "25") as process:
+        document(tmp_path, heard(process), {"metadata.version": 29})
+        plan = in_terminal((*PROGRAM, "plan", "-f", "levels.yaml", "-o", "json"), cwd=tmp_path, colour=False)
+        hash_ = json.loads(plan.shown)["hash"]
+        ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "--approve", hash_), cwd=tmp_path)
+    assert ended.code == 0, ended.text
     assert "[y/N]" not in ended.text

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         with told(arguments.file):
             resource, settings = read(arguments)
             home = stack.enter_context(FileHome(resource, state_of(arguments), approve=arguments.approve or ""))
-        permission, progress = _Permission(home, sure=arguments.yes), _Progress()
+        permission, progress = _Permission(home, arguments), _Progress()
         while True:
             try:
                 last, code = on_loop(_until_settled(home, settings, arguments.timeout, progress, permission))
@@ -121,22 +121,21 @@ class _Permission:
     before never goes ahead by itself.
     """
 
-    def __init__(self, home: FileHome, *, sure: bool) -> None:
+    def __init__(self, home: FileHome, arguments: argparse.Namespace) -> None:
         self._home = home
-        self._sure = sure
+        self._sure: bool = arguments.yes
+        self._approved = bool(arguments.approve)  # and no other plan is carried out then
         self._given = ""  # the hash of a plan
 
     def check(self, found: Considered) -> None:
         """Raises what keeps the pass from acting on the plan."""
-        hash_ = found.proposal.plan.hash
-        if self._sure or self._given == hash_:
+        if self._sure or self._given == found.proposal.plan.hash:
             return
-        if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
-            raise _Question(found)
         why = self._home.why_unverified(found.proposal.changes)
+        if (why or not self._approved) and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+            raise _Question(found)
         if why:
             raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
-        self._given = hash_
 
     def ask(self, found: Considered) -> None:
         """Show the plan. Raises CommandFailed unless the answer is yes."""

@@ -257,7 +257,7 @@ def test_apply_waits_for_a_quorum(tmp_path: Path) -> None:
 def test_apply_gives_up_in_time_and_says_what_it_waited_for(tmp_path: Path) -> None:
     with simulator("--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
-        code, said = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "5s"))
+        code, said = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "12s"))
     assert code == 5
     assert "timed out" in said.splitlines()[-2]
     assert "broker 2" in said.splitlines()[-1]

@@ -22,6 +22,7 @@ from kafkafeatures.kafka.wire.codec import VERSIONS, decode_response, encode_req
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, length_of
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kafkafeatures.kafka.wire.oauth import read_token
+from kafkafeatures.kafka.wire.secrets import Secrets
 from kafkasim.wire.codec import NotKafkaError, read_head, read_request
 from kraftlog import KraftLogError, Replay, SnapshotReader
 from kraftlog import records as frames
@@ -48,9 +49,16 @@ class Decoder:
 # --- replies: the version goes in front ---
 
 
+SECRETS = Secrets()
+SECRETS.add("alice-secret-9f3c", "SCRAM-SHA-512")  # one of them is said in replies
+
+
 def _reply(api: int, data: bytes) -> object:
+    """As a connection does it."""
     ours = VERSIONS[api]
-    return decode_response(api, ours.min + data[0] % (ours.max - ours.min + 1), data[1:]) if data else None
+    if not data:
+        return None
+    return SECRETS.removed_from(decode_response(api, ours.min + data[0] % (ours.max - ours.min + 1), data[1:])[1])
 
 
 def seed_of(reply: Reply) -> bytes:

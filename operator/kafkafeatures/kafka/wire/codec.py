@@ -22,7 +22,7 @@ from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.survey import Host
 from kafkafeatures.kafka.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire import messages as m
-from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, MAX_HELLO_FRAME, MAX_TOPICS_FRAME
+from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 
 _FOLDER = {
@@ -55,7 +55,7 @@ VERSIONS: Mapping[int, VersionRange] = {
 }
 
 _MAX_FRAMES: Mapping[int, int] = {
-    **dict.fromkeys((17, 18, 36), MAX_HELLO_FRAME),
+    **dict.fromkeys((17, 18, 36, 57, 64, 94), MAX_SHORT_FRAME),
     **dict.fromkeys((1, 59), MAX_FETCH_FRAME),
 }
 

@@ -13,11 +13,11 @@ from kafkafeatures.kafka.errors import NotKafka
 LENGTH = struct.Struct(">i")
 KIB, MIB = 1024, 1024 * 1024
 
-MAX_HELLO_FRAME = 64 * KIB
-"""Bytes of a reply that may come from anybody: ApiVersions and SASL. Real ones have about a thousand."""
+MAX_SHORT_FRAME = 64 * KIB
+"""Bytes of a reply that lists nothing that grows: ApiVersions, SASL, changes. Real ones have about a thousand."""
 
-MAX_FRAME = 4 * MIB
-"""Bytes of any other reply but those below: ten thousand nodes in one list."""
+MAX_FRAME = MIB
+"""Bytes of a list of nodes: some thousands of them, with the longest names there can be."""
 
 MAX_TOPICS_FRAME = 16 * MIB
 """Bytes of a reply to Metadata of all topics: some 300,000 partitions."""

@@ -42,7 +42,7 @@ _PROOFS = {
     ("p=", r"\bp=[a-z0-9+/]{27,}={0,2}"),  # of SCRAM: with it a password can be guessed at home
     ("p%3d", r"(?:\b|%2C)p%3D[a-z0-9%]{27,}"),
     ("yz1iaxdz", r"\b(?-i:Yz1iaXdz)[a-z0-9+/_=%-]{8,}"),  # the whole message, in base64: c=biws...
-    ("eyj", r"\b(?-i:eyJ)[a-z0-9_-]{8,}\.[a-z0-9_-]+(?:\.[a-z0-9_-]*)?"),  # a JWT, ours or whose ever
+    ("eyj", r"(?<![a-z0-9_-])(?-i:eyJ)[a-z0-9_-]{8,}\.[a-z0-9_-]+(?:\.[a-z0-9_-]*)?"),  # a JWT, ours or whose ever
 }
 
 

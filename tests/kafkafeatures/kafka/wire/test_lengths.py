@@ -27,7 +27,13 @@ from kafkafeatures.kafka.errors import NotKafka
 from kafkafeatures.kafka.wire import codec
 from kafkafeatures.kafka.wire.codec import VERSIONS, entity
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
-from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeQuorumRequest, FetchRequest, MetadataRequest
+from kafkafeatures.kafka.wire.messages import (
+    ApiVersionsRequest,
+    DescribeQuorumRequest,
+    FetchRequest,
+    MetadataRequest,
+    UpdateFeaturesRequest,
+)
 
 st.register_type_strategy(Records, st.binary())
 
@@ -164,9 +170,10 @@ def test_the_elements_of_all_arrays_together_are_bounded(tags: bytes) -> None:
 
 def test_what_anybody_may_answer_is_small_and_only_topics_and_records_are_large() -> None:
     hello, items = codec.limits(ApiVersionsRequest())
+    change, _ = codec.limits(UpdateFeaturesRequest())
     quorum, _ = codec.limits(DescribeQuorumRequest())
     brokers, _ = codec.limits(MetadataRequest())
     topics, partitions = codec.limits(MetadataRequest(all_topics=True))
     log, entries = codec.limits(FetchRequest())
-    assert hello < quorum == brokers < topics < log
+    assert hello == change < quorum == brokers < topics < log
     assert items == entries == MAX_ITEMS < partitions

@@ -7,6 +7,7 @@ import html
 import json
 import ssl
 import string
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,14 @@ async def test_what_a_look_ends_with_repeats_no_secret(tmp_path: Path) -> None:
             with pytest.raises(Unreachable) as caught:
                 await cluster.look()
     assert f"alice with {REMOVED} or {REMOVED} may not" in str(caught.value.failure)
+
+
+@pytest.mark.parametrize("made_of", ["-eyJ", "eyJ.", "p=aaaa", "%2Cp%3D", "-Yz1iaXdz", PASSWORD[:-1]])
+def test_no_text_makes_the_search_slow(made_of: str) -> None:
+    """A list of them, as an answer may have, kept the event loop for seconds."""
+    secrets = Secrets()
+    secrets.add(PASSWORD)
+    text = (made_of * LONGEST)[:LONGEST]
+    began = time.process_time()
+    secrets.removed_from(UpdateFeaturesResponse(1, None, {str(number): (1, text) for number in range(200)}))
+    assert time.process_time() - began < 1.5

@@ -2,7 +2,7 @@
 
 Called by whoever explains a refusal to people: which feature, which node, which range. The texts are those of
 `FeatureControlManager.java`, `QuorumFeatures.java` and, for ZooKeeper mode, `KafkaController.scala`, as real nodes
-of 3.9 to 4.3 sent them. A text nobody knows is `OTHER` and keeps its words: nothing is decided by parsing.
+of 3.9 to 4.4 sent them. A text nobody knows is `OTHER` and keeps its words: nothing is decided by parsing.
 """
 
 from __future__ import annotations

@@ -67,12 +67,18 @@ def test_the_operator_is_told_all_it_needs() -> None:
         "KAFKAFEATURES_DENY_ADDRESS": "10.1.0.0/16",
         "KAFKAFEATURES_MEMORY_PER_CLUSTER": "128Mi",
         "KAFKAFEATURES_MEMORY_ALL_CLUSTERS": "256Mi",
+        "KAFKAFEATURES_NAME": NAME,
         "POD_NAME": None,
+        "POD_NAMESPACE": None,
         "POD_IP": None,
         "TZ": "Europe/Oslo",
     }
     fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"] if "valueFrom" in one}
-    assert fields == {"POD_NAME": "metadata.name", "POD_IP": "status.podIPs"}
+    assert fields == {
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "POD_IP": "status.podIPs",
+    }
     assert (container["image"], container["imagePullPolicy"]) == ("elsewhere/kff:9.9", "Always")
 
 

@@ -1,9 +1,8 @@
 """The output in README is made by running the commands that stand above it: `make docs` writes it anew.
 
 A block of a page that begins with `<!-- example: SCENE -->` is run line by line, as a shell in a window of 100 columns
-would, on a cluster of that scene: a simulated one here, and in `tests/e2e/kafka/test_examples.py` one of real nodes,
-which has to give the same. Documents are those of the same page, by the name in their first line. What differs from
-run to run (ports, ids, offsets) is written as the page has always had it.
+would, on a simulated cluster of that scene. Documents are those of the same page, by the name in their first line. What
+differs from run to run (ports, ids, offsets) is written as the page has always had it.
 """
 
 from __future__ import annotations

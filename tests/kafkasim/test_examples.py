@@ -1,4 +1,4 @@
-"""What README shows is what its commands print. (On real nodes: `tests/e2e/kafka/test_examples.py`.)"""
+"""What README shows is what its commands print."""
 
 from __future__ import annotations
 

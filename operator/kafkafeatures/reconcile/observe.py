@@ -64,6 +64,9 @@ FETCHING_WITHIN_MS = 10_000
 """An observer that fetched within this time of the leader's own clock runs now. Observers linger in DescribeQuorum
 for about five minutes after they are gone, so their mere presence says nothing."""
 
+PENDING_FETCH_MS = 1_000
+"""A fetch that waited when its node died is answered, and counted as new, within 500 ms (KafkaRaftClient.java)."""
+
 DESCRIBE_QUORUM = 55
 _OPEN_MIGRATION = {1, 2}  # ZkMigrationState as of Kafka 3.5: MIGRATION, PRE_MIGRATION
 
@@ -158,7 +161,9 @@ class _Facts:
         if self.image is None and not isinstance(self.survey.brokers, BrokerList):
             return set()  # without any list of brokers an observer may well be a registered one
         gone = self.image.unregistered if self.image else {}
-        return {id_ for id_, last in self.fetching.items() if last > gone.get(id_, -1)}
+        return {
+            id_ for id_, last in self.fetching.items() if last > gone.get(id_, -PENDING_FETCH_MS) + PENDING_FETCH_MS
+        }
 
     def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:
         asked = self.asked.get(id_, [])

@@ -345,7 +345,7 @@ def test_without_a_leader_everybody_is_shown_and_nothing_is_sent(ailing: Cluster
     try:
         done = ask("--bootstrap-server", ailing.bootstrap_servers)
         assert done.returncode == 0, done.stderr
-        assert "no active controller" in done.stdout
+        assert "No active controller" in done.stdout
         applied = run("apply", "-f", str(path), "--timeout", "5s", timeout=60)
         assert applied.returncode in (4, 5), applied.stderr
         assert "Traceback" not in applied.stderr

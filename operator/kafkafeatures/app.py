@@ -102,6 +102,7 @@ async def run(settings: OperatorSettings, *, opener: Opener | None = None) -> No
                 looking = parts.create_task(api_server.keep_looking(), name="where the API server is")
                 await stop.wait()
                 logger.info("stopping: passes that are under way are finished")
+                worker.hand_over()
                 queue.stop()
                 watching.cancel()
                 looking.cancel()

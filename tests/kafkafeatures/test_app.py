@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import ssl
 import threading
 from collections.abc import AsyncIterator, Mapping
@@ -45,7 +47,7 @@ class Worker:
 
     def __init__(self, *_: object) -> None:
         self.worked: list[str] = []
-        self.forgot = False
+        self.forgot = self.handed_over = False
         self.changed = asyncio.Condition()
         MADE.append(self)
 
@@ -54,6 +56,9 @@ class Worker:
 
     def forget_versions(self) -> None:
         self.forgot = True
+
+    def hand_over(self) -> None:
+        self.handed_over = True
 
     async def work(self, key: Key) -> float:
         async with self.changed:
@@ -163,3 +168,12 @@ async def test_after_a_restore_of_etcd_what_is_remembered_by_version_is_forgotte
         api.go[""].release()
         await worker.until_worked("kafka/orders", "kafka/orders")
         assert worker.forgot
+
+
+async def test_who_is_stopped_hands_over_before_the_last_passes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with operator(monkeypatch, Api(**{"": ["kafka/orders"]})) as worker:
+        await worker.until_worked("kafka/orders")
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(5):
+            while not worker.handed_over:  # noqa: ASYNC110 - the end of the process tells nobody
+                await asyncio.sleep(0)

@@ -7,7 +7,7 @@ was written: an older schema drops fields without a word, and with them what kee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kafkafeatures.api.document import read_document
@@ -36,13 +36,14 @@ class SchemaOutdated(Exception):
 class KubeHome:
     """`Home` of `reconcile/ports.py` for one pass. `fetch` comes first.
 
-    `written`: every version made by a write. `kept`: the last status that the server holds, or held, as a whole.
+    `writer`: who writes, asked at each write. `written`: every version made by a write. `kept`: the last status that
+    the server holds, or held, as a whole.
     """
 
-    def __init__(self, api: KubeApi, key: Key, operator: Operator) -> None:
+    def __init__(self, api: KubeApi, key: Key, writer: Callable[[], Operator]) -> None:
         self._api = api
         self._key = key
-        self._operator = operator
+        self._writer = writer
         self.written: set[str] = set()
         self.kept: Mapping[str, Any] = {}
         self._object: Mapping[str, Any] = {}
@@ -129,9 +130,10 @@ class KubeHome:
     async def _replace(
         self, status: Mapping[str, Any], *, dry_run: bool = False
     ) -> tuple[Mapping[str, Any], list[str]]:
-        sent = {_ALWAYS: [], **status, "operator": self._operator.shape}
+        writer = self._writer()
+        sent = {_ALWAYS: [], **status, "operator": writer.shape}
         try:
-            answer = await self._api.replace_status(self._object, sent, manager=self._operator.manager, dry_run=dry_run)
+            answer = await self._api.replace_status(self._object, sent, manager=writer.manager, dry_run=dry_run)
         except Invalid as error:
             raise SchemaOutdated(f"the API server refuses the status ({error})", status) from None
         return answer, list(dropped_fields(sent, answer.get("status")))

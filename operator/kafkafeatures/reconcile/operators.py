@@ -2,13 +2,15 @@
 
 Every write of a status names its operator. One that names another operator is a hand-over where it was made before this
 process began: a pod was replaced. Where it was made since, both run: neither may go on, for each would take the
-other's step for its own. That is remembered until the process ends. Called by `reconcile/worker.py`; nothing is
-written or asked for it: who wrote is read from the resource, and when from its `managedFields`.
+other's step for its own. That is remembered until the process ends. One that is being stopped names no instance any
+more: it finishes its passes while the next one may have begun. Called by `reconcile/worker.py`; nothing is written or
+asked for it: who wrote is read from the resource, and when from its `managedFields`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +25,18 @@ class Operators:
 
     def __init__(self, us: Operator, began: Callable[[], datetime | None]) -> None:
         self._us, self._began = us, began
+        self.writer = us
+        """As a status that is written now names it."""
         self._others: dict[Key, tuple[str, frozenset[Operator]]] = {}
+
+    def hand_over(self) -> None:
+        """This process is being stopped: what it still writes is not that of a second operator."""
+        self.writer = replace(self._us, instance="")
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether the next process may have begun."""
+        return not self.writer.instance
 
     def beside_us(self, resource: Mapping[str, Any]) -> frozenset[Operator]:
         """The others that write this resource while we do."""

@@ -29,6 +29,7 @@ from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavai
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.consider import Considered
 from kafkafeatures.reconcile.credentials import (
     CredentialsInvalid,
     Material,
@@ -167,7 +168,7 @@ class Worker:
     async def work(self, key: Key) -> float | None:
         """One pass. Raises what the queue tells `failed` of."""
         began = self._around.monotonic()
-        home = KubeHome(self._api, key, self._around.operator)
+        home = self._home(key)
         try:
             await home.fetch()
             if "deletionTimestamp" in home.raw["metadata"]:  # somebody else's finalizer keeps it, and we are done
@@ -216,7 +217,7 @@ class Worker:
         logger.error("a pass failed: %s", message, extra=_labels(key), exc_info=error)
         if isinstance(error, Refused | SchemaOutdated):
             return  # it would refuse this as well
-        home = KubeHome(self._api, key, self._around.operator)
+        home = self._home(key)
         try:
             await home.fetch()
             status = status_of_failed_pass(
@@ -226,11 +227,18 @@ class Worker:
         except (KubeError, SchemaOutdated) as again:
             logger.warning("the API server: %s", again, extra=_labels(key))
 
+    def hand_over(self) -> None:
+        """The process is being stopped, and the next one may begin before the last pass is over."""
+        self._operators.hand_over()
+
     async def close(self) -> None:
         """Give up all connections."""
         for held in self._clusters.values():
             await held.cluster.close()
         self._clusters.clear()
+
+    def _home(self, key: Key) -> KubeHome:
+        return KubeHome(self._api, key, lambda: self._operators.writer)
 
     async def _guarded(self, key: Key, home: KubeHome) -> _Pause:
         """A pass, where nobody else does the same and the API server keeps what it writes."""
@@ -285,6 +293,7 @@ class Worker:
             now=now,
             sleep=self._around.sleep,
             rival_of=lambda cluster_id: self._claims.rival_of(key, cluster_id),
+            before_act=self._before_act,
             ages=self._ages.setdefault(key, Ages(self._around.monotonic)),
         )
         settled = self._settled.pop(key, None)
@@ -312,6 +321,10 @@ class Worker:
         opened = _Open(spec, material, self._open(settings))
         self._clusters[key] = opened
         return opened.cluster
+
+    def _before_act(self, _: Considered) -> None:
+        if self._operators.handed_over:
+            raise Conflict("the operator is being stopped; the next one acts")
 
     async def _close(self, key: Key) -> None:
         self._settled.pop(key, None)

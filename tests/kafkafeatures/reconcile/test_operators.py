@@ -92,6 +92,25 @@ async def test_an_operator_that_begins_after_the_other_one_ended_takes_over() ->
     assert two.kafka.effective == 1
 
 
+async def test_an_operator_that_is_stopped_finishes_its_pass_while_the_next_one_has_begun() -> None:
+    """A pod that is evicted has its successor at once, and up to half a minute for its last pass."""
+    two = Two()
+    two.kafka.during_update = two.first.worker.hand_over
+    await two.first.work()
+    assert two.api.object["status"]["operator"] == {"namespace": "ours", "name": "operator"}
+    await two.settled(two.second)
+    assert two.api.condition("Ready")["reason"] == "InSync"
+    assert two.kafka.effective == len(two.kafka.sent) == 1
+
+
+async def test_an_operator_that_is_stopped_begins_no_step() -> None:
+    two = Two()
+    two.kafka.during_look = two.first.worker.hand_over
+    await two.first.work()
+    assert not two.kafka.sent
+    assert "intent" not in two.api.object["status"]
+
+
 async def test_of_two_that_stopped_the_one_that_stays_goes_on_once_it_is_started_again() -> None:
     two = Two()
     await two.first.work()

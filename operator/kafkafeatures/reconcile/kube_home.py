@@ -62,10 +62,19 @@ class KubeHome:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """What can be understood of its status; empty where there is none yet. Without who wrote it."""
-        status = self._stored
-        without = {*misshapen(status), "operator"} | (set() if status.get(_ALWAYS) else {_ALWAYS})
-        return {name: value for name, value in status.items() if name not in without}
+        """What can be understood of its status; empty where there is none yet. Without who wrote it.
+
+        Where the schema did not keep which consents were used, all of the document may have been. That is part of
+        whatever is written next, so that it outlives the signs it is told from.
+        """
+        stored = self._stored
+        without = {*misshapen(stored), "operator"} | (set() if stored.get(_ALWAYS) else {_ALWAYS})
+        status = {name: value for name, value in stored.items() if name not in without}
+        consents = self._object.get("spec", {}).get("consents")
+        sent = "operator" in stored or _stalled(status, Reason.SCHEMA_OUTDATED)
+        if consents and sent and _ALWAYS not in stored and status.get("history"):
+            status[_ALWAYS] = sorted(set(consents))
+        return status
 
     @property
     def _stored(self) -> Mapping[str, Any]:
@@ -93,16 +102,11 @@ class KubeHome:
             approvals=frozenset({approval} if approval else ()),
             paused=annotations.get(PAUSE) == "true",
         )
-        status = self.status
-        if self.stalled(Reason.SCHEMA_OUTDATED) and _ALWAYS not in self._stored and status.get("history"):
-            # The schema did not keep which consents were used: those of the document may have been.
-            status = {**status, _ALWAYS: sorted(wanted.consents)}
-        return Resource(str(self._key), self.generation, wanted, status)
+        return Resource(str(self._key), self.generation, wanted, self.status)
 
     def stalled(self, reason: Reason) -> Mapping[str, Any]:
         """The condition Stalled where it has this reason; empty where it has not."""
-        said = (one for one in self.status.get("conditions", ()) if one["type"] == Condition.STALLED)
-        return next((one for one in said if one["reason"] == reason), {})
+        return _stalled(self.status, reason)
 
     async def mend(self) -> None:
         """Take out of the status what cannot be understood, so that what follows is compared with what is there."""
@@ -137,6 +141,11 @@ class KubeHome:
         except Invalid as error:
             raise SchemaOutdated(f"the API server refuses the status ({error})", status) from None
         return answer, list(dropped_fields(sent, answer.get("status")))
+
+
+def _stalled(status: Mapping[str, Any], reason: Reason) -> Mapping[str, Any]:
+    said = (one for one in status.get("conditions", ()) if one["type"] == Condition.STALLED)
+    return next((one for one in said if one["reason"] == reason), {})
 
 
 def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:

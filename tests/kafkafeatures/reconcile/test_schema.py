@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.kube.errors import Invalid
 from kafkafeatures.reconcile.kube_home import dropped_fields
-from tests.kafkafeatures.reconcile.test_worker import Api, Kafka, Rig
+from tests.kafkafeatures.reconcile.test_worker import KEY, Api, Kafka, Rig
 
 Json = dict[str, Any]
 
@@ -99,6 +99,40 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used
     rig.api.keeps = lambda status: status
     for _ in range(4):
         await another.work()
+    assert len(rig.kafka.sent) == 1
+    assert rig.api.condition("Stalled")["reason"] == "ConsentSpent"
+
+
+@pytest.mark.parametrize(
+    "meanwhile", ["a Secret is missing", "the document is invalid", "a pass fails", "a pass fails before"]
+)
+async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_whatever_the_status_says_meanwhile(
+    meanwhile: str,
+) -> None:
+    rig = Rig(Api(), Kafka({"metadata.version": 21}))
+    rig.api.edit().update(features=LOWER, consents=["metadata.version:21->20"], drift={"onDrift": "Correct"})
+    for _ in range(4):
+        await rig.work()
+    rig.api.keeps = without("spentConsents")
+    del rig.api.object["status"]["spentConsents"]
+    rig.kafka.levels["metadata.version"] = 21  # raised by hand
+    await rig.work()
+    assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    if meanwhile == "a pass fails before":
+        await rig.worker.failed(KEY, TimeoutError())
+    rig.api.keeps = lambda status: status
+    if meanwhile == "a pass fails before":
+        await rig.work()
+    elif meanwhile == "a pass fails":
+        await rig.worker.failed(KEY, TimeoutError())
+    else:
+        cluster = rig.api.object["spec"]["cluster"]
+        broken = {"tls": {"caSecretRef": {"name": "ca"}}} if meanwhile == "a Secret is missing" else {"surprise": 1}
+        rig.api.edit()["cluster"] = {**cluster, **broken}
+        await rig.work()
+        rig.api.edit()["cluster"] = cluster
+    for _ in range(4):
+        await rig.work()
     assert len(rig.kafka.sent) == 1
     assert rig.api.condition("Stalled")["reason"] == "ConsentSpent"
 

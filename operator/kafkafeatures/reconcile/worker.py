@@ -220,6 +220,8 @@ class Worker:
         home = self._home(key)
         try:
             await home.fetch()
+            if home.stalled(Reason.SCHEMA_OUTDATED):
+                return  # a human must act on that, and it may be all that is left of what the schema did not keep
             status = status_of_failed_pass(
                 message, generation=home.generation, previous=home.status, now=self._around.now()
             )

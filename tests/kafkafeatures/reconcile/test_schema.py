@@ -103,18 +103,20 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used
     assert rig.api.condition("Stalled")["reason"] == "ConsentSpent"
 
 
+@pytest.mark.parametrize("forgotten", [("spentConsents",), ("spentConsents", "operator")])
 @pytest.mark.parametrize(
     "meanwhile", ["a Secret is missing", "the document is invalid", "a pass fails", "a pass fails before"]
 )
 async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_whatever_the_status_says_meanwhile(
-    meanwhile: str,
+    meanwhile: str, forgotten: tuple[str, ...]
 ) -> None:
     rig = Rig(Api(), Kafka({"metadata.version": 21}))
     rig.api.edit().update(features=LOWER, consents=["metadata.version:21->20"], drift={"onDrift": "Correct"})
     for _ in range(4):
         await rig.work()
-    rig.api.keeps = without("spentConsents")
-    del rig.api.object["status"]["spentConsents"]
+    for name in forgotten:
+        del rig.api.object["status"][name]
+    rig.api.keeps = without(*forgotten)
     rig.kafka.levels["metadata.version"] = 21  # raised by hand
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"

@@ -152,8 +152,9 @@ class Worker:
         self._rests: dict[Key, _Until] = {}
         """As the last pass left it: until then no other one is due."""
         self._operators = Operators(around.operator, lambda: api.began)
-        self._unkept: dict[Key, Mapping[str, Any]] = {}
-        """A status that the API server did not keep as a whole: the next one is tried with it."""
+        self._unkept: dict[Key, tuple[int, Mapping[str, Any]]] = {}
+        """A status that the API server did not keep as a whole, and of which generation: the same is tried first, until
+        the document is another one and so may be its status."""
 
     def forget_versions(self) -> None:
         """Of every resource: etcd was restored, and a version may stand for something else than it did."""
@@ -251,12 +252,13 @@ class Worker:
                 await self._stall(key, home, Reason.CONFLICT_DETECTED, self._operators.told(others))
             return _Pause("held", CHECK_EVERY)
         try:
-            if key in self._unkept:
-                await home.try_status(self._unkept[key])
-                del self._unkept[key]
+            generation, unkept = self._unkept.get(key, (home.generation, None))
+            if unkept is not None and generation == home.generation:
+                await home.try_status(unkept)
+            self._unkept.pop(key, None)
             return await self._pass(key, home)
         except SchemaOutdated as error:
-            self._unkept[key] = error.status
+            self._unkept[key] = home.generation, error.status
             await self._stall(key, home, Reason.SCHEMA_OUTDATED, str(error))
             return _Pause("held", SLOWEST_WAIT)
 

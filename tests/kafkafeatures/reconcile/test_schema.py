@@ -82,6 +82,23 @@ async def test_a_status_that_the_schema_refuses_is_told_as_well() -> None:
 LOWER = {"levels": [{"name": "metadata.version", "level": 20}]}
 
 
+async def test_a_status_that_is_refused_for_what_the_document_says_is_not_tried_for_ever() -> None:
+    rig = Rig(Api())
+
+    def keeps(status: Json) -> Json:
+        if status["observedGeneration"] == 1 and "intent" in status:
+            raise Invalid("PUT: 422 status.intent: too long")
+        return status
+
+    rig.api.keeps = keeps
+    await rig.work()
+    assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    rig.api.object["metadata"]["generation"] = 2
+    for _ in range(3):
+        await rig.work()
+    assert rig.api.condition("Ready")["reason"] == "InSync"
+
+
 async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used_again() -> None:
     """The schema of another release was there for a while; what it does not know is gone with the first write."""
     rig = Rig(Api(), Kafka({"metadata.version": 21}))

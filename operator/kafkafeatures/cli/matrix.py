@@ -188,8 +188,11 @@ def _blockers(console: Console, observation: Observation, best: Mapping[str, int
         alike: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
         for node in observation.nodes:
             if _is_behind(node, name, highest):
-                alike.setdefault((node.state, node.roles, _has(node, name)), []).append(node)
-        behind = [f"{_adjective(nodes[0])}{title_of(tuple(nodes))} ({key[2]})" for key, nodes in alike.items()]
+                alike.setdefault((node.state, node.roles, _cell_text(node, name)), []).append(node)
+        behind = [
+            f"{_adjective(nodes[0])}{title_of(tuple(nodes))} ({_has(text, len(nodes))})"
+            for (_, _, text), nodes in alike.items()
+        ]
         more = f" and {len(behind) - 5} more groups" if len(behind) > 5 else ""
         lines.append(f"{name} above {told(name, supported.max)}: {', '.join(behind[:5])}{more}")
     if lines:
@@ -199,9 +202,10 @@ def _blockers(console: Console, observation: Observation, best: Mapping[str, int
             console.print(Text(f"  {line}", "red"), overflow="fold")
 
 
-def _has(node: Node, name: str) -> str:
-    text = _cell_text(node, name)
-    return "not supported" if text == ABSENT_CELL else f"supports {text}"
+def _has(text: str, count: int) -> str:
+    if text == ABSENT_CELL:
+        return "not supported"
+    return f"supports {text}" if count == 1 else f"support {text}"
 
 
 def _adjective(node: Node) -> str:

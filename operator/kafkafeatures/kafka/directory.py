@@ -54,6 +54,7 @@ _BROKERS_TRIED = 2  # for the quorum, beside the one that listed the others
 _GONE = frozenset({FailureKind.UNREACHABLE, FailureKind.DISCONNECTED})
 _LEADER_MOVED = 3  # times to ask again who leads, when the named one says it does not
 _NODE_KIND = {Role.BROKER: ("a broker", "bootstrapServers"), Role.CONTROLLER: ("a controller", "bootstrapControllers")}
+_FLAG = {Role.BROKER: "--bootstrap-server", Role.CONTROLLER: "--bootstrap-controller"}
 
 Found = Callable[[Role, tuple[Host, ...]], None]
 """Called as soon as nodes of a role are known, maybe more than once."""
@@ -341,7 +342,8 @@ class Discovery:
         actual = Role.BROKER if METADATA in api_versions.api_keys else Role.CONTROLLER
         if actual is not role:
             noun, place = _NODE_KIND[actual]
-            raise Unusable(Failure(FailureKind.UNSUPPORTED, str(address), f"is {noun}", f"put it under {place}"))
+            remedy = f"put it under {place} ({_FLAG[actual]})"
+            raise Unusable(Failure(FailureKind.UNSUPPORTED, str(address), f"is {noun}", remedy))
         contact = Contact(role, address, api_versions)
         self.contacts[role, address] = contact
         return contact

@@ -55,14 +55,21 @@ def read_file(path: Path) -> KafkaFeatures:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise InvalidDocument((f"{where}not YAML: {getattr(error, 'problem', None) or error}",)) from None
-    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise InvalidDocument((f"{where}not YAML: {_problem_of(error)}",)) from None
+    except RecursionError:
+        raise InvalidDocument(("too deeply nested; this is no KafkaFeatures document",)) from None
+    except (UnicodeDecodeError, ValueError) as error:
         raise InvalidDocument((f"not YAML: {str(error).splitlines()[0]}",)) from None
     except (LookupError, AttributeError, TypeError, ArithmeticError):  # a tag such as !!timestamp on what is none
         raise InvalidDocument(("not YAML: a value does not fit its tag; tags are not needed here",)) from None
     if len(documents) != 1:
         raise InvalidDocument((f"found {len(documents)} documents; one file holds one KafkaFeatures",))
     return read_document(documents[0])
+
+
+def _problem_of(error: yaml.YAMLError) -> str:
+    problem = str(getattr(error, "problem", None) or error)
+    return "a tab; indent with spaces" if "'\\t'" in problem else problem
 
 
 def _of_reader(error: Any) -> str:

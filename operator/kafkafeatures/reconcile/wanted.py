@@ -11,8 +11,6 @@ from kafkafeatures.core.releases import bundle, metadata_version_named
 from kafkafeatures.core.remedies import cluster_flags
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 
-NOT_KNOWN = "is not known; write the number, or use a newer version of this tool"
-
 
 def wanted_of(
     resource: KafkaFeatures, *, uid: str = "", approvals: frozenset[str] = frozenset(), paused: bool = False
@@ -51,7 +49,10 @@ def _levels(resource: KafkaFeatures) -> dict[str, int]:
             continue
         version = metadata_version_named(one.level)
         if version is None:
-            raise UnknownRelease((f"spec.features.levels[{index}].level: metadata.version {one.level!r} {NOT_KNOWN}",))
+            message = (
+                f"metadata.version {one.level!r} is not known; write the number, or use a newer version of this tool"
+            )
+            raise UnknownRelease((f"spec.features.levels[{index}].level: {message}",))
         levels[one.name] = version.level
     return levels
 
@@ -61,5 +62,6 @@ def _bundle(release: str | None) -> dict[str, int]:
         return {}
     found = bundle(release)
     if found is None:
-        raise UnknownRelease((f"spec.features.releaseVersion: {release!r} {NOT_KNOWN}",))
+        message = f"Kafka {release!r} is not known; name levels, or use a newer version of this tool"
+        raise UnknownRelease((f"spec.features.releaseVersion: {message}",))
     return found

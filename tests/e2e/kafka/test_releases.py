@@ -69,4 +69,4 @@ def test_a_release_that_is_not_known_is_refused_with_the_way_out(tmp_path: Path)
     )
     done = run("plan", "-f", str(path))
     assert done.returncode == 4
-    assert "spec.features.releaseVersion: '9.9' is not known; write the number, or use a newer version" in done.stderr
+    assert "spec.features.releaseVersion: Kafka '9.9' is not known; name levels, or use a newer version" in done.stderr

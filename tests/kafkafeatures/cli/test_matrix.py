@@ -47,7 +47,7 @@ def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
     silent = [node(i, state=NodeState.UNREACHABLE, said=SILENT) for i in range(400, 450)]
     lines = drawn(observation(node(3001), node(3002), node(3003), *half, *silent), width=100)
     assert len(lines) <= 24
-    assert "  metadata.version above 21 (3.9-IV0): 150 brokers (1, 3, 5, ... 299) (supports 1-21)" in lines
+    assert "  metadata.version above 21 (3.9-IV0): 150 brokers (1, 3, 5, ... 299) (support 1-21)" in lines
     assert "50 brokers (400-449): still counted on" in line_with(lines, "Unreachable")
 
 

@@ -140,8 +140,12 @@ async def test_when_no_address_answers_one_failure_names_each_with_its_reason() 
 @pytest.mark.parametrize(
     ("config", "part", "words"),
     [
-        (settings(servers=(3001,)), "brokers", "is a controller; put it under bootstrapControllers"),
-        (settings(controllers=(1,)), "controllers", "is a broker; put it under bootstrapServers"),
+        (
+            settings(servers=(3001,)),
+            "brokers",
+            "is a controller; put it under bootstrapControllers (--bootstrap-controller)",
+        ),
+        (settings(controllers=(1,)), "controllers", "is a broker; put it under bootstrapServers (--bootstrap-server)"),
     ],
 )
 async def test_an_address_under_the_wrong_kind_is_recognised(config: ClusterSettings, part: str, words: str) -> None:

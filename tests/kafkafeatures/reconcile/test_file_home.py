@@ -64,7 +64,12 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
         (GOOD.replace("level: 1}", "level: !!timestamp abc}"), "not YAML"),
         (GOOD.replace("level: 1}", "level: !!int ''}"), "not YAML"),
         ("? !!set {a, b}\n: c\n", "not YAML"),
-        ("[" * 5000, "not YAML"),
+        ("[" * 5000, "too deeply nested"),
+        (GOOD.replace("  cluster", "\tcluster"), "not YAML: a tab; indent with spaces"),
+        (
+            GOOD.replace('{levels: [{name: metadata.version, level: "4.1"}, ', "{releaseVersion: '9.9', levels: ["),
+            "spec.features.releaseVersion: Kafka '9.9' is not known; name levels, or use a newer version of this tool",
+        ),
     ],
 )
 def test_a_document_that_is_wrong_is_told_what_and_where(tmp_path: Path, text: str, said: str) -> None:

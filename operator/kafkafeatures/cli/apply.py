@@ -95,7 +95,8 @@ async def _until_settled(
             except TimeoutError:
                 if last is not None and last.status == (await home.read()).status:
                     return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
-                raise CommandFailed(f"{TIMED_OUT}; a pass was under way", Exit.UNREACHABLE) from None
+                state = progress.said or "the cluster was not read yet"
+                raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
             progress.tell(last)
             code = progress.code_of(last)
             if code is not None:
@@ -160,14 +161,14 @@ class _Progress:
 
     def __init__(self) -> None:
         self.ages = Ages()
-        self._said = ""
+        self.said = ""
         self._seen = False
 
     def tell(self, last: Pass) -> None:
         line = _line(last)
-        if line != self._said:
+        if line != self.said:
             tell(line)
-            self._said = line
+            self.said = line
 
     def code_of(self, last: Pass) -> Exit | None:
         """The exit code if the command is over; None to go on: what passes by itself is waited for."""

@@ -226,7 +226,8 @@ async def _result(reading: asyncio.Task[LogReading | Failure]) -> LogReading | F
             FailureKind.NOT_ASKED,
             "metadata log",
             "no address of a controller is known",
-            "name the controllers with bootstrapControllers; from Kafka 3.9 on the brokers know them",
+            "name the controllers (--bootstrap-controller, in a document bootstrapControllers); brokers of Kafka 3.9 "
+            "or newer name them only while a controller is active",
         )
 
 

@@ -60,7 +60,7 @@ def test_an_old_living_node_is_waited_for_and_not_stalled(
 
     kafka.nodes[2].stop()
     told = resources.until("old", "Stalled", "GhostRegistration")
-    assert "kafka-cluster.sh unregister --id 2" in resources.status("old")["blockers"][0]["remedy"]
+    assert "kafkafeatures unregister --broker 2 --bootstrap-server " in resources.status("old")["blockers"][0]["remedy"]
     assert ("Warning", "GhostRegistration") in {event[:2] for event in resources.events("old")}
 
     assert 0 < requests_of_a_while(operator, 12.0) <= FEW

@@ -251,10 +251,13 @@ class Cluster:
         )
 
     def remove_voter(self, node: Node) -> None:
-        """Take a controller out of a dynamic quorum. It stays registered."""
+        """Take a controller out of a dynamic quorum. It stays registered.
+
+        Asked of the controllers: a broker goes on forwarding to one that answers NotLeaderOrFollower.
+        """
         done = self.tool(
             "org.apache.kafka.tools.MetadataQuorumCommand",
-            *("--bootstrap-server", self.bootstrap_servers, "remove-controller"),
+            *("--bootstrap-controller", self.bootstrap_controllers, "remove-controller"),
             *("--controller-id", str(node.id), "--controller-directory-id", node.directory_id),
         )
         assert done.returncode == 0, done.stdout + done.stderr

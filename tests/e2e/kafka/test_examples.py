@@ -1,0 +1,31 @@
+"""What README shows is what its commands print, on the real nodes that it speaks of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.kafka.cli import describe, node
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import MIDDLE, RECENT
+from tests.examples import PAGES, ROOT, rewritten, words_of
+
+WITH_A_GHOST: dict[str, Any] = {"versions": {3: MIDDLE, 3003: MIDDLE}}
+"""Broker 3 still runs 4.1.2, and so did controller 3003 before it was removed from the quorum."""
+
+
+@pytest.mark.parametrize(("scene", "nodes"), [("blocked", WITH_A_GHOST), ("ready", {})])
+def test_the_output_in_a_page_is_what_its_commands_print(tmp_path: Path, scene: str, nodes: dict[str, Any]) -> None:
+    with Cluster(tmp_path / "kafka", RECENT, dynamic=True, release_version="4.0", **nodes) as cluster:
+        if nodes:
+            gone = cluster.nodes[3003]
+            cluster.remove_voter(gone)
+            gone.kill()
+            wait_until("controller 3003 is a ghost", lambda: node(describe(cluster), gone.id)["state"] == "Ghost")
+        words = words_of(cluster.bootstrap_servers)
+        for name in PAGES:
+            page = (ROOT / name).read_text()
+            assert rewritten(page, scene, words) == page, "run: make docs"

@@ -3,8 +3,10 @@
 Every write of a status names its operator. One that names another operator is a hand-over where it was made before this
 process began: a pod was replaced. Where it was made since, both run: neither may go on, for each would take the
 other's step for its own. That is remembered until the process ends. One that is being stopped names no instance any
-more: it finishes its passes while the next one may have begun. Called by `reconcile/worker.py`; nothing is written or
-asked for it: who wrote is read from the resource, and when from its `managedFields`.
+more: it finishes its passes while the next one may have begun. And one that was replaced by force (`kubectl delete pod
+--force`, a node that is lost) may write on for a moment, since nobody told it: that is waited for. Called by
+`reconcile/worker.py`; nothing is written or asked for it: who wrote is read from the resource, and when from its
+`managedFields`.
 """
 
 from __future__ import annotations
@@ -17,14 +19,21 @@ from typing import Any
 from kafkafeatures.api.identity import Operator
 from kafkafeatures.kube.client import Key
 
+HAND_OVER = 20.0
+"""Seconds from our begin in which a process of the same operator may still write: kubelet ends it within a few."""
+
 _TOLD = "more than one operator writes this status"
 
 
 class Operators:
-    """All that write. `began`: when this process first heard of the API server, by the API server's clock."""
+    """All that write. `began`: when this process first heard of the API server, by the API server's clock.
 
-    def __init__(self, us: Operator, began: Callable[[], datetime | None]) -> None:
-        self._us, self._began = us, began
+    `monotonic`: seconds of a clock that nobody sets.
+    """
+
+    def __init__(self, us: Operator, began: Callable[[], datetime | None], monotonic: Callable[[], float]) -> None:
+        self._us, self._began, self._monotonic = us, began, monotonic
+        self._over: float | None = None
         self.writer = us
         """As a status that is written now names it."""
         self._others: dict[Key, tuple[str, frozenset[Operator]]] = {}
@@ -44,11 +53,22 @@ class Operators:
         life, known = self._others.get(key, (uid, frozenset()))
         others: frozenset[Operator] = known if life == uid else frozenset()
         writer = Operator.of(resource)
-        if writer is not None and writer.instance != self._us.instance and self._is_new(resource, writer):
-            others |= {writer}
+        wrote = self._wrote(resource, writer) if writer and writer.instance != self._us.instance else None
+        if writer is not None and wrote is not None:
+            if writer.manager != self._us.manager or wrote > HAND_OVER:
+                others |= {writer}
+            elif self.hand_over_ends_in > 0:
+                return others | {writer}
         if others:
             self._others[key] = uid, others
         return others
+
+    @property
+    def hand_over_ends_in(self) -> float:
+        """Seconds until an earlier process of this operator has surely ended; counted from the first call."""
+        if self._over is None:
+            self._over = self._monotonic() + HAND_OVER
+        return max(self._over - self._monotonic(), 0.0)
 
     def told(self, others: frozenset[Operator]) -> str:
         """For the status."""
@@ -66,10 +86,13 @@ class Operators:
         """The resource is gone."""
         self._others.pop(key, None)
 
-    def _is_new(self, resource: Mapping[str, Any], writer: Operator) -> bool:
+    def _wrote(self, resource: Mapping[str, Any], writer: Operator) -> float | None:
+        """Seconds after our begin; None if it did not write since."""
         began = self._began()
-        return began is not None and any(
-            datetime.fromisoformat(entry["time"]) > began
+        times = [
+            (datetime.fromisoformat(entry["time"]) - began).total_seconds()
             for entry in resource["metadata"].get("managedFields") or ()
-            if entry.get("manager") == writer.manager and entry.get("subresource") == "status" and "time" in entry
-        )
+            if began and entry.get("manager") == writer.manager
+            if entry.get("subresource") == "status" and "time" in entry
+        ]
+        return max((after for after in times if after > 0), default=None)

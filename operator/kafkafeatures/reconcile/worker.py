@@ -151,7 +151,7 @@ class Worker:
         """Found in sync: until then the log alone may say that it still is."""
         self._rests: dict[Key, _Until] = {}
         """As the last pass left it: until then no other one is due."""
-        self._operators = Operators(around.operator, lambda: api.began)
+        self._operators = Operators(around.operator, lambda: api.began, around.monotonic)
         self._unkept: dict[Key, tuple[int, Mapping[str, Any]]] = {}
         """A status that the API server did not keep as a whole, and of which generation: the same is tried first, until
         the document is another one and so may be its status."""
@@ -250,7 +250,7 @@ class Worker:
             await self._close(key)
             if not self._operators.is_told(home.stalled(Reason.CONFLICT_DETECTED), home.generation):
                 await self._stall(key, home, Reason.CONFLICT_DETECTED, self._operators.told(others))
-            return _Pause("held", CHECK_EVERY)
+            return _Pause("held", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
             generation, unkept = self._unkept.get(key, (home.generation, None))
             if unkept is not None and generation == home.generation:

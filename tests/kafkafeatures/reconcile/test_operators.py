@@ -9,6 +9,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.reconcile.operators import HAND_OVER
 from tests.kafkafeatures.reconcile.test_worker import Kafka, Rig, Touched
 from tests.kafkafeatures.worlds import NOW
 
@@ -101,6 +102,25 @@ async def test_an_operator_that_is_stopped_finishes_its_pass_while_the_next_one_
     await two.settled(two.second)
     assert two.api.condition("Ready")["reason"] == "InSync"
     assert two.kafka.effective == len(two.kafka.sent) == 1
+
+
+async def test_a_process_that_was_replaced_by_force_may_write_on_for_a_moment() -> None:
+    """Nobody told it: `kubectl delete pod --force`, a node that is lost."""
+    two = Two()
+    two.api.now = NOW + timedelta(seconds=5)
+    await two.first.work()  # one step, which the next process does not take for its own
+    await two.second.work()
+    assert two.api.condition("Stalled")["reason"] == "ConflictDetected"
+    assert len(two.kafka.sent) == 1
+    two.second.seconds += HAND_OVER + 1
+    for _ in range(3):
+        await two.second.work()
+    assert two.api.condition("Ready")["reason"] == "InSync"
+    assert two.kafka.effective == 1
+    two.api.now = NOW + timedelta(minutes=5)
+    await two.first.work()  # it lives after all
+    await two.settled(two.second)
+    assert two.api.condition("Stalled")["reason"] == "ConflictDetected"
 
 
 async def test_an_operator_that_is_stopped_begins_no_step() -> None:

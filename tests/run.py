@@ -32,7 +32,7 @@ SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.8),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
-    Suite("unit", [[*PYTEST, "tests", "--ignore=tests/e2e"]], 2),
+    Suite("unit", [[*PYTEST, "tests", "--ignore=tests/e2e"]], 5),
     Suite(
         "kafka",
         [[*PYTEST, "tests/e2e/kafka"]],

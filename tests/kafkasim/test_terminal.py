@@ -85,6 +85,17 @@ def test_an_apply_that_has_nothing_to_change_asks_nothing(cluster: dict[str, Any
     assert "[y/N]" not in ended.text
 
 
+def test_an_apply_ends_with_a_line_in_a_terminal_and_with_the_status_where_it_is_asked_for(
+    cluster: dict[str, Any], tmp_path: Path
+) -> None:
+    document(tmp_path, cluster, {"metadata.version": 25})
+    ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml"), cwd=tmp_path)
+    assert ended.text.rstrip().endswith("default/x: InSync; status kept in levels.status.yaml")
+    assert "conditions:" not in ended.text
+    asked = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "-o", "yaml"), cwd=tmp_path)
+    assert "conditions:" in asked.text
+
+
 def test_a_plan_that_was_approved_by_its_hash_is_not_asked_about_again(tmp_path: Path) -> None:
     with simulator("--metadata-version", "25") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})

@@ -1,7 +1,7 @@
 """`kafkafeatures apply -f FILE`: the reconciler without Kubernetes, pass by pass until it is settled.
 
-Ends with the status document on stdout. Progress goes to stderr, a line per change. What a document asks for is checked
-on every node first; a document that is blocked sends nothing and names every blocker.
+Ends with the status document on stdout, on a terminal with a line. Progress goes to stderr, a line per change. What a
+document asks for is checked on every node first; a document that is blocked sends nothing and names every blocker.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from kafkafeatures.api.names import API_VERSION, KIND
-from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.cli.connect import failed, on_loop
 from kafkafeatures.cli.documents import add_document_flags, approve_command, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
@@ -47,16 +47,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="do not ask: for scripts")
     parser.add_argument(
-        "-o", "--output", choices=FORMATS[1:], default="yaml", help="form of the status document (default: yaml)"
+        "-o",
+        "--output",
+        choices=FORMATS[1:],
+        help="form of the status document (default: yaml; on a terminal a line instead of it)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Reconcile until settled, and print the document with its status."""
+    """Reconcile until settled, and print how it ended."""
     with ExitStack() as stack:
         with told(arguments.file):
             resource, settings = read(arguments)
-            home = stack.enter_context(FileHome(resource, state_of(arguments), approve=arguments.approve or ""))
+            state = state_of(arguments)
+            home = stack.enter_context(FileHome(resource, state, approve=arguments.approve or ""))
         permission, progress = _Permission(home, arguments), _Progress()
         while True:
             try:
@@ -64,6 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
                 break
             except _Question as question:  # asked while nothing is connected; then everything is looked at anew
                 permission.ask(question.found)
+    to_approve = approve_command(arguments, last.status["plan"]["hash"]) if code is Exit.APPROVAL else ""
+    if arguments.output is None and sys.stdout.isatty():
+        _last_words(last, code, to_approve)
+        ready = next(one for one in last.status["conditions"] if one["type"] == Condition.READY)
+        kept = f"; status kept in {state}" if state else ""
+        print(f"{resource.metadata.namespace}/{resource.metadata.name}: {ready['reason']}{kept}")
+        return code
     document = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -71,8 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         "spec": resource.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
         "status": last.status,
     }
-    print_document(document, arguments.output)
-    to_approve = approve_command(arguments, last.status["plan"]["hash"]) if code is Exit.APPROVAL else ""
+    print_document(document, arguments.output or "yaml")
     _last_words(last, code, to_approve)
     return code
 

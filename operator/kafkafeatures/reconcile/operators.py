@@ -19,7 +19,7 @@ from typing import Any
 from kafkafeatures.api.identity import Operator
 from kafkafeatures.kube.client import Key
 
-HAND_OVER = 20.0
+HAND_OVER = 30.0
 """Seconds from our begin in which a process of the same operator may still write: kubelet ends it within a few."""
 
 _TOLD = "more than one operator writes this status"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -41,6 +42,25 @@ def readme() -> tuple[list[str], list[str]]:
     return first, second
 
 
+def readme_prints() -> dict[str, list[str]]:
+    """What README says that the commands of its part about Kubernetes print; "..." stands for lines left out."""
+    part = (ROOT / "README.md").read_text().partition("\n## On Kubernetes\n")[2].partition("\n## ")[0]
+    block = part.partition("\n```\n$ ")[2].partition("```")[0]
+    commands = (one.splitlines() for one in block.split("\n$ "))
+    return {command: [line for line in lines if line and line != "..."] for command, *lines in commands}
+
+
+def steady(text: str) -> list[str]:
+    """Lines, without what differs from run to run: hashes, cluster ids, ages."""
+    for pattern, instead in (
+        (r"sha256:[0-9a-f]{12}", "sha256:0"),
+        (r"Cluster [\w-]{22} ", "Cluster 0 "),
+        (r"\b\d+s\b", "0s"),
+    ):
+        text = re.sub(pattern, instead, text)
+    return [line.rstrip() for line in text.splitlines()]
+
+
 class Person:
     """Who types the README's commands into a shell, in a folder with the charts."""
 
@@ -49,6 +69,7 @@ class Person:
         (folder / "charts").symlink_to(ROOT / "charts")
         path = f"{binary('kubectl').parent}:{binary('helm').parent}:{Path(sys.executable).parent}:/usr/bin:/bin"
         self.environment = {"PATH": path, "HOME": str(folder), "KUBECONFIG": str(node.control_plane.kubeconfig)}
+        self.environment["COLUMNS"] = "100"  # as wide as README's examples
 
     def types(self, command: str) -> subprocess.CompletedProcess[str]:
         command = command.replace("REGISTRY/", f"{PREFIX}/")
@@ -159,8 +180,13 @@ def test_the_readme_works_as_printed_and_no_kafka_pod_restarts(
     document_ = yaml.safe_load((person.folder / "orders.yaml").read_text())
     document_["spec"] |= {"mode": "Apply", "features": {"releaseVersion": "4.1"}}
     (person.folder / "orders.yaml").write_text(yaml.safe_dump(document_))
-    codes = [person.types(command).returncode for command in upgrade]
+    done_ = {command: person.types(command) for command in upgrade}
+    codes = [one.returncode for one in done_.values()]
     assert codes == [0, 3, 0, 0, 0]  # `wait` ends with 3: a plan waits for approval
+    for command, lines in readme_prints().items():
+        printed = iter(steady(done_[command].stdout + done_[command].stderr))
+        for line in steady("\n".join(lines)):
+            assert line in printed, f"{command} does not print {line!r}"  # each behind the one before
     assert resources.status("orders")["metadataVersion"] == "4.1-IV1"
     assert pods(kafka) == before
 

@@ -7,7 +7,7 @@ line for all nodes of which the same is true. Nothing here decides anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.levels import VersionRange
@@ -80,10 +80,7 @@ def _as_one(group: list[Blocker]) -> Blocker:
         return first
     nodes = tuple(node for blocker in group for node in blocker.nodes)
     message, remedy = first.wording(nodes)
-    return Blocker(
-        first.kind, message, remedy, first.feature, first.wanted, nodes, first.supported,
-        alike=first.alike, wording=first.wording,
-    )  # fmt: skip
+    return replace(first, message=message, remedy=remedy, nodes=nodes)
 
 
 # --- words for nodes ---
@@ -112,13 +109,8 @@ def verb(nodes: Nodes, one: str, many: str) -> str:
     return one if len(nodes) == 1 else many
 
 
-def compressed(ids: Iterable[int]) -> str:
-    """All ids as people write them: "1-3, 7"."""
-    return ", ".join(_runs(ids))
-
-
 def shortened(ids: Iterable[int]) -> str:
-    """The same on one line, however many there are: "1, 3, 5, ... 299"."""
+    """Ids as people write them, on one line however many there are: "1-3, 7", "1, 3, 5, ... 299"."""
     runs = _runs(ids)
     return ", ".join(runs) if len(runs) <= RUNS_SHOWN else f"{', '.join(runs[:3])}, ... {runs[-1]}"
 

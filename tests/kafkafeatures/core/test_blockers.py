@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.blockers import Blocker, compressed, grouped, shortened
+from kafkafeatures.core.blockers import Blocker, grouped, shortened
 from kafkafeatures.core.checks import Question, blockers
 from kafkafeatures.core.decide import Stalled, decide
 from kafkafeatures.core.observation import Node, NodeState
@@ -134,7 +134,7 @@ def test_a_misspelt_feature_gets_a_suggestion_and_one_of_a_newer_kafka_does_not(
     [((), ""), ((5,), "5"), ((1, 2), "1, 2"), ((3, 1, 2), "1-3"), ((1, 2, 3, 7, 9, 10), "1-3, 7, 9, 10")],
 )
 def test_ids_as_people_write_them(ids: tuple[int, ...], text: str) -> None:
-    assert compressed(ids) == text
+    assert shortened(ids) == text
 
 
 @pytest.mark.parametrize(

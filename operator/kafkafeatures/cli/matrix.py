@@ -26,7 +26,7 @@ from kafkafeatures.core.observation import (
     SourceKind,
     Unknown,
 )
-from kafkafeatures.core.releases import told
+from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.remedies import ghost_remedy
 from kafkafeatures.core.report import supported_by_all
 from kafkafeatures.core.survey import Role
@@ -194,7 +194,7 @@ def _blockers(console: Console, observation: Observation, best: Mapping[str, int
             for (_, _, text), nodes in alike.items()
         ]
         more = f" and {len(behind) - 5} more groups" if len(behind) > 5 else ""
-        lines.append(f"{name} above {told(name, supported.max)}: {', '.join(behind[:5])}{more}")
+        lines.append(f"{name} above {format_level(name, supported.max)}: {', '.join(behind[:5])}{more}")
     if lines:
         console.print()
         console.print(Text("Blockers", "bold"))
@@ -300,7 +300,7 @@ def _role_title(node: Node, *, plural: bool) -> str:
 def _finalized(observation: Observation, name: str) -> str:
     if isinstance(observation.finalized, Unknown):
         return UNKNOWN_CELL
-    return told(name, observation.finalized.value.get(name, 0))
+    return format_level(name, observation.finalized.value.get(name, 0))
 
 
 def _feature_cell(observation: Observation, node: Node, name: str, best: int) -> Text:

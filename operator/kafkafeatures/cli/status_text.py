@@ -22,7 +22,7 @@ from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import natural_width
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
 from kafkafeatures.core.plan import HASH_SHOWN
-from kafkafeatures.core.releases import told
+from kafkafeatures.core.releases import format_level
 
 NOBODY_LOOKED = "the operator has not said anything about it yet; is it running, and does it watch this namespace?"
 HISTORY_SHOWN = 5
@@ -222,7 +222,7 @@ def _title(console: Console, text: str) -> None:
 
 
 def _level(feature: Mapping[str, Any], key: str, absent: str) -> str:
-    return told(feature["name"], feature[key]) if key in feature else absent
+    return format_level(feature["name"], feature[key]) if key in feature else absent
 
 
 def _range(feature: Mapping[str, Any]) -> str:

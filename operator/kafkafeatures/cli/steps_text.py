@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from kafkafeatures.core.plan import is_lowering
-from kafkafeatures.core.releases import told
+from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.steps import UpdateFeature
 
 Shape = Mapping[str, Any]
@@ -56,7 +56,8 @@ def told_step(step: Shape) -> str:
     change = _change(step)
     if change is None:
         return str(step.get("detail", "?"))
-    return f"{change.feature} {told(change.feature, change.before)} -> {told(change.feature, change.after)}"
+    before, after = (format_level(change.feature, level) for level in (change.before, change.after))
+    return f"{change.feature} {before} -> {after}"
 
 
 def _fate(step: Shape) -> Text:

@@ -30,7 +30,7 @@ from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import tell
 from kafkafeatures.cli.values import duration
 from kafkafeatures.core.plan import HASH_SHOWN
-from kafkafeatures.core.releases import metadata_version_named, told
+from kafkafeatures.core.releases import format_level, metadata_version_named
 from kafkafeatures.core.words import printable
 
 EVERY = 1.0
@@ -57,7 +57,7 @@ class Goal:
     level: int = 0
 
     def __str__(self) -> str:
-        return f"{self.feature} at {told(self.feature, self.level)} or above" if self.feature else "ready"
+        return f"{self.feature} at {format_level(self.feature, self.level)} or above" if self.feature else "ready"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -154,7 +154,7 @@ def _reached(resource: KubeResource, goal: Goal) -> bool:
 
 def _finalized(resource: KubeResource, feature: str) -> str:
     found: Mapping[str, Any] = resource.feature(feature)
-    return told(feature, found["finalized"]) if "finalized" in found else "an unknown level"
+    return format_level(feature, found["finalized"]) if "finalized" in found else "an unknown level"
 
 
 def _goal(text: str) -> Goal:

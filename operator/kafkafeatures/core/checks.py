@@ -21,7 +21,7 @@ from kafkafeatures.core.blockers import Blocker, Nodes, about_nodes, these, titl
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import consent_for, is_lowering
-from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, told
+from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, format_level
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.steps import Accepted, UpdateFeature, Verdict
 from kafkafeatures.core.survey import Failure, FailureKind, Role
@@ -151,8 +151,8 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
         if change.feature == KRAFT_VERSION and change.after < change.before:
             continue  # no consent would help: `kraft_version_is_raised_for_good` speaks of it
         what = (
-            f"{change.feature} is finalized at {told(change.feature, change.before)}; "
-            f"{told(change.feature, change.after)} would lower it"
+            f"{change.feature} is finalized at {format_level(change.feature, change.before)}; "
+            f"{format_level(change.feature, change.after)} would lower it"
             if is_lowering(change)
             else f"{change} changes the kind of quorum for good"
         )
@@ -189,8 +189,8 @@ def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Block
         if floor is not None and change.after < floor:
             yield _refused_lowering(
                 change,
-                f"metadata.version {told(change.feature, change.before)} can go down to "
-                f"{told(change.feature, floor)} and not to {change.after}: metadata would be lost",
+                f"metadata.version {format_level(change.feature, change.before)} can go down to "
+                f"{format_level(change.feature, floor)} and not to {change.after}: metadata would be lost",
             )
 
 
@@ -217,7 +217,7 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
             if proposed.get(needed, 0) < least and (feature in moved or needed in moved):
                 yield Blocker(
                     BlockerKind.DEPENDENCY,
-                    f"{feature} {level} depends on {needed} {told(needed, least)}, "
+                    f"{feature} {level} depends on {needed} {format_level(needed, least)}, "
                     f"which would be {proposed.get(needed, 0)}",
                     f"name {needed} {least} or higher in the same document",
                     feature=feature if feature in moved else needed,
@@ -321,8 +321,9 @@ def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Block
     nearest = max(one.max for one in ranges) if too_high else min(one.min for one in ranges)
     return Blocker(
         BlockerKind.NODE_RANGE,
-        f"no node supports {change.feature} {told(change.feature, change.after)}; "
-        f"the {'highest' if too_high else 'lowest'} level that any node supports is {told(change.feature, nearest)}",
+        f"no node supports {change.feature} {format_level(change.feature, change.after)}; "
+        f"the {'highest' if too_high else 'lowest'} level that any node supports is "
+        f"{format_level(change.feature, nearest)}",
         f"choose a level that every node supports{', or upgrade Kafka on all nodes' if too_high else ''}",
         feature=change.feature,
         wanted=change.after,
@@ -375,7 +376,7 @@ def _do_not_support(change: UpdateFeature, found: VersionRange, nodes: Nodes) ->
     silent = verb(nodes, " and does not answer", " and do not answer")
     return (
         f"{title_and_address(nodes)} {has}{silent if nodes[0].state is NodeState.UNREACHABLE else ''}; "
-        f"{told(change.feature, change.after)} is required",
+        f"{format_level(change.feature, change.after)} is required",
         f"Kafka on {these(nodes)} is too new for {change.feature} {change.after}; the lowest level it supports is "
         f"{found.min}"
         if change.after < found.min
@@ -394,7 +395,7 @@ def _ghosts(change: UpdateFeature, found: VersionRange, question: Question, node
     return (
         f"{title_and_address(nodes)} {verb(nodes, 'is', 'are')} registered {has}{gone} "
         f"({verb(nodes, 'ghost registration', 'ghost registrations')}); "
-        f"{told(change.feature, change.after)} is required",
+        f"{format_level(change.feature, change.after)} is required",
         ghost_remedy(nodes, question.cluster_flags, question.observation.finalized),
     )
 

@@ -18,7 +18,7 @@ from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, quorum_is_known, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import BY_HASH, HASH_SHOWN, Plan, changes_between, is_lowering, plan_of, undo_of
-from kafkafeatures.core.releases import Undo, told
+from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import FailureKind, Role
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
@@ -254,7 +254,8 @@ def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Bloc
     if not proposal.drifted or proposal.changes != proposal.drifted:
         return None
     told_changes = ", ".join(
-        f"{one.feature} was {told(one.feature, one.after)} and somebody else made it {told(one.feature, one.before)}"
+        f"{one.feature} was {format_level(one.feature, one.after)} and somebody else made it "
+        f"{format_level(one.feature, one.before)}"
         for one in proposal.drifted
     )
     return Held(
@@ -352,7 +353,7 @@ def _read_back(desired: Mapping[str, int], observation: Observation) -> Decision
         )
     if not desired:
         return Done(Reason.IN_SYNC, "no level is wanted; the cluster is left as it is")
-    told_levels = ", ".join(f"{feature} {told(feature, level)}" for feature, level in desired.items())
+    told_levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in desired.items())
     return Done(Reason.IN_SYNC, f"finalized and read on every living node: {told_levels}")
 
 

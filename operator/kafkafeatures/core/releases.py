@@ -99,7 +99,7 @@ def releases() -> tuple[str, ...]:
     return tuple(dict.fromkeys(version.name.split("-")[0] for version in METADATA_VERSIONS.values()))
 
 
-def told(feature: str, level: int) -> str:
+def format_level(feature: str, level: int) -> str:
     """How people read a level: "27 (4.1-IV1)", or the bare number."""
     name = level_name(feature, level)
     return f"{level} ({name})" if name else str(level)

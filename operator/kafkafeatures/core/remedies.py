@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.blockers import Nodes, shortened, verb
 from kafkafeatures.core.observation import Known, Unknown
-from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION, told
+from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION, format_level
 from kafkafeatures.core.survey import Role
 
 ANY_CLUSTER = "--bootstrap-server HOST:PORT"
@@ -38,7 +38,7 @@ def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] |
         return unregister
     return (
         f"{before_controllers_can_be_unregistered(nodes)}; once metadata.version "
-        f"{told(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} is finalized: {unregister}"
+        f"{format_level(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} is finalized: {unregister}"
     )
 
 

@@ -20,7 +20,7 @@ from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stall
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
-from kafkafeatures.core.releases import Undo, level_name, told
+from kafkafeatures.core.releases import Undo, format_level, level_name
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import Failure, FailureKind, Role
 from kafkafeatures.core.words import cut
@@ -431,7 +431,7 @@ def _drift(proposal: Proposal) -> Said:
     if not proposal.drifted:
         return None
     moved = ", ".join(
-        f"{one.feature} was {told(one.feature, one.after)} and is {told(one.feature, one.before)}"
+        f"{one.feature} was {format_level(one.feature, one.after)} and is {format_level(one.feature, one.before)}"
         for one in proposal.drifted
     )
     return "True", proposal.drift_reason, moved
@@ -474,7 +474,7 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
             return "Unknown", Reason.UNKNOWN, decision.message  # nobody leads, so nobody can confirm them
         return "False", Reason.BLOCKED, "see blockers"
     if not proposal.changes and not strangers:  # whatever else the pass came to: of the levels, this was read
-        levels = ", ".join(f"{feature} {told(feature, level)}" for feature, level in proposal.desired.items())
+        levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in proposal.desired.items())
         return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
     if not isinstance(decision, Act) and decision.blockers:
         return "False", Reason.BLOCKED, "see blockers"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION, told
+from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION, format_level
 from kafkafeatures.core.remedies import before_controllers_can_be_unregistered
 from kafkafeatures.core.survey import FailureKind, Role
 
@@ -74,8 +74,9 @@ def _level(observation: Observation, node: Node) -> str:
     if level >= CONTROLLER_UNREGISTRATION:
         return ""
     return (
-        f"Kafka can unregister a controller once metadata.version {told(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} "
-        f"is finalized, and it is {told(METADATA_VERSION, level)}; until then "
+        f"Kafka can unregister a controller once metadata.version "
+        f"{format_level(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} is finalized, "
+        f"and it is {format_level(METADATA_VERSION, level)}; until then "
         + before_controllers_can_be_unregistered((node,))
     )
 

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND
-from kafkafeatures.core.happenings import Happening
+from kafkafeatures.core.events import EventRecord
 
 CONTROLLER = f"{GROUP}/operator"
 MOST_OF_A_NOTE = 1024  # bytes; the API server refuses a longer one
 
 
-def event_of(happening: Happening, resource: Mapping[str, Any], *, at: datetime, instance: str) -> dict[str, Any]:
+def event_of(record: EventRecord, resource: Mapping[str, Any], *, at: datetime, instance: str) -> dict[str, Any]:
     """The body of one event. `instance`: which operator speaks, at most 128 characters."""
     metadata = resource["metadata"]
     return {
@@ -27,10 +27,10 @@ def event_of(happening: Happening, resource: Mapping[str, Any], *, at: datetime,
         "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
         "reportingInstance": instance[:128],
-        "type": "Warning" if happening.warning else "Normal",
-        "reason": happening.reason,
-        "action": happening.action,
-        "note": happening.note.encode()[:MOST_OF_A_NOTE].decode(errors="ignore"),
+        "type": "Warning" if record.warning else "Normal",
+        "reason": record.reason,
+        "action": record.action,
+        "note": record.note.encode()[:MOST_OF_A_NOTE].decode(errors="ignore"),
         "regarding": {
             "apiVersion": API_VERSION,
             "kind": KIND,

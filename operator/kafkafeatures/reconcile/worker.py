@@ -17,7 +17,7 @@ from kafkafeatures.api.identity import Operator
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import ClusterSpec
 from kafkafeatures.core.decide import Act, Done, Held
-from kafkafeatures.core.happenings import happenings
+from kafkafeatures.core.events import events_between
 from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_pending, status_of_unreachable
 from kafkafeatures.core.steps import Applied
 from kafkafeatures.core.survey import Failure, FailureKind
@@ -413,8 +413,8 @@ class Worker:
         logger.info("gone; its cluster is left as it is", extra=_labels(key))
 
     async def _post_events(self, before: Mapping[str, Any], home: KubeHome) -> None:
-        for happening in happenings(before, home.status):
-            event = event_of(happening, home.raw, at=self._around.now(), instance=self._around.operator.instance)
+        for record in events_between(before, home.status):
+            event = event_of(record, home.raw, at=self._around.now(), instance=self._around.operator.instance)
             try:
                 await self._api.create_event(event["metadata"]["namespace"], event)
             except KubeError as error:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from kafkafeatures.api.identity import Operator
-from kafkafeatures.core.happenings import Happening
+from kafkafeatures.core.events import EventRecord
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
 from kafkafeatures.kafka.settings import ClusterSettings, Tls
@@ -330,7 +330,7 @@ async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
 
 def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
     metadata = {"name": "a" * 199 + "-b", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-    event = event_of(Happening("R", "A", "ü" * 1000), {"metadata": metadata}, at=NOW, instance="i")
+    event = event_of(EventRecord("R", "A", "ü" * 1000), {"metadata": metadata}, at=NOW, instance="i")
     assert event["note"] == "ü" * 512
     assert event["metadata"]["name"].startswith("a" * 199 + ".")
 

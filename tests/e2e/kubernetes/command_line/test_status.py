@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkafeatures.core.happenings import Happening
+from kafkafeatures.core.events import EventRecord
 from kafkafeatures.kube.events import event_of
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, USER, Orders
 from tests.e2e.kubernetes.command_line.person import Person
@@ -108,8 +108,8 @@ def test_a_report_has_all_of_it_and_reads_no_secret(orders: Orders, person: Pers
     orders.annotate("orders", "somebody.else/token=do-not-show-9f3c")
     for note, resource in (("of today", orders.get("orders")), ("of an earlier life", {**orders.get("orders")})):
         metadata = {**resource["metadata"], **({} if note == "of today" else {"uid": "another"})}
-        happening = Happening("GhostRegistration", "Reconcile", note, warning=True)
-        event = event_of(happening, {**resource, "metadata": metadata}, at=NOW, instance="test")
+        record = EventRecord("GhostRegistration", "Reconcile", note, warning=True)
+        event = event_of(record, {**resource, "metadata": metadata}, at=NOW, instance="test")
         orders.plane.kubectl("create", "-f", "-", input=json.dumps(event))
     mark = orders.plane.audit.mark()
     done = person.run("report", "orders", "-o", str(tmp_path / "report.yaml"))

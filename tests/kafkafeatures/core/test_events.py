@@ -10,7 +10,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Memory, Rival, decide, propose
-from kafkafeatures.core.happenings import MAX_NOTE, happenings
+from kafkafeatures.core.events import MAX_NOTE, events_between
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import (
     status_of,
@@ -32,7 +32,7 @@ def status(**conditions: tuple[str, str]) -> dict[str, Any]:
 
 
 def reasons(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    return [one.reason for one in happenings(before, after)]
+    return [one.reason for one in events_between(before, after)]
 
 
 def test_a_status_that_did_not_change_makes_none() -> None:
@@ -55,7 +55,7 @@ def test_a_plan_is_computed_once_and_approved_once() -> None:
 def test_each_end_of_an_update_is_told_by_what_came_of_it() -> None:
     ends = ["read back", "corrected, after somebody else had moved it", "refused (95): no", "not applied"]
     history = [{"at": "1", "action": f"f {n} -> 1", "result": result} for n, result in enumerate(ends)]
-    told = happenings({}, {"history": history})
+    told = events_between({}, {"history": history})
     assert [one.reason for one in told] == ["FeatureUpdated", "DriftCorrected", "FeatureUpdateRejected"]
     assert [one.warning for one in told] == [False, False, True]
     assert reasons({"history": history[:3]}, {"history": history[1:]}) == []  # the oldest fell out
@@ -135,5 +135,5 @@ def test_what_goes_on_is_said_to_be_resumed_once_also_where_something_else_is_in
 
 
 def test_a_note_fits_into_what_the_api_server_takes() -> None:
-    (told,) = happenings({}, status(Stalled=("NodeRefused", "x" * 5000)))
+    (told,) = events_between({}, status(Stalled=("NodeRefused", "x" * 5000)))
     assert len(told.note) == MAX_NOTE

@@ -1,4 +1,4 @@
-"""What happened between two statuses, for Events: one per happening, not one per pass.
+"""What happened between two statuses, for Events: one per change, not one per reconciliation.
 
 Pure. Called by `reconcile/worker.py` with the status of before and the one that was written (contract, section 6).
 """
@@ -18,7 +18,7 @@ MAX_NOTE = 1000  # the API server takes 1024 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class EventRecord:
     """One event: `reason` in PascalCase, `action` what was done or tried, `note` for people."""
 
     reason: str
@@ -27,7 +27,7 @@ class Happening:
     warning: bool = False
 
 
-def happenings(before: Status, after: Status) -> tuple[Happening, ...]:
+def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
     """In the order in which people read them."""
     return (
         *_plan(before, after),
@@ -38,17 +38,17 @@ def happenings(before: Status, after: Status) -> tuple[Happening, ...]:
     )
 
 
-def _plan(before: Status, after: Status) -> Iterator[Happening]:
+def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
     old, new = before.get("plan") or {}, after.get("plan") or {}
     if not new:
         return
     if new["hash"] != old.get("hash"):
-        yield Happening("PlanComputed", "Plan", f"plan {new['hash'][:HASH_SHOWN]}: {new['summary']}")
+        yield EventRecord("PlanComputed", "Plan", f"plan {new['hash'][:HASH_SHOWN]}: {new['summary']}")
     if new.get("approvedBy") and (new["hash"] != old.get("hash") or not old.get("approvedBy")):
-        yield Happening("PlanApproved", "Plan", f"plan {new['hash'][:HASH_SHOWN]} is approved: {new['approvedBy']}")
+        yield EventRecord("PlanApproved", "Plan", f"plan {new['hash'][:HASH_SHOWN]} is approved: {new['approvedBy']}")
 
 
-def _updates(before: Status, after: Status) -> Iterator[Happening]:
+def _updates(before: Status, after: Status) -> Iterator[EventRecord]:
     known = list(before.get("history") or ())
     for entry in after.get("history") or ():
         if entry in known:
@@ -56,10 +56,10 @@ def _updates(before: Status, after: Status) -> Iterator[Happening]:
             continue
         reason, warning = _RESULTS.get(entry["result"], ("", False))
         if reason:
-            yield Happening(reason, "UpdateFeatures", entry["action"], warning)
+            yield EventRecord(reason, "UpdateFeatures", entry["action"], warning)
         elif entry["result"].startswith("refused"):
             note = f"{entry['action']}: {entry['result']}"
-            yield Happening("FeatureUpdateRejected", "UpdateFeatures", note[:MAX_NOTE], warning=True)
+            yield EventRecord("FeatureUpdateRejected", "UpdateFeatures", note[:MAX_NOTE], warning=True)
 
 
 _RESULTS: Mapping[str, tuple[str, bool]] = {
@@ -68,12 +68,12 @@ _RESULTS: Mapping[str, tuple[str, bool]] = {
 }
 
 
-def _suspended(before: Status, after: Status) -> Iterator[Happening]:
+def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:
     was, now = (_condition(one, Condition.READY).get("reason") == Reason.SUSPENDED for one in (before, after))
     if now and not was:
-        yield Happening("Suspended", "Suspend", _condition(after, Condition.READY)["message"][:MAX_NOTE])
+        yield EventRecord("Suspended", "Suspend", _condition(after, Condition.READY)["message"][:MAX_NOTE])
     if was and _condition(after, Condition.READY).get("reason") in _GOES_ON:
-        yield Happening("Resumed", "Resume", "it goes on")
+        yield EventRecord("Resumed", "Resume", "reconciliation resumed")
 
 
 # What `core/decide.py` comes to only after it found that nothing is suspended. Every other reason may be told of a
@@ -102,16 +102,16 @@ _GOES_ON = frozenset(
 )
 
 
-def _drift(before: Status, after: Status) -> Iterator[Happening]:
+def _drift(before: Status, after: Status) -> Iterator[EventRecord]:
     now = _condition(after, Condition.DRIFT_DETECTED)
     if now and now.get("message") != _condition(before, Condition.DRIFT_DETECTED).get("message"):
-        yield Happening("DriftDetected", "Observe", now["message"][:MAX_NOTE], warning=True)
+        yield EventRecord("DriftDetected", "Observe", now["message"][:MAX_NOTE], warning=True)
 
 
-def _stalled(before: Status, after: Status) -> Iterator[Happening]:
+def _stalled(before: Status, after: Status) -> Iterator[EventRecord]:
     now = _condition(after, Condition.STALLED)
     if now and now["reason"] != _condition(before, Condition.STALLED).get("reason"):
-        yield Happening(now["reason"], "Reconcile", now["message"][:MAX_NOTE], warning=True)
+        yield EventRecord(now["reason"], "Reconcile", now["message"][:MAX_NOTE], warning=True)
 
 
 def _condition(status: Status, kind: Condition) -> Mapping[str, Any]:

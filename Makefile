@@ -5,10 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check test e2e bench soak format docs lock clean
+.PHONY: help demo check unit kafka kubernetes test e2e bench soak format docs lock clean
 
 help: ## this text
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.runtime ## see the main story on a simulated cluster: needs Python 3.11+ and PyPI, nothing else
 	@$(BIN)/kafkafeatures demo
@@ -16,11 +16,19 @@ demo: $(VENV)/.runtime ## see the main story on a simulated cluster: needs Pytho
 check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property tests; no Kafka, no JVM; below 3 minutes
 	@$(BIN)/python -m tests.run lint types layers unit
 
+unit: $(VENV)/.dev ## a part of check: the fast tests
+	@$(BIN)/python -m tests.run unit
+
+kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
+	@$(BIN)/python -m tests.run kafka
+
+kubernetes: $(VENV)/.dev ## a part of test: the image, the chart, the operator on real Kubernetes and Kafka (needs what test needs)
+	@$(BIN)/python -m tests.run kubernetes
+
 test: $(VENV)/.dev ## everything, with real Kafka and Kubernetes (needs root on Debian, Java 17+, Maven, Go 1.26+); prints the minutes of each suite
 	@$(BIN)/python -m tests.run
 
-e2e: $(VENV)/.dev ## the operator alone: image, chart, resources, real Kubernetes and Kafka (needs what test needs)
-	@$(BIN)/python -m tests.run kubernetes
+e2e: kubernetes ## as kubernetes
 
 bench: $(VENV)/.dev ## ratios against Kafka's own tools: same machine, same cluster, interleaved
 	@$(BIN)/python -m tests.bench

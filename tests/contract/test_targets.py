@@ -1,0 +1,39 @@
+"""The ways to run the tests are where people look for them: pages name only targets that are there, and there is one
+for each part that takes long.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.run import SUITES
+
+ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = dict(re.findall(r"^([a-z0-9]+):.*## (.+)$", MAKEFILE, re.MULTILINE))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_every_target_that_a_page_names_is_there() -> None:
+    named = {(page.name, target) for page in PAGES for target in re.findall(r"\bmake ([a-z0-9]+)\b`", page.read_text())}
+    assert ("CONTRIBUTING.md", "kafka") in named
+    assert {target for _, target in named} <= TARGETS.keys()
+
+
+def test_every_target_says_what_it_does_and_is_made_whether_or_not_a_file_is_called_so() -> None:
+    (phony,) = re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)
+    assert set(phony.split()) == TARGETS.keys()
+
+
+@pytest.mark.parametrize("part", ["unit", "kafka", "kubernetes"])
+def test_a_part_that_takes_long_can_be_run_alone(part: str) -> None:
+    assert f"-m tests.run {part}\n" in MAKEFILE
+    assert part in TARGETS
+
+
+def test_the_makefile_runs_suites_that_there_are() -> None:
+    names = " ".join(re.findall(r"-m tests\.run ?(.*)$", MAKEFILE, re.MULTILINE)).split()
+    assert set(names) <= {suite.name for suite in SUITES}

@@ -18,17 +18,20 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube_config import Access, access
+from kafkafeatures.cli.kube_config import kubeconfig
 from kafkafeatures.cli.kube_login import Login
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.values import resource_name
 from kafkafeatures.core.words import printable
+
+if TYPE_CHECKING:
+    from pykube import KubeConfig
 
 PATIENCE = 10.0
 """Seconds for one request."""
@@ -67,7 +70,7 @@ def add_resource_flags(parser: argparse.ArgumentParser) -> None:
 def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
     """A client, closed at the end. Raises CommandFailed where it cannot be told whom to ask and how."""
     with ExitStack() as ending:
-        yield Kube(access(arguments.context), ending, arguments.namespace)
+        yield Kube(kubeconfig(arguments.context), ending, arguments.namespace)
 
 
 class Kube:
@@ -76,18 +79,24 @@ class Kube:
     `ending` takes what is to be removed when the command is over.
     """
 
-    def __init__(self, who: Access, ending: ExitStack, namespace: str | None = None) -> None:
+    def __init__(self, config: KubeConfig, ending: ExitStack, namespace: str | None = None) -> None:
         import pykube
         import urllib3
 
-        self.namespace = namespace or who.namespace
-        self.server = who.server
+        cluster, user = config.doc["clusters"][0]["cluster"], config.doc["users"][0]["user"]
+        self.namespace = namespace or config.namespace
+        self.server = str(cluster["server"])
         self.patience = PATIENCE
-        self._context = who.context
+        self._context = config.current_context
         self._ending = ending
-        self._login = Login(who, self._present)
+        self._login = Login(dict(cluster), dict(user), self._present)
         urllib3.disable_warnings()  # insecure-skip-tls-verify is the user's word, not news for stderr
-        config = pykube.KubeConfig(self._config(who))
+        for key in ("token", "tokenFile", "exec"):  # the Login sees to them
+            user.pop(key, None)
+        self._keys_in_files(cluster)
+        self._keys_in_files(user)
+        if ("client-certificate" in user) != ("client-key" in user):
+            raise self._broken("a certificate without its key")
         try:
             self._api = pykube.HTTPClient(config)
             _check(config.cluster, config.user)
@@ -98,10 +107,10 @@ class Kube:
         self._session = self._api.session
         self._session.auth = self._login
         self._session.headers["User-Agent"] = f"kafkafeatures/{__version__}"
-        proxy = who.cluster.get("proxy-url")
+        proxy = cluster.get("proxy-url")  # which pykube does not know
         if proxy:
             self._session.proxies = {"http": proxy, "https": proxy}
-        if proxy or _is_here(who.server):  # the environment's proxy is for neither, as kubectl has it
+        if proxy or _is_here(self.server):  # the environment's proxy is for neither, as kubectl has it
             self._session.trust_env = False
 
     def resource(self, name: str) -> KubeResource:
@@ -191,7 +200,7 @@ class Kube:
         root = _root(error)
         if isinstance(root, ssl.SSLCertVerificationError):  # time does not mend it
             why = root.verify_message or root.reason
-            text = f"the certificate of {self.server} is not to be trusted: {why}; check the cluster in the kubeconfig"
+            text = f"the certificate of {self.server} is not trusted: {why}; check the cluster in the kubeconfig"
             return CommandFailed(text, Exit.UNREACHABLE)
         if isinstance(error, Timeout):
             return self._away(f"no answer in {self.patience:.3g} s")
@@ -204,31 +213,16 @@ class Kube:
         )
 
     def _broken(self, why: str) -> CommandFailed:
-        return CommandFailed(f"context {self._context!r}: {why}; mend it with kubectl config", Exit.BLOCKED)
+        return CommandFailed(f"context {self._context!r}: {why}; correct it with kubectl config", Exit.BLOCKED)
 
-    def _config(self, who: Access) -> dict[str, Any]:
-        """What pykube is given: one of each, keys in files, and nothing of how to log in with a token."""
-        cluster, user = self._in_files(who.cluster), self._in_files(who.user)
-        for key in ("token", "tokenFile", "exec"):
-            user.pop(key, None)
-        if ("client-certificate" in user) != ("client-key" in user):
-            raise self._broken("a certificate without its key")
-        return {
-            "clusters": [{"name": "it", "cluster": cluster}],
-            "users": [{"name": "me", "user": user}],
-            "contexts": [{"name": "now", "context": {"cluster": "it", "user": "me"}}],
-            "current-context": "now",
-        }
-
-    def _in_files(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        found = dict(content)
+    def _keys_in_files(self, content: dict[str, Any]) -> None:
+        """Of our own: pykube would leave them in /tmp, where everybody can read them."""
         for key in [one for one in content if one.endswith("-data")]:
             name = key.removesuffix("-data")
             try:
-                found[name] = self._kept(name, base64.b64decode(found.pop(key), validate=True))
+                content[name] = self._kept(name, base64.b64decode(content.pop(key), validate=True))
             except (TypeError, ValueError):
                 raise self._broken(f"{key} is not base64") from None
-        return found
 
     @cached_property
     def _folder(self) -> Path:

@@ -1,7 +1,8 @@
 """How requests say who they are: a token, a token in a file that is renewed, or what an exec plugin gives.
 
-`requests` calls a Login for every request. A plugin is run when its last answer runs out, not for each request. No
-credential is ever part of an error or of a `repr`.
+`requests` calls a Login for every request. pykube-ng 23.6 has no `tokenFile`; it runs a plugin for every request, of
+v1beta1 at most, tells it nothing, and quotes its arguments when it fails; and it sends a token over http too, and to
+wherever a redirect leads. So it is given none of the three. No credential is ever part of an error or of a `repr`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube_config import Access
 
 PLUGIN_SECONDS = 120
 """For a plugin: some open a browser and wait for a person."""
@@ -26,18 +26,20 @@ _OF_THE_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "cer
 
 
 class Login:
-    """`certificates` is told the PEM texts (certificate, key) where a plugin gives them instead of a token."""
+    """Of `user` at `cluster`, as a kubeconfig has them. `present` is given the PEM texts of a plugin's certificate."""
 
-    def __init__(self, access: Access, certificates: Callable[[str, str], None]) -> None:
-        self._access = access
-        self._certificates = certificates
+    def __init__(
+        self, cluster: Mapping[str, Any], user: Mapping[str, Any], present: Callable[[str, str], None]
+    ) -> None:
+        self._cluster, self._user = cluster, user
+        self._present = present
         self._given: Mapping[str, Any] = {}
 
     def __call__(self, request: Any) -> Any:
         """Add the token to a request. That there is a Login at all keeps requests from reading ~/.netrc."""
         token = self._token()
         if token and not request.url.startswith("https:"):
-            raise _refused(f"{self._access.server} is not https; a token is not sent there")
+            raise _refused(f"{self._cluster['server']} is not https; a token is not sent there")
         if token:
             request.headers["Authorization"] = f"Bearer {token}"
         return request
@@ -47,7 +49,7 @@ class Login:
         self._given = {}
 
     def _token(self) -> str:
-        user = self._access.user
+        user = self._user
         if user.get("tokenFile"):
             try:
                 return Path(user["tokenFile"]).read_text().strip()
@@ -60,9 +62,9 @@ class Login:
         if user.get("token") or "exec" not in user:
             return str(user.get("token") or "")
         if not self._given or _runs_out(self._given):
-            self._given = _asked(user["exec"], self._access.cluster)
+            self._given = _asked(user["exec"], self._cluster)
             if self._given.get("clientCertificateData"):
-                self._certificates(self._given["clientCertificateData"], self._given.get("clientKeyData", ""))
+                self._present(self._given["clientCertificateData"], self._given.get("clientKeyData", ""))
         return str(self._given.get("token") or "")
 
 

@@ -14,7 +14,7 @@ import trustme
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import Away, Kube
-from kafkafeatures.cli.kube_config import Access
+from kafkafeatures.cli.kube_config import only
 
 PLAIN = base64.b64encode(b"something").decode()
 
@@ -25,7 +25,7 @@ def kube(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[.
     with ExitStack() as ending:
 
         def make(server: str = "https://127.0.0.1:1", cluster: Any = None, user: Any = None) -> Kube:
-            return Kube(Access("here", "kafka", {"server": server, **(cluster or {})}, user or {}), ending)
+            return Kube(only("here", {"server": server, **(cluster or {})}, user or {}, "kafka"), ending)
 
         yield make
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ import pytest
 
 from kafkafeatures.cli import kube_config
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube_config import access
+from kafkafeatures.cli.kube_config import kubeconfig
 
 SECRET = "sekret-9f3c"
 
@@ -42,9 +42,20 @@ def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return write
 
 
+def chosen(context: str = "") -> tuple[str, str]:
+    """The address of its cluster, and the namespace."""
+    found = kubeconfig(context)
+    return found.cluster["server"], found.namespace
+
+
+def user() -> Any:
+    """Of the current context, before pykube looks for its files."""
+    return kubeconfig().doc["users"][0]["user"]
+
+
 def refused(context: str = "") -> str:
     with pytest.raises(CommandFailed) as failed:
-        access(context)
+        kubeconfig(context)
     assert failed.value.code is Exit.BLOCKED
     assert SECRET not in str(failed.value)
     return str(failed.value)
@@ -52,69 +63,69 @@ def refused(context: str = "") -> str:
 
 def test_the_current_context_or_the_one_that_is_named(use: Any) -> None:
     use(config("a"), config("b", context={"namespace": "kafka"}))
-    assert (access().server, access().namespace) == ("https://a:6443", "default")
-    assert (access("b").server, access("b").namespace) == ("https://b:6443", "kafka")
-    assert "no context 'c'; there is: a, b" in refused("c")
+    assert chosen() == ("https://a:6443", "default")
+    assert chosen("b") == ("https://b:6443", "kafka")
+    assert "no context 'c'; valid contexts: a, b" in refused("c")
 
 
 def test_what_comes_first_wins(use: Any) -> None:
     other = config("a", cluster={"server": "https://other:6443"})
     use({"current-context": ""}, config("a"), other)
-    assert access().server == "https://a:6443"
+    assert chosen()[0] == "https://a:6443"
 
 
 def test_paths_are_meant_from_where_the_file_lies(use: Any, tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
-    user = {"client-key": "/abs/key", "tokenFile": "token", "exec": plugin}
-    use(config(cluster={"certificate-authority": "pki/ca.crt"}, user=user))
-    found = access()
-    assert found.cluster["certificate-authority"] == str(tmp_path / "pki/ca.crt")
-    assert found.user["tokenFile"] == str(tmp_path / "token")
-    assert found.user["client-key"] == "/abs/key"
-    assert found.user["exec"]["command"] == str(tmp_path / "login")
+    who = {"client-key": "/abs/key", "tokenFile": "token", "exec": plugin}
+    use(config(cluster={"certificate-authority": "pki/ca.crt"}, user=who))
+    cluster = kubeconfig().doc["clusters"][0]["cluster"]
+    assert cluster["certificate-authority"] == str(tmp_path / "pki/ca.crt")
+    assert user()["tokenFile"] == str(tmp_path / "token")
+    assert user()["client-key"] == "/abs/key"
+    assert user()["exec"]["command"] == str(tmp_path / "login")
 
 
 def test_a_command_without_a_slash_is_looked_for_on_the_path(use: Any) -> None:
     use(config(user={"exec": {"command": "aws"}}))
-    assert access().user["exec"]["command"] == "aws"
+    assert user()["exec"]["command"] == "aws"
 
 
 def test_the_file_at_home_then_the_account_of_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no kubeconfig" in refused()
     account = tmp_path / "account"
     account.mkdir()
-    for name, text in (("token", SECRET), ("namespace", "kafka\n"), ("ca.crt", "")):
+    for name, text in (("token", SECRET), ("namespace", "kafka"), ("ca.crt", "")):
         (account / name).write_text(text)
     assert "KUBERNETES_SERVICE_HOST" in refused()
     for host, server in (("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")):
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-        assert (access().server, access().namespace) == (server, "kafka")
-    assert access().user == {"tokenFile": str(account / "token")}
+        assert chosen() == (server, "kafka")
+    assert user() == {"tokenFile": str(account / "token")}
     home = tmp_path / "home" / ".kube"
     home.mkdir(parents=True)
     (home / "config").write_text(json.dumps(config("home")))
-    assert access().server == "https://home:6443"
+    assert chosen()[0] == "https://home:6443"
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (f"a: b: {SECRET}", "is not YAML"),
-        ([SECRET], "is no kubeconfig"),
-        ({"users": [SECRET]}, "is no kubeconfig"),
+        (f"a: b: {SECRET}", "invalid YAML"),
+        ([SECRET], "is not a kubeconfig"),
+        ({"users": [SECRET]}, "is not a kubeconfig"),
         (
             {**config(), "current-context": [SECRET]},
             "file-0: current-context is not the name of a context; set it with",
         ),
         ({**config(), "current-context": 7}, "current-context is not the name of a context; set it with"),
-        ({"contexts": [{"name": [SECRET], "context": {}}]}, "is no kubeconfig"),
-        (config(context={"cluster": [SECRET]}), "is no kubeconfig"),
-        (config(context={"namespace": {"a": SECRET}}), "is no kubeconfig"),
-        ({"users": [{"user": {"token": SECRET}}]}, "is no kubeconfig"),
-        ("", "has no current context"),
-        ({**config(), "clusters": []}, "leads to no cluster with a server"),
-        ({**config(), "clusters": [{"name": "a", "cluster": {}}]}, "leads to no cluster with a server"),
+        ({"contexts": [{"name": [SECRET], "context": {}}]}, "is not a kubeconfig"),
+        (config(context={"cluster": [SECRET]}), "is not a kubeconfig"),
+        (config(context={"namespace": {"a": SECRET}}), "is not a kubeconfig"),
+        ({"users": [{"user": {"token": SECRET}}]}, "is not a kubeconfig"),
+        ("", "no current context"),
+        ({**config(), "clusters": []}, "has no cluster with a server"),
+        ({**config(), "clusters": [{"name": "a", "cluster": {}}]}, "has no cluster with a server"),
         (config(user={"as": "somebody"}), "has 'as', which is not supported"),
         (config(user={"auth-provider": {"name": "oidc"}}), "has 'auth-provider', which is not supported"),
     ],
@@ -126,4 +137,9 @@ def test_what_is_wrong_with_a_file_is_said_without_quoting_it(use: Any, content:
 
 def test_a_kubeconfig_that_is_named_and_not_there_is_not_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    assert "/nowhere/config, which is not there" in refused()
+    assert "/nowhere/config: no such file" in refused()
+
+
+def test_files_of_other_contexts_may_be_gone(use: Any) -> None:
+    use(config("a"), config("gone", cluster={"certificate-authority": "gone/ca.crt"}, user={"client-key": "gone/key"}))
+    assert chosen() == ("https://a:6443", "default")

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube_config import Access
 from kafkafeatures.cli.kube_login import Login
 
 SECRET = "sekret-9f3c"
 
 
 def login(**user: Any) -> Login:
-    access = Access("here", "default", {"server": "https://a:6443", "certificate-authority-data": "Q0E="}, user)
-    return Login(access, certificates=lambda *_: None)
+    cluster = {"server": "https://a:6443", "certificate-authority-data": "Q0E="}
+    return Login(cluster, user, present=lambda *_: None)
 
 
 def token_of(one: Login, url: str = "https://a:6443/apis") -> str:

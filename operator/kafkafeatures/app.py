@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 from kafkafeatures import __version__
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.memory import Limits, Memory
 from kafkafeatures.kafka.settings import ClusterSettings
@@ -41,7 +40,7 @@ logger = logging.getLogger(__name__)
 Opener = Callable[[ClusterSettings, Recorder], OpenCluster]
 
 
-def real_clusters(settings: OperatorSettings) -> Opener:
+def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM) -> Opener:
     """They share the memory that there is for what comes from Kafka."""
     memory = Memory(
         Limits(
@@ -51,22 +50,22 @@ def real_clusters(settings: OperatorSettings) -> Opener:
             raise_all="have the operator's memory.allClusters raised (--memory-all-clusters)",
         )
     )
-    return lambda cluster, recorder: Cluster(cluster, recorder=recorder, memory=memory)
+    return lambda cluster, recorder: Cluster(cluster, recorder=recorder, memory=memory, environment=environment)
 
 
-async def run(settings: OperatorSettings, *, opener: Opener | None = None) -> None:
+async def run(settings: OperatorSettings, *, opener: Opener | None = None, environment: Environment = SYSTEM) -> None:
     """Until SIGTERM or SIGINT. Raises OSError where the port is taken, and whatever ends a part of it."""
-    opened = opener or real_clusters(settings)
+    opened = opener or real_clusters(settings, environment)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    claims, metrics = Claims(), Metrics()
+    claims, metrics = Claims(), Metrics(environment)
     async with connected() as api:
-        api_server = ApiServer(api)
+        api_server = ApiServer(api, environment)
         await api_server.refresh()
         policy = _policy(settings, api_server)
-        around = Surroundings(lambda: datetime.now(UTC), time.monotonic, asyncio.sleep, settings.operator, policy)
+        around = Surroundings(environment, settings.operator, policy)
         worker = Worker(api, claims, lambda cluster: opened(cluster, metrics), around, metrics)
         queue = Queue(
             worker.work,
@@ -74,6 +73,7 @@ async def run(settings: OperatorSettings, *, opener: Opener | None = None) -> No
             waited=metrics.waited,
             at_once=settings.at_once,
             deadline=settings.deadline,
+            monotonic=environment.monotonic,
         )
 
         def listed(namespaces: Sequence[str], listing: Listing) -> None:
@@ -92,7 +92,9 @@ async def run(settings: OperatorSettings, *, opener: Opener | None = None) -> No
                 claims.note(resource)
                 queue.wake(Key.of(resource))
 
-        watch = Watch(api, settings.namespaces, listed=listed, seen=seen, every=settings.resync)
+        watch = Watch(
+            api, settings.namespaces, listed=listed, seen=seen, every=settings.resync, environment=environment
+        )
         health = Health(lambda: str(queue.hung() or ""), watch.missing, metrics.registry)
         async with serving(health, settings.listen_host, settings.listen_port) as port, _obituary():
             logger.info("kafka-features-operator %s, probes and metrics on port %d", __version__, port)

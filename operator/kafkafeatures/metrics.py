@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.api_names import API_NAMES
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kube.client import Key
@@ -29,7 +30,8 @@ _LEVELS = {
 class Metrics:
     """The `Watcher` of the worker, and the `Recorder` of connections to Kafka."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Environment = SYSTEM) -> None:
+        self._clock = environment.clock
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which nobody asked for
         self.registry = CollectorRegistry()
         self._shown: dict[Key, set[str]] = {}
@@ -105,7 +107,7 @@ class Metrics:
         if result == "failed":
             return
         self._seconds.observe(seconds)
-        self._success.labels(*key).set_to_current_time()
+        self._success.labels(*key).set(self._clock().timestamp())
         if self._said.get(key) == status:
             return
         self._said[key] = status

@@ -15,14 +15,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import End, Interrupted, watch
 from kafkafeatures.kube.client import KubeApi, Listing
 from kafkafeatures.kube.errors import Gone, KubeError, Refused
 from kafkafeatures.reconcile.queue import is_meant, not_before
 
-AGAIN = 5.0
+RELIST_DELAY = 5.0
 """Seconds until a list that failed, or a watch that ended by itself, begins anew."""
-BELIEVED = 60.0
+WATCH_HEALTHY_AFTER = 60.0
 """Seconds after which a watch that shows nothing is believed, although the one before ended by itself. An API server
 that refuses a watch does so far sooner."""
 
@@ -45,10 +46,12 @@ class Watch:
         listed: Callable[[Sequence[str], Listing], None],
         seen: Callable[[Resource], None],
         every: float,
+        environment: Environment = SYSTEM,
     ) -> None:
         self._api = api
         self._namespaces = tuple(namespaces) or ("",)
         self._listed, self._seen, self._every = listed, seen, every
+        self._environment = environment
         self._unlisted = set(self._namespaces)
         self._deaf: set[str] = set()
         """Whose watch ended by itself. A new one is believed when it shows something, or holds."""
@@ -77,16 +80,16 @@ class Watch:
             except (Refused, Gone):
                 return None
             except KubeError as error:
-                await asyncio.sleep(not_before(AGAIN, error))
+                await self._environment.sleep(not_before(RELIST_DELAY, error))
 
     async def _follow(self, namespace: str, known: bool) -> None:
         while True:
             if known and not await self._held(namespace):
-                await asyncio.sleep(AGAIN)
+                await self._environment.sleep(RELIST_DELAY)
             try:
                 self._listed([namespace], await self._list(namespace))
             except KubeError as error:
-                await asyncio.sleep(not_before(AGAIN, error))
+                await self._environment.sleep(not_before(RELIST_DELAY, error))
             known = namespace not in self._unlisted
 
     async def _list(self, namespace: str) -> Listing:
@@ -119,7 +122,7 @@ class Watch:
         # A loop of its own: at its end Kopf cancels every task of its loop. And a thread of its own: names that do not
         # resolve may hold all of asyncio's, and a Kopf that does not end would hold one for good.
         thread = ThreadPoolExecutor(1, f"watch of {namespace or 'all'}")
-        belief, began = here.call_later(BELIEVED, believe), here.time()
+        belief, began = here.call_later(WATCH_HEALTHY_AFTER, believe), self._environment.monotonic()
         try:
             async with asyncio.timeout(self._every) as enough:
                 await here.run_in_executor(thread, lambda: asyncio.run(watch(namespace, show, stop)))
@@ -127,7 +130,7 @@ class Watch:
         except Interrupted:
             self._deaf.discard(namespace)
             logger.info("the watch of %s lost its connection; it begins anew", namespace or "all namespaces")
-            return here.time() - began > AGAIN
+            return self._environment.monotonic() - began > RELIST_DELAY
         except (Exception, asyncio.CancelledError) as error:  # whatever it ends with
             if is_meant(error):
                 raise

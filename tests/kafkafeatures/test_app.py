@@ -122,7 +122,7 @@ async def operator(
 
     for name, value in (("connected", connected), ("Worker", Worker)):
         monkeypatch.setattr(app, name, value)
-    for name, value in (("watch", ended), ("AGAIN", 0.0)):
+    for name, value in (("watch", ended), ("RELIST_DELAY", 0.0)):
         monkeypatch.setattr(watch, name, value)
     MADE.clear()
     settings = OperatorSettings(namespaces=namespaces, listen_host="127.0.0.1", listen_port=0)

@@ -79,7 +79,7 @@ class Stuck:
 def kopf(monkeypatch: pytest.MonkeyPatch) -> Kopf:
     made = Kopf()
     monkeypatch.setattr(module, "watch", made.watch)
-    monkeypatch.setattr(module, "AGAIN", 0.001)
+    monkeypatch.setattr(module, "RELIST_DELAY", 0.001)
     return made
 
 
@@ -178,7 +178,7 @@ async def test_a_watch_after_one_that_ended_is_not_believed_before_it_began(
     stuck = Stuck()
     kopf.ends[""] = RuntimeError("gave up")
     monkeypatch.setattr(module, "watch", lambda *rest: stuck.watch(*rest) if kopf.begun else kopf.watch(*rest))
-    monkeypatch.setattr(module, "BELIEVED", 0.0)
+    monkeypatch.setattr(module, "WATCH_HEALTHY_AFTER", 0.0)
     try:
         async with watching(Api(**{"": []})) as (watch, _):
             await until(lambda: stuck.called)
@@ -193,7 +193,7 @@ async def test_a_watch_after_one_that_ended_is_believed_when_it_goes_on(
     kopf: Kopf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where there is no resource that it could show."""
-    monkeypatch.setattr(module, "BELIEVED", 0.2)
+    monkeypatch.setattr(module, "WATCH_HEALTHY_AFTER", 0.2)
     kopf.ends[""] = RuntimeError("gave up")
     async with watching(Api(**{"": []})) as (watch, _):
         await until(lambda: kopf.begun == ["", ""] and watch.missing() == "")
@@ -252,7 +252,7 @@ async def serving(served: Discovery, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
         return Account(f"http://127.0.0.1:{runner.addresses[0][1]}", None, None, None, None, None, True)
 
     monkeypatch.setattr(handlers, "account", account)
-    monkeypatch.setattr(module, "AGAIN", 0.001)
+    monkeypatch.setattr(module, "RELIST_DELAY", 0.001)
     try:
         yield
     finally:

@@ -301,7 +301,9 @@ class Discovery:
             quorum, voters = await describe_quorum(self._pool, address_of(leader), Role.CONTROLLER)
             if isinstance(quorum, QuorumAnswer) or quorum.kind is not FailureKind.NO_LEADER:
                 return listed, quorum, voters
-            await asyncio.sleep(0.1 * (attempt + 1))  # it led a moment ago: somebody will know who does now
+            await self._pool.environment.sleep(
+                0.1 * (attempt + 1)
+            )  # it led a moment ago: somebody will know who does now
             again = await self._who_leads_now(listed, told_by)
             if again is None:
                 return listed, quorum, voters

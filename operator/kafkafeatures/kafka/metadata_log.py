@@ -28,12 +28,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from kafkafeatures.core.survey import Host
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.batch_heads import SLICE, end_of, from_offset, pieces
 from kafkafeatures.kafka.errors import (
     ErrorCode,
@@ -104,11 +104,6 @@ class LogReading:
     at: datetime
 
 
-def utc_now() -> datetime:
-    """The wall clock, with its time zone."""
-    return datetime.now(UTC)
-
-
 class MetadataLog:
     """One follower of one cluster. Keeps image, position and one connection between calls.
 
@@ -123,16 +118,14 @@ class MetadataLog:
         connect: Connect,
         controllers: Sequence[Address],
         request_timeout: float,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = utc_now,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        environment: Environment = SYSTEM,
         part: int = PART,
         share: Share | None = None,
     ) -> None:
         self._leaders = Leaders(connect, controllers, request_timeout)
         self._part = part
         self._timeout = request_timeout
-        self._clock, self._now, self._sleep = clock, now, sleep
+        self._environment, self._monotonic = environment, environment.monotonic
         self._share = share or Share(Memory(), self.forget)
         self._replay = self._nothing()
         self._tail = b""
@@ -182,8 +175,8 @@ class MetadataLog:
         """
         self._evidence_at, self._high_watermark = None, -1  # what was seen in an earlier call proves nothing now
         self._forgotten = False
-        deadline = self._clock() + self._timeout
-        until, wait_ms = self._clock() + PATIENCE, 0
+        deadline = self._monotonic() + self._timeout
+        until, wait_ms = self._monotonic() + PATIENCE, 0
         goal: int | None = None
         asked_all = False
         while True:
@@ -200,11 +193,11 @@ class MetadataLog:
                     return self._reading()
                 if not asked_all:
                     asked_all = self._ask_all = True
-                    until = self._clock() + PATIENCE
+                    until = self._monotonic() + PATIENCE
                     await self.close()
             elif moved:
-                until = self._clock() + PATIENCE  # a part of what was committed when we began; there is more
-            if self._clock() >= until:
+                until = self._monotonic() + PATIENCE  # a part of what was committed when we began; there is more
+            if self._monotonic() >= until:
                 raise _stale(PATIENCE)
 
     async def follow(self) -> AsyncIterator[LogReading]:
@@ -222,7 +215,7 @@ class MetadataLog:
             left = SAID_WITHIN - self._evidence_age()
             try:
                 async with asyncio.timeout(left):
-                    deadline = self._clock() + left
+                    deadline = self._monotonic() + left
                     await self._retrying(functools.partial(self._fetch, POLL_MS), deadline)
                     if self._evidence_age() > PATIENCE:
                         await self._retrying(self._ask_majority, deadline)
@@ -249,11 +242,15 @@ class MetadataLog:
         self._forgotten = True
 
     def _evidence_age(self) -> float:
-        return math.inf if self._evidence_at is None else self._clock() - self._evidence_at
+        return math.inf if self._evidence_at is None else self._monotonic() - self._evidence_at
 
     def _reading(self) -> LogReading:
         return LogReading(
-            self._replay.image(), self._high_watermark, self._leader.leader_id, self._leader.epoch, self._now()
+            self._replay.image(),
+            self._high_watermark,
+            self._leader.leader_id,
+            self._leader.epoch,
+            self._environment.clock(),
         )
 
     # --- the leader ---
@@ -273,9 +270,9 @@ class MetadataLog:
                     self._leaders.strike(self._link.address, error)
                 await self.close()
                 final = isinstance(error, _FINAL) or self._leaders.given_up
-                if final or self._clock() >= deadline:
+                if final or self._monotonic() >= deadline:
                     raise
-            await self._sleep(pause)
+            await self._environment.sleep(pause)
             pause = min(2 * pause, SLOWEST_ROUND)
 
     async def _find_leader(self) -> None:
@@ -286,7 +283,7 @@ class MetadataLog:
         except KafkaError:
             # A cluster that was made anew counts its epochs from the beginning. But not at once: a leader that lost to
             # the one we heard looks as if it had a majority for MAJORITY_WITHIN_MS, and would turn the image back.
-            if self._clock() - self._heard_at > PATIENCE:
+            if self._monotonic() - self._heard_at > PATIENCE:
                 self._leader = LeaderAndEpoch(-1, 0)
             raise
 
@@ -307,7 +304,7 @@ class MetadataLog:
             or (now >= 0 and voter.last_fetch_timestamp >= now - MAJORITY_WITHIN_MS and voter.last_fetch_timestamp >= 0)
         ]
         if len(current) > len(response.voters) // 2:
-            self._evidence_at = self._clock()
+            self._evidence_at = self._monotonic()
 
     # --- records ---
 
@@ -327,7 +324,7 @@ class MetadataLog:
             timeout=min(ATTEMPT, self._timeout) + max_wait_ms / 1000,
         )
         self._judge(response)
-        self._heard_at = self._clock()
+        self._heard_at = self._monotonic()
         if response.diverging is not None:
             self._forget_from(response.diverging.offset if self._tail else 0)
             return
@@ -335,7 +332,7 @@ class MetadataLog:
             await self._fetch_snapshot(response.snapshot_id)
             return
         if self._high_watermark >= 0 and response.high_watermark > self._high_watermark:
-            self._evidence_at = self._clock()
+            self._evidence_at = self._monotonic()
         self._high_watermark = response.high_watermark
         data = self._tail + (b"" if full else response.records)
         try:
@@ -397,7 +394,7 @@ class MetadataLog:
         limit = self._share.memory.limits.per_cluster
         reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, limit=limit)
         position, size = 0, -1
-        until = self._clock() + SNAPSHOT_WITHIN * self._timeout
+        until = self._monotonic() + SNAPSHOT_WITHIN * self._timeout
         while True:
             response = await self._link.request(
                 FetchSnapshotRequest(
@@ -426,7 +423,7 @@ class MetadataLog:
             position += len(response.data)
             if position == size:
                 return reader.finish()
-            if self._clock() >= until:
+            if self._monotonic() >= until:
                 raise TimedOut(
                     f"{position} of the {size} bytes of a snapshot came within {SNAPSHOT_WITHIN * self._timeout:g} s",
                     remedy="allow a longer request timeout",

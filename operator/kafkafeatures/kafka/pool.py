@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from kafkafeatures.core.survey import Role
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.errors import Disconnected
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
@@ -55,8 +56,9 @@ class Pool:
         concurrency: int = 100,
         keep: int = 32,
         connect: Connect = connect,
+        environment: Environment = SYSTEM,
     ) -> None:
-        self.settings = settings
+        self.settings, self.environment = settings, environment
         self._recorder = recorder
         self._connect = connect
         self._slots = asyncio.Semaphore(concurrency)

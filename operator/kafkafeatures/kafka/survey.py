@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from kafkafeatures.core.survey import AskedNode, Failure, FailureKind, Host, NodeAnswer, Role, Survey
@@ -23,24 +22,18 @@ from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
 
-Clock = Callable[[], datetime]
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-def utc_now() -> datetime:
-    """The wall clock, with its time zone."""
-    return datetime.now(UTC)
-
-
-async def survey(pool: Pool, *, found: Found | None = None, now: Clock = utc_now) -> Survey:
+async def survey(pool: Pool, *, found: Found | None = None) -> Survey:
     """One pass: lists, leader, and every node there is an address for.
 
     `found` hears of nodes as soon as they are known (to begin following the metadata log meanwhile). Bounded by three
     request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes milliseconds.
     """
-    started = now()
-    asking = Asking(pool, now)
+    started = pool.environment.clock()
+    asking = Asking(pool)
 
     def on_found(role: Role, hosts: tuple[Host, ...]) -> None:
         if found is not None:
@@ -70,10 +63,10 @@ async def survey(pool: Pool, *, found: Found | None = None, now: Clock = utc_now
     )
 
 
-async def ask_more(pool: Pool, done: Survey, role: Role, hosts: Sequence[Host], *, now: Clock = utc_now) -> Survey:
+async def ask_more(pool: Pool, done: Survey, role: Role, hosts: Sequence[Host]) -> Survey:
     """Ask nodes that only the metadata log named (`hosts_from_registrations`), unless they were asked already."""
     asked = {node.id for node in done.nodes if node.role is role}
-    asking = Asking(pool, now)
+    asking = Asking(pool)
     try:
         asking.begin(role, [host for host in hosts if host.id not in asked])
         return replace(done, nodes=done.nodes + await asking.finish())
@@ -104,9 +97,8 @@ def node_answer(response: ApiVersionsResponse) -> NodeAnswer:
 class Asking:
     """The nodes that are being asked, each listener once. Begun from a callback, so it owns its tasks."""
 
-    def __init__(self, pool: Pool, now: Clock) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._now = now
         self._tasks: dict[tuple[Role, int], asyncio.Task[AskedNode]] = {}
         self._hosts: dict[tuple[Role, int], Host] = {}
         self._shared: dict[object, Mapping[Any, Any]] = {}
@@ -142,7 +134,9 @@ class Asking:
                 finalized=self._one(answer.finalized),
                 apis=self._one(answer.apis),
             )
-        return AskedNode(host.id if host else None, role, address.host, address.port, answer, self._now())
+        return AskedNode(
+            host.id if host else None, role, address.host, address.port, answer, self._pool.environment.clock()
+        )
 
     async def _ask(self, role: Role, host: Host) -> AskedNode:
         address = address_of(host)

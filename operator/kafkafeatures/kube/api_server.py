@@ -13,9 +13,10 @@ import contextlib
 import logging
 import ssl
 
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kube.client import KubeApi
 
-AGAIN = 60.0
+REFRESH = 60.0
 """Seconds until its names are resolved, and its CA is read, again."""
 PROOF = 2.0
 """Seconds for it to prove who it is; it needs milliseconds."""
@@ -28,8 +29,8 @@ logger = logging.getLogger(__name__)
 class ApiServer:
     """`endpoints` of (IP address, port), as found by the last `refresh` that found any."""
 
-    def __init__(self, api: KubeApi) -> None:
-        self._api = api
+    def __init__(self, api: KubeApi, environment: Environment = SYSTEM) -> None:
+        self._api, self._environment = api, environment
         self._trust: ssl.SSLContext | None = None
         self.endpoints: frozenset[tuple[str, int]] = frozenset()
 
@@ -44,7 +45,7 @@ class ApiServer:
     async def keep_looking(self) -> None:
         """For ever."""
         while True:
-            await asyncio.sleep(AGAIN)
+            await self._environment.sleep(REFRESH)
             await self.refresh()
 
     async def answers_at(self, address: str, port: int) -> bool:

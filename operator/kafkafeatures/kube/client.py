@@ -27,7 +27,7 @@ from kubernetes.aio.client import ApiException
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
 from kafkafeatures.kube.errors import Gone, NoAccount, Unavailable, translated
 
-PATIENCE = 10.0
+REQUEST_TIMEOUT = 10.0
 """Seconds for one request."""
 NAMES = 5.0
 """Seconds for a name of the API server to resolve; probes wait meanwhile."""
@@ -219,7 +219,7 @@ class KubeApi:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            reply = await self._api.call_api(*request, _request_timeout=PATIENCE)
+            reply = await self._api.call_api(*request, _request_timeout=REQUEST_TIMEOUT)
             if self.began is None and "Date" in reply.headers:
                 self.began = parsedate_to_datetime(reply.headers["Date"])
             data = await reply.read()  # type: ignore[no-untyped-call]  # theirs

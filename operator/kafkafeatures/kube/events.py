@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND
 from kafkafeatures.core.events import EventRecord
+from kafkafeatures.environment import Environment
 
 CONTROLLER = f"{GROUP}/operator"
 MOST_OF_A_NOTE = 1024  # bytes; the API server refuses a longer one
 
 
-def event_of(record: EventRecord, resource: Mapping[str, Any], *, at: datetime, instance: str) -> dict[str, Any]:
+def event_of(
+    record: EventRecord, resource: Mapping[str, Any], *, environment: Environment, instance: str
+) -> dict[str, Any]:
     """The body of one event. `instance`: which operator speaks, at most 128 characters."""
     metadata = resource["metadata"]
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{metadata['name'][:200].rstrip('-.')}.{uuid.uuid4().hex[:16]}",
+            "name": f"{metadata['name'][:200].rstrip('-.')}.{int(environment.random() * 16**13):013x}",
             "namespace": metadata["namespace"],
         },
-        "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "eventTime": environment.clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
         "reportingInstance": instance[:128],
         "type": "Warning" if record.warning else "Normal",

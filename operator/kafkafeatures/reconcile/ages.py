@@ -7,9 +7,10 @@ as one of just now. One for each resource, for as long as the process works on i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+
+from kafkafeatures.environment import SYSTEM
 
 MOST = 64
 """Stamps that are kept: more than a status holds."""
@@ -21,7 +22,7 @@ AgeOf = Callable[[str], timedelta]
 class Ages:
     """`monotonic` in seconds."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
         self._monotonic = monotonic
         self._since: dict[str, float] = {}
 

@@ -15,6 +15,7 @@ from typing import Self
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import NotSent, Outcome, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import ControllerList, Failure, FailureKind, Host, NodeAnswer, Role, Survey
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka import features
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
@@ -38,16 +39,23 @@ class Cluster:
     """One cluster, for as long as somebody works on it. An async context manager. `memory`: where it is shared."""
 
     def __init__(
-        self, settings: ClusterSettings, *, recorder: Recorder | None = None, memory: Memory | None = None
+        self,
+        settings: ClusterSettings,
+        *,
+        recorder: Recorder | None = None,
+        memory: Memory | None = None,
+        environment: Environment = SYSTEM,
     ) -> None:
         self._settings = settings
         self._recorder = recorder
         self._share = Share(memory or Memory(), self._forget)
-        self._pool = Pool(settings, recorder=recorder, connect=partial(connect, meter=self._share))
+        self._connect = partial(connect, meter=self._share, environment=environment)
+        self._pool = Pool(settings, recorder=recorder, connect=self._connect, environment=environment)
         self._log = MetadataLog(
             connect=self._connect_controller,
             controllers=settings.bootstrap_controllers,
             request_timeout=settings.request_timeout,
+            environment=environment,
             share=self._share,
         )
         self._last: Survey | None = None
@@ -205,13 +213,12 @@ class Cluster:
         return asked
 
     async def _connect_controller(self, address: Address) -> Connection:
-        return await connect(
+        return await self._connect(
             address,
             self._settings.controllers,
             timeout=self._settings.request_timeout,
             client_id=self._settings.client_id,
             recorder=self._recorder,
-            meter=self._share,
         )
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from kafkafeatures.environment import SYSTEM
 
 K = TypeVar("K", bound=Hashable)
 
@@ -52,17 +53,17 @@ class Queue(Generic[K]):
         deadline: float = 120.0,
         hold: float = HOLD,
         waited: Callable[[float], None] = lambda seconds: None,
-        clock: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = SYSTEM.monotonic,
     ) -> None:
         self._work = work
         self._failed = failed
         self._slots = asyncio.Semaphore(at_once)
         self._deadline, self._hold = deadline, hold
         self._waited = waited
-        self._clock = clock
+        self._monotonic = monotonic
         self._entries: dict[K, _Entry] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._last_pass = clock()
+        self._last_pass = monotonic()
         self._stopping = asyncio.Event()
 
     def __len__(self) -> int:
@@ -83,7 +84,7 @@ class Queue(Generic[K]):
             self._entries[key] = entry
         entry.wake.set()
         if entry.woken_at is None:
-            entry.woken_at = self._clock()
+            entry.woken_at = self._monotonic()
 
     async def run(self) -> None:
         """Until `stop`. Passes that are under way then are finished, as far as the deadline allows."""
@@ -99,7 +100,7 @@ class Queue(Generic[K]):
 
     def hung(self) -> K | None:
         """A key that should have had a pass long ago: the deadline itself did not work. None while all is well."""
-        now = self._clock()
+        now = self._monotonic()
         for key, entry in self._entries.items():
             if entry.running_since is not None and now - entry.running_since > HUNG_AFTER:
                 return key
@@ -112,12 +113,12 @@ class Queue(Generic[K]):
         entry = self._entries[key]
         failures = 0
         while not self._stopping.is_set():
-            entry.waiting_since = self._clock()
+            entry.waiting_since = self._monotonic()
             async with self._place():
                 if self._stopping.is_set():
                     return
                 entry.wake.clear()  # from here on a wake-up means something this pass may not see
-                entry.waiting_since, entry.running_since = None, self._clock()
+                entry.waiting_since, entry.running_since = None, self._monotonic()
                 if entry.woken_at is not None:
                     self._waited(entry.running_since - entry.woken_at)
                     entry.woken_at = None
@@ -133,7 +134,7 @@ class Queue(Generic[K]):
                     await self._tell(key, error)
                 finally:
                     entry.running_since = None
-                self._last_pass = self._clock()
+                self._last_pass = self._monotonic()
             if pause is None and not entry.wake.is_set():
                 del self._entries[key]
                 return

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Protocol
 
 from kafkafeatures.api.document import InvalidDocument
@@ -21,6 +20,7 @@ from kafkafeatures.core.events import events_between
 from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_pending, status_of_unreachable
 from kafkafeatures.core.steps import Applied
 from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.aside import aside
@@ -43,7 +43,6 @@ from kafkafeatures.reconcile.kube_home import KubeHome, SchemaOutdated
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 from kafkafeatures.reconcile.operators import Operators
 from kafkafeatures.reconcile.ports import KafkaPort
-from kafkafeatures.reconcile.settle import Sleep
 
 CHECK_EVERY = 60.0
 """Seconds; of a resource that does not say, also because it cannot be understood."""
@@ -86,11 +85,9 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is injected. `monotonic` in seconds. `operator`: who writes and speaks. `policy`: for all."""
+    """What is injected. `operator`: who writes and speaks. `policy`: for all."""
 
-    now: Callable[[], datetime]
-    monotonic: Callable[[], float]
-    sleep: Sleep
+    environment: Environment
     operator: Operator
     policy: AddressPolicy
 
@@ -151,7 +148,7 @@ class Worker:
         """Found in sync: until then the log alone may say that it still is."""
         self._rests: dict[Key, _Until] = {}
         """As the last pass left it: until then no other one is due."""
-        self._operators = Operators(around.operator, lambda: api.began, around.monotonic)
+        self._operators = Operators(around.operator, lambda: api.began, around.environment.monotonic)
         self._unkept: dict[Key, tuple[int, Mapping[str, Any]]] = {}
         """A status that the API server did not keep as a whole, and of which generation: the same is tried first, until
         the document is another one and so may be its status."""
@@ -168,7 +165,7 @@ class Worker:
 
     async def work(self, key: Key) -> float | None:
         """One pass. Raises what the queue tells `failed` of."""
-        began = self._around.monotonic()
+        began = self._around.environment.monotonic()
         home = self._home(key)
         try:
             await home.fetch()
@@ -195,9 +192,9 @@ class Worker:
             await self._post_events(before, home)
         self._claims.note(home.raw)
         self._claims.passed(key)
-        self._watcher.passed(key, _RESULTS[pause.result], self._around.monotonic() - began, home.status)
+        self._watcher.passed(key, _RESULTS[pause.result], self._around.environment.monotonic() - began, home.status)
         seconds = max(pause.seconds, self._toll(key))
-        self._rests[key] = _Until(_version(home), self._around.monotonic() + seconds)
+        self._rests[key] = _Until(_version(home), self._around.environment.monotonic() + seconds)
         return seconds
 
     async def failed(self, key: Key, error: BaseException) -> None:
@@ -224,7 +221,7 @@ class Worker:
             if home.stalled(Reason.SCHEMA_OUTDATED):
                 return  # a human must act on that, and it may be all that is left of what the schema did not keep
             status = status_of_failed_pass(
-                message, generation=home.generation, previous=home.status, now=self._around.now()
+                message, generation=home.generation, previous=home.status, now=self._around.environment.clock()
             )
             await home.write_as_it_goes(status)
         except (KubeError, SchemaOutdated) as again:
@@ -266,11 +263,13 @@ class Worker:
         """Of the status what was kept as a whole, and why nothing is done."""
         self._log(key, home.generation, f"{reason}: {message}")
         await home.write_as_it_goes(
-            status_of_invalid(reason, message, generation=home.generation, previous=home.kept, now=self._around.now())
+            status_of_invalid(
+                reason, message, generation=home.generation, previous=home.kept, now=self._around.environment.clock()
+            )
         )
 
     async def _pass(self, key: Key, home: KubeHome) -> _Pause:
-        now = self._around.now
+        now = self._around.environment.clock
         if not home.status:
             await home.write_status(status_of_pending(generation=home.generation, now=now()))
         await home.mend()
@@ -295,18 +294,22 @@ class Worker:
             home=home,
             kafka=cluster,
             now=now,
-            sleep=self._around.sleep,
+            sleep=self._around.environment.sleep,
             rival_of=lambda cluster_id: self._claims.rival_of(key, cluster_id),
             before_act=self._before_act,
-            ages=self._ages.setdefault(key, Ages(self._around.monotonic)),
+            ages=self._ages.setdefault(key, Ages(self._around.environment.monotonic)),
         )
         settled = self._settled.pop(key, None)
-        if settled is not None and settled.holds(home, self._around.monotonic()) and await cluster.unchanged():
+        if (
+            settled is not None
+            and settled.holds(home, self._around.environment.monotonic())
+            and await cluster.unchanged()
+        ):
             self._settled[key] = settled
             return _Pause("done", spec.drift.check_every_seconds)
         last = await one_pass(shell)
         if isinstance(last.decision, Done):
-            self._settled[key] = _Until(_version(home), self._around.monotonic() + FULL_LOOK_EVERY)
+            self._settled[key] = _Until(_version(home), self._around.environment.monotonic() + FULL_LOOK_EVERY)
         if isinstance(last.decision, Done | Held):
             await cluster.rest()
         self._log(key, home.generation, _told(last))
@@ -381,7 +384,7 @@ class Worker:
 
     def _toll(self, key: Key) -> float:
         """Seconds that this pass costs: none for a while, and the more passes follow one another the sooner some."""
-        pace, now = self._pace(key), self._around.monotonic()
+        pace, now = self._pace(key), self._around.environment.monotonic()
         pace.left = min(BURST, pace.left + (now - pace.at) / TOLL) - 1.0
         pace.at = now
         if pace.left >= 0.0:
@@ -391,7 +394,7 @@ class Worker:
         return TOLL
 
     def _pace(self, key: Key) -> _Pace:
-        return self._paces.setdefault(key, _Pace(self._around.monotonic()))
+        return self._paces.setdefault(key, _Pace(self._around.environment.monotonic()))
 
     def _slower(self, key: Key, said: tuple[object, ...], first: float, slowest: float) -> float:
         """Twice as long each time the same thing is said: what stands in the way is asked about a bounded number."""
@@ -414,7 +417,9 @@ class Worker:
 
     async def _post_events(self, before: Mapping[str, Any], home: KubeHome) -> None:
         for record in events_between(before, home.status):
-            event = event_of(record, home.raw, at=self._around.now(), instance=self._around.operator.instance)
+            event = event_of(
+                record, home.raw, environment=self._around.environment, instance=self._around.operator.instance
+            )
             try:
                 await self._api.create_event(event["metadata"]["namespace"], event)
             except KubeError as error:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.survey import Host
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import Disconnected, ErrorCode, KafkaError, Unreachable
 from kafkafeatures.kafka.memory import Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
@@ -179,9 +180,7 @@ class Quorum:
             connect=self._connect,  # type: ignore[arg-type]
             controllers=[Address("h", i) for i in self.controllers],
             request_timeout=30.0,
-            clock=lambda: self.time,
-            now=lambda: NOW,
-            sleep=self._sleep,
+            environment=Environment(clock=lambda: NOW, monotonic=lambda: self.time, sleep=self._sleep),
             part=part,
             share=share,
         )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -31,7 +30,6 @@ from tests.kafkafeatures.kafka.scripted import CONTROLLER_APIS, HANG, Cluster, N
 from tests.kafkafeatures.kafka.test_directory import BROKERS, CONTROLLERS, settings, whole
 
 RAISE = UpdateFeature("metadata.version", 25, 27)
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OK = UpdateFeaturesResponse(0, None, {})
 REFUSED = UpdateFeaturesResponse(
     95,
@@ -212,7 +210,7 @@ async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() 
     for host in BROKERS:
         cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = OK
     async with cluster.pool(settings(servers=(1,), controllers=(3001,))) as pool:
-        way = route(await survey(pool, now=lambda: NOW))
+        way = route(await survey(pool))
         result = await update_feature(pool, way, RAISE)
         assert isinstance(result, NotSent)
         assert "no controller is active" in result.why
@@ -227,7 +225,7 @@ async def test_the_way_is_the_leader_then_brokers_that_answer() -> None:
     cluster = whole()
     del cluster.nodes[at(1)]
     async with cluster.pool(settings(servers=(2,))) as pool:
-        way = route(await survey(pool, now=lambda: NOW))
+        way = route(await survey(pool))
     assert way == Route(at(3002), (at(2), at(3)))
     assert way.stops() == ((at(3002), Role.CONTROLLER), (at(2), Role.BROKER), (at(3), Role.BROKER))
 
@@ -236,7 +234,7 @@ async def test_a_leader_that_does_not_answer_is_no_way() -> None:
     cluster = whole()
     cluster.nodes[at(3002)].refuses = HANG
     async with cluster.pool(settings(servers=(1,))) as pool:
-        way = route(await survey(pool, now=lambda: NOW))
+        way = route(await survey(pool))
     assert way.controller is None
     assert way.brokers
 
@@ -247,7 +245,7 @@ async def test_a_dead_leader_that_the_survivor_still_names_closes_every_way() ->
     for host in BROKERS:
         cluster.nodes[at(host.id)].answers[DescribeQuorumRequest] = HANG
     async with cluster.pool(settings(servers=(1,), controllers=(3001,))) as pool:
-        way = route(await survey(pool, now=lambda: NOW))
+        way = route(await survey(pool))
         assert isinstance(await update_feature(pool, way, RAISE), NotSent)
     assert way.closed is not None
     assert way.stops() == ()
@@ -256,7 +254,7 @@ async def test_a_dead_leader_that_the_survivor_still_names_closes_every_way() ->
 async def test_without_a_way_to_the_controllers_the_brokers_are_the_way() -> None:
     cluster = Cluster({at(h.id): broker(BROKERS, quorum(3002, CONTROLLERS, named=False)) for h in BROKERS})
     async with cluster.pool(settings(servers=(1,))) as pool:
-        way = route(await survey(pool, now=lambda: NOW))
+        way = route(await survey(pool))
     assert way == Route(None, tuple(at(h.id) for h in BROKERS))
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.survey import BrokerList, Failure, FailureKind, Host, NodeAnswer, Role, Survey
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import Disconnected
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.survey import ask_more, survey
@@ -17,8 +18,8 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 async def surveyed(cluster: Cluster, config: ClusterSettings) -> Survey:
-    async with cluster.pool(config) as pool:
-        result = await survey(pool, now=lambda: NOW)
+    async with cluster.pool(config, environment=Environment(lambda: NOW)) as pool:
+        result = await survey(pool)
     assert cluster.open == 0
     return result
 
@@ -121,10 +122,10 @@ async def test_nobody_to_ask_is_a_survey_of_failures() -> None:
 async def test_brokers_that_only_the_metadata_log_names_are_asked_afterwards() -> None:
     cluster = whole()
     async with cluster.pool(settings(controllers=(3001,))) as pool:
-        first = await survey(pool, now=lambda: NOW)
+        first = await survey(pool)
         assert {n.role for n in first.nodes} == {Role.CONTROLLER}
-        second = await ask_more(pool, first, Role.BROKER, BROKERS, now=lambda: NOW)
-        third = await ask_more(pool, second, Role.BROKER, BROKERS, now=lambda: NOW)
+        second = await ask_more(pool, first, Role.BROKER, BROKERS)
+        third = await ask_more(pool, second, Role.BROKER, BROKERS)
     assert [n.id for n in second.nodes] == [3001, 3002, 3003, 1, 2, 3]
     assert third == second
 

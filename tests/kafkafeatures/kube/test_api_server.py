@@ -90,7 +90,7 @@ async def test_where_its_names_lead_is_looked_up_anew(monkeypatch: pytest.Monkey
     api, moved = Api(), ("198.19.0.2", 443)
     server = await known(api)
     api.found = {moved}
-    monkeypatch.setattr(api_server, "AGAIN", 0.0)
+    monkeypatch.setattr(api_server, "REFRESH", 0.0)
     looking = asyncio.create_task(server.keep_looking())
     async with asyncio.timeout(5):
         while server.endpoints != {moved}:  # noqa: ASYNC110 - it looks without an end

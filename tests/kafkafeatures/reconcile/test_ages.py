@@ -17,6 +17,7 @@ from kafkafeatures.core.decide import Act, Done, Stalled, Wait
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Applied, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.client import KubeApi
 from kafkafeatures.metrics import Metrics
@@ -139,7 +140,9 @@ async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() ->
     clocks, api, kafka = Clocks(), Api(), Kafka({"metadata.version": 21})
     kafka.goes_straight, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
     operator = Operator("", "operator", "test")
-    around = Surroundings(lambda: clocks.wall, lambda: clocks.seconds, no_time, operator, AddressPolicy())
+    around = Surroundings(
+        Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=no_time), operator, AddressPolicy()
+    )
     worker = Worker(cast(KubeApi, api), Claims(), lambda settings: kafka, around, Metrics())
 
     async def work() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kafkafeatures.api.identity import Operator
 from kafkafeatures.core.conditions import MAX_MESSAGE
 from kafkafeatures.core.steps import Applied, OutcomeUnknown
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.client import KubeApi
 from kafkafeatures.metrics import Metrics
@@ -43,7 +44,9 @@ async def written_by_the_operator() -> dict[str, Any]:
 
 
 def worker_of(api: Api, kafka: Kafka) -> Worker:
-    around = Surroundings(lambda: NOW, lambda: 0.0, no_time, Operator("", "operator", "test"), AddressPolicy())
+    around = Surroundings(
+        Environment(lambda: NOW, lambda: 0.0, sleep=no_time), Operator("", "operator", "test"), AddressPolicy()
+    )
     return Worker(cast(KubeApi, api), Claims(), lambda settings: kafka, around, Metrics())
 
 

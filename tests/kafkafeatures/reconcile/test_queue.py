@@ -261,7 +261,7 @@ async def _hanging(time: list[float], at_once: int) -> tuple[Queue[str], asyncio
     async def failed(key: str, error: BaseException) -> None:
         """Nobody hears."""
 
-    queue: Queue[str] = Queue(work, failed=failed, at_once=at_once, deadline=3600.0, clock=lambda: time[0])
+    queue: Queue[str] = Queue(work, failed=failed, at_once=at_once, deadline=3600.0, monotonic=lambda: time[0])
     task = asyncio.create_task(queue.run())
     await asyncio.sleep(0)
 

@@ -14,6 +14,7 @@ from kafkafeatures.api.identity import Operator
 from kafkafeatures.core.events import EventRecord
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings, Tls
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -139,7 +140,7 @@ class Rig:
         self.opened: list[ClusterSettings] = []
         self.seconds = 0.0
         operator = Operator("ours", "operator", instance)
-        around = Surroundings(lambda: NOW, lambda: self.seconds, no_time, operator, AddressPolicy())
+        around = Surroundings(Environment(lambda: NOW, lambda: self.seconds, sleep=no_time), operator, AddressPolicy())
         self.claims = Claims()
         self.worker = Worker(cast(KubeApi, api), self.claims, self._open, around, Metrics())
 
@@ -330,7 +331,9 @@ async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
 
 def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
     metadata = {"name": "a" * 199 + "-b", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-    event = event_of(EventRecord("R", "A", "ü" * 1000), {"metadata": metadata}, at=NOW, instance="i")
+    event = event_of(
+        EventRecord("R", "A", "ü" * 1000), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"
+    )
     assert event["note"] == "ü" * 512
     assert event["metadata"]["name"].startswith("a" * 199 + ".")
 

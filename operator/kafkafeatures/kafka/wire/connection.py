@@ -18,12 +18,12 @@ import contextlib
 import functools
 import socket
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
 from kafkafeatures import __version__
+from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.errors import (
     AddressRefused,
     AuthenticationFailed,
@@ -90,7 +90,7 @@ async def connect(
     client_id: str,
     recorder: Recorder | None = None,
     meter: Meter | None = None,
-    clock: Clock = time.monotonic,
+    environment: Environment = SYSTEM,
 ) -> Connection:
     """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent."""
     if security.sasl is not None and security.sasl.mechanism in sasl.NEEDS_VERIFIED_TLS and security.tls is None:
@@ -98,7 +98,7 @@ async def connect(
             f"{security.sasl.mechanism} without TLS would show the secret to everybody on the way",
             remedy="use SASL_SSL (tls: {}), or SCRAM",
         )
-    stage = _Stage(timeout)
+    stage = _Stage(timeout, environment.monotonic)
     try:
         async with asyncio.timeout(timeout), _nothing_of_the_api_server(security.policy, stage, address.port):
             reader, writer = await _open(address, security, stage)
@@ -111,7 +111,7 @@ async def connect(
                 client_id=client_id,
                 recorder=recorder,
                 meter=meter or _Unmetered(),
-                clock=clock,
+                monotonic=environment.monotonic,
             )
             try:
                 await connection.begin(stage)
@@ -139,15 +139,15 @@ async def _nothing_of_the_api_server(policy: AddressPolicy | None, stage: _Stage
 class _Stage:
     """How far a connection came, for the words of a time-out."""
 
-    def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
-        self.until = asyncio.get_running_loop().time() + timeout
+    def __init__(self, timeout: float, monotonic: Callable[[], float]) -> None:
+        self.timeout, self._monotonic = timeout, monotonic
+        self.until = monotonic() + timeout
         self.name = "connect"
         self.host = ""  # the IP address that is connected to, where there is a policy
 
     def for_handshake(self) -> float:
         """Seconds; names and contexts took some already."""
-        return max(HANDSHAKE_SHARE * (self.until - asyncio.get_running_loop().time()), 0.001)
+        return max(HANDSHAKE_SHARE * (self.until - self._monotonic()), 0.001)
 
     def timed_out(self) -> KafkaError:
         if self.name == "connect":
@@ -262,14 +262,14 @@ class Connection:
         client_id: str,
         recorder: Recorder | None,
         meter: Meter,
-        clock: Clock,
+        monotonic: Callable[[], float],
     ) -> None:
         self.address = address
         self.closed = False
         self._security = security
         self._reader, self._writer = reader, writer
         self._timeout, self._client_id = timeout, client_id
-        self._recorder, self._meter, self._clock = recorder, meter, clock
+        self._recorder, self._meter, self._monotonic = recorder, meter, monotonic
         self._correlation_id = 0
         self._turn = asyncio.Lock()
         self._renew_at: float | None = None
@@ -289,7 +289,7 @@ class Connection:
         """
         version = self._version(message)
         async with self._turn, self._deadline(self._timeout if timeout is None else timeout):
-            if self._renew_at is not None and self._clock() >= self._renew_at:
+            if self._renew_at is not None and self._monotonic() >= self._renew_at:
                 await self._renew()
             return await self._exchange(message, version)
 
@@ -385,7 +385,7 @@ class Connection:
                 f"the node does not offer {settings.mechanism}; it offers {mechanisms}",
                 remedy="check the mechanism and the port",
             )
-        began = self._clock()
+        began = self._monotonic()
         steps = sasl.exchange(settings, token)
         answer, lifetime = None, 0.0
         while (to_send := await aside(functools.partial(sasl.step, steps, answer))) is not None:

@@ -14,7 +14,6 @@ import contextlib
 import json
 import socket
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -24,6 +23,7 @@ from http.client import HTTPException, HTTPSConnection
 from ssl import SSLContext, SSLError
 from typing import Any
 
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError
 from kafkafeatures.kafka.settings import OAuthClient, OAuthToken
 from kafkafeatures.kafka.wire import tls
@@ -43,10 +43,10 @@ class _Held:
 
 
 class Tokens:
-    """The tokens of one process. `clock` is monotonic, in seconds."""
+    """The tokens of one process. `monotonic` in seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
+        self._monotonic = monotonic
         self._held: dict[OAuthClient, _Held] = {}
         self._fetching: dict[OAuthClient, asyncio.Task[_Held]] = {}
 
@@ -55,7 +55,7 @@ class Tokens:
         if isinstance(source, OAuthToken):
             return source.value
         held = self._held.get(source)
-        if held is not None and self._clock() < held.until:
+        if held is not None and self._monotonic() < held.until:
             return held.value
         task = self._fetching.get(source)
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
@@ -63,7 +63,7 @@ class Tokens:
             self._fetching[source] = task
             task.add_done_callback(lambda done: self._forget(source, done))
         held = await asyncio.shield(task)  # one caller giving up does not fail the others
-        now = self._clock()
+        now = self._monotonic()
         self._held = {client: one for client, one in self._held.items() if now < one.until}  # no secret for ever
         self._held[source] = held
         return held.value
@@ -80,7 +80,7 @@ class Tokens:
             done.exception()  # asyncio would log it where every caller gave up
 
     async def _fetch(self, client: OAuthClient, timeout: float, contexts: Contexts) -> _Held:
-        began = self._clock()
+        began = self._monotonic()
         context = await contexts.context(client.tls)
         call = _Call()
         # The timeout of a socket is one of each read: who sends a byte now and then would keep the thread for ever, and

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kafkafeatures.core.events import EventRecord
+from kafkafeatures.environment import Environment
 from kafkafeatures.kube.events import event_of
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, USER, Orders
 from tests.e2e.kubernetes.command_line.person import Person
@@ -109,7 +110,9 @@ def test_a_report_has_all_of_it_and_reads_no_secret(orders: Orders, person: Pers
     for note, resource in (("of today", orders.get("orders")), ("of an earlier life", {**orders.get("orders")})):
         metadata = {**resource["metadata"], **({} if note == "of today" else {"uid": "another"})}
         record = EventRecord("GhostRegistration", "Reconcile", note, warning=True)
-        event = event_of(record, {**resource, "metadata": metadata}, at=NOW, instance="test")
+        event = event_of(
+            record, {**resource, "metadata": metadata}, environment=Environment(lambda: NOW), instance="test"
+        )
         orders.plane.kubectl("create", "-f", "-", input=json.dumps(event))
     mark = orders.plane.audit.mark()
     done = person.run("report", "orders", "-o", str(tmp_path / "report.yaml"))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import (
     AuthenticationFailed,
     Disconnected,
@@ -264,7 +265,7 @@ async def test_a_renewal_that_fails_says_why_and_that_the_request_did_not_leave(
 
     answers: dict[int, Answer] = {18: OFFERED, 17: in_turn, 36: believed, 64: unregistered}
     async with serving(Server(answers), context) as server:
-        link = await to(server.address, PLAIN, clock=lambda: now)
+        link = await to(server.address, PLAIN, environment=Environment(monotonic=lambda: now))
         now = 0.9
         with pytest.raises(kind, match=said) as caught:
             await link.request(ASK, timeout=QUICK)

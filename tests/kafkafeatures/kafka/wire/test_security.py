@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from scramp import ScramMechanism
 
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, TlsFailed
 from kafkafeatures.kafka.settings import OAuthToken, Sasl, Security, Tls
 from kafkafeatures.kafka.wire.connection import connect
@@ -242,7 +243,9 @@ async def test_a_session_is_renewed_before_the_next_request_once_most_of_its_lif
     security = Security(TRUSTED, Sasl("PLAIN", "alice", "p"))
     async with (
         serving(Server(answers), context) as server,
-        await connect(server.address, security, timeout=5, client_id="us", clock=lambda: now) as link,
+        await connect(
+            server.address, security, timeout=5, client_id="us", environment=Environment(monotonic=lambda: now)
+        ) as link,
     ):
         for now, expected in ((1079.0, 1), (1081.0, 2), (1150.0, 2), (1161.5, 3)):  # noqa: B007 - the clock reads it
             await link.request(ASK)
@@ -260,7 +263,9 @@ async def test_a_renewal_that_is_refused_closes_the_connection_and_the_request_w
     security = Security(TRUSTED, Sasl("PLAIN", "alice", "p"))
     async with (
         serving(Server(answers), context) as server,
-        await connect(server.address, security, timeout=5, client_id="us", clock=lambda: now) as link,
+        await connect(
+            server.address, security, timeout=5, client_id="us", environment=Environment(monotonic=lambda: now)
+        ) as link,
     ):
         now = 0.9
         with pytest.raises(AuthenticationFailed) as caught:

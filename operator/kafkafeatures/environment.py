@@ -1,0 +1,40 @@
+"""Time and chance: every clock, pause and random number of the operator comes from an `Environment`.
+
+Whoever needs one is given it; `SYSTEM` is that of a process, made here and nowhere else, so that a test, or a
+simulation, can have another one and be repeated. Deadlines (`asyncio.timeout`) go by the event loop, which such a test
+replaces as well. Imports nothing of ours; `core` needs none: it is told what time it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The world of a process, as far as it differs from one moment to the next."""
+
+    clock: Callable[[], datetime] = _now
+    """The wall clock, in UTC. It may be wrong, and be set at any time."""
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds of a clock that nobody sets."""
+    random: Callable[[], float] = random.random
+    """A number from 0 up to 1, for names and jitter; never for a secret."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Wait so many seconds."""
+
+    def jittered(self, seconds: float) -> float:
+        """Up to a tenth less, so that what began together does not go on together."""
+        return seconds * (1.0 - 0.1 * self.random())
+
+
+SYSTEM = Environment()

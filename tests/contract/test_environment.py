@@ -1,0 +1,71 @@
+"""Time and chance come from an `Environment`: no module of the operator asks a clock, sleeps or draws by itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+OPERATOR = Path(__file__).resolve().parents[2] / "operator" / "kafkafeatures"
+MODULES = sorted(path for path in OPERATOR.rglob("*.py") if path.name != "environment.py")
+TERMINALS = OPERATOR / "cli"
+"""One command, one person, one process that ends: they go by the machine's own clock."""
+SOURCES = {"time", "random", "secrets", "uuid"}
+NOW = {"now", "utcnow", "today"}
+
+
+def is_nothing(arguments: list[ast.expr]) -> bool:
+    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value == 0
+
+
+def asked(tree: ast.AST) -> Iterator[str]:
+    """What asks the machine for time or chance. A pause of nothing only lets others go on; a UUID is a type as well."""
+    pauses = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and is_nothing(node.args)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names if name.name in SOURCES)
+            case ast.ImportFrom(module=module, names=names) if module in SOURCES:
+                yield from (f"{module}.{name.name}" for name in names if name.name != "UUID")
+            case ast.ImportFrom(module="asyncio", names=names):
+                yield from (f"asyncio.{name.name}" for name in names)
+            case ast.Attribute(value=ast.Name(id="datetime" | "date"), attr=attr) if attr in NOW:
+                yield f"datetime.{attr}"
+            case ast.Attribute(value=ast.Name(id="os"), attr="urandom"):
+                yield "os.urandom"
+            case ast.Attribute(value=ast.Name(id="asyncio"), attr="sleep") if id(node) not in pauses:
+                yield "asyncio.sleep"
+            case ast.Call(func=ast.Attribute(attr="time"), args=[]):
+                yield "loop.time"
+            case ast.Attribute(attr="set_to_current_time"):
+                yield "set_to_current_time"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(OPERATOR)))
+def test_no_module_has_a_clock_of_its_own(path: Path) -> None:
+    found = sorted(set(asked(ast.parse(path.read_text()))))
+    assert found == [] or path.is_relative_to(TERMINALS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import time", "time"),
+        ("from random import Random", "random.Random"),
+        ("from asyncio import sleep", "asyncio.sleep"),
+        ("from datetime import datetime\nat = datetime.now(UTC)", "datetime.now"),
+        ("await asyncio.sleep(1)", "asyncio.sleep"),
+        ("pause = asyncio.sleep", "asyncio.sleep"),
+        ("asyncio.get_running_loop().time()", "loop.time"),
+        ("gauge.set_to_current_time()", "set_to_current_time"),
+        ("uuid.UUID\nfrom uuid import uuid4", "uuid.uuid4"),
+    ],
+)
+def test_each_way_to_ask_is_seen(text: str, said: str) -> None:
+    assert list(asked(ast.parse(text))) == [said]
+
+
+def test_a_pause_of_nothing_is_none() -> None:
+    assert list(asked(ast.parse("from uuid import UUID\nawait asyncio.sleep(0)"))) == []

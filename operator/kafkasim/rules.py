@@ -25,7 +25,7 @@ NONE, NOT_CONTROLLER, INVALID_UPDATE_VERSION = 0, 41, 95
 CONTROLLER_REGISTRATION = 15  # metadata.version 3.7-IV0: controllers register, KIP-919
 _DISABLED = VersionRange(0, 0)
 _ALL_OR_NOTHING = (4, 0)
-_LOWERING_WORDED_ANEW = (4, 2)  # 4.1.2 still says "Invalid metadata.version"
+_DOWNGRADE_WORDED_ANEW = (4, 2)  # 4.1.2 still says "Invalid metadata.version"
 _KRAFT_UPGRADE = (4, 1)  # earlier releases write a feature record that changes nothing (KAFKA-16538, KAFKA-18979)
 
 _DEFINED: Mapping[tuple[int, int], frozenset[str]] = {(4, 1): frozenset({"streams.version"})}
@@ -201,14 +201,14 @@ def _wrong_direction(current: int, update: FeatureUpdate) -> str | None:
 
 
 def _metadata_version(release: Release, current: int, update: FeatureUpdate) -> str | None:
-    """metadata.version has words of its own, without the usual beginning (KAFKA-13896: no lossy lowering)."""
+    """metadata.version has words of its own, without the usual beginning (KAFKA-13896: no lossy downgrade)."""
     level = update.level
     if release.number < _ALL_OR_NOTHING and level < LOWEST_SETTABLE:
         return f"Invalid metadata.version {level}. Unable to set a metadata.version less than 3.3-IV0"
     if not any(METADATA_VERSIONS[step].changed for step in range(level + 1, current + 1)):
         return None
     begin = f"Invalid metadata.version {level}."
-    if release.number >= _LOWERING_WORDED_ANEW:
+    if release.number >= _DOWNGRADE_WORDED_ANEW:
         begin = f"Unsupported metadata.version downgrade from {current} to {level}."
     if update.type is UpgradeType.UNSAFE_DOWNGRADE:
         return f"{begin} Unsafe metadata downgrade is not supported in this version."

@@ -89,7 +89,7 @@ def test_the_simulated_world_judges_as_the_real_node_did(world: World) -> None:
 
 
 def as_we_would(world: World, updates: Updates) -> bool:
-    """Whether we would ever send these: a raise as a raise, a lowering as a safe one, and no level that is there."""
+    """Whether we would ever send these: a raise as a raise, a downgrade as a safe one, and no level that is there."""
     levels = LEVELS[world.release]
     moves = [(level - levels.get(feature, 0), kind) for feature, level, kind in updates]
     return all((by > 0 and kind == UPGRADE) or (by < 0 and kind == SAFE) for by, kind in moves)

@@ -231,7 +231,7 @@ PAGES: Mapping[Reason, Page] = {
         are then raised in a safe order.
         """
     ),
-    Reason.LOWERING_REFUSED: _page(
+    Reason.DOWNGRADE_REFUSED: _page(
         r"""
         Safe: <still>
 
@@ -253,7 +253,7 @@ PAGES: Mapping[Reason, Page] = {
 
         <blockers>
 
-        Fix: If the lowering (or the new kind of quorum) is not meant, mostly after a reverted commit,
+        Fix: If the downgrade (or the new kind of quorum) is not meant, mostly after a reverted commit,
         set the level to the finalized one. If it is meant, add the consent that the remedy names, to
         the letter, to `spec.consents`; it is good once. See <go back>.
         """
@@ -266,7 +266,7 @@ PAGES: Mapping[Reason, Page] = {
 
             kubectl get kff NAME -n NS -o jsonpath='{.status.spentConsents}'
 
-        Fix: If the same lowering is meant once more, take the consent out of the document, apply it,
+        Fix: If the same downgrade is meant once more, take the consent out of the document, apply it,
         wait until it has left `.status.spentConsents`, and only then add it again. If not, set the
         level to the finalized one.
         """
@@ -320,7 +320,7 @@ PAGES: Mapping[Reason, Page] = {
             kafka-features.sh --bootstrap-server HOST:PORT upgrade --feature FEATURE=LEVEL --dry-run
         """
     ),
-    Reason.INSUFFICIENT_RIGHTS: _page(
+    Reason.NOT_AUTHORIZED: _page(
         r"""
         Safe: <still>
 
@@ -392,7 +392,7 @@ PAGES: Mapping[Reason, Page] = {
         were used, those in the document count as used (`ConsentSpent`).
         """
     ),
-    Reason.CONNECTED_PARTLY: _page(
+    Reason.PARTIALLY_CONNECTED: _page(
         r"""
         Safe: What could not be read is not taken for good news: a change whose safety rests on it is
         not sent.

@@ -123,7 +123,7 @@ WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
     "nothing": (Wanted({}), observation(), Memory(), None),
     "blocked": (Wanted(LEVELS), observation(node(3001), *CROWD, GHOST), Memory(), None),
     "refused": (Wanted(LEVELS), observation(), Memory(), Refused(95, "no")),
-    "lowering": (Wanted({"metadata.version": 20}), observation(), Memory(), None),
+    "downgrade": (Wanted({"metadata.version": 20}), observation(), Memory(), None),
     "approval": (Wanted({}, LEVELS), observation(), Memory(), Accepted()),
     "observed": (Wanted(LEVELS, mode=Mode.OBSERVE), observation(), Memory(), None),
     "suspended": (Wanted(LEVELS, suspend=True), observation(), Memory(), None),

@@ -65,7 +65,7 @@ def test_a_4_x_controller_refuses_in_these_words(release: str, level: int, updat
     assert (verdict.error_code, verdict.error_message, verdict.results) == (95, message, ())
 
 
-LOWERINGS = [
+DOWNGRADES = [
     ("3.9", 21, 20, SAFE, None),
     ("3.9", 21, 17, SAFE, None),
     ("3.9", 21, 16, SAFE, f"Invalid metadata.version 16. {REFUSING}"),
@@ -80,7 +80,7 @@ LOWERINGS = [
 ]
 
 
-@pytest.mark.parametrize(("release", "level", "wanted", "how", "words"), LOWERINGS)
+@pytest.mark.parametrize(("release", "level", "wanted", "how", "words"), DOWNGRADES)
 def test_metadata_version_goes_down_only_to_the_last_change_of_the_records(
     release: str, level: int, wanted: int, how: UpgradeType, words: str | None
 ) -> None:

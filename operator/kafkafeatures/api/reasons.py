@@ -49,18 +49,18 @@ class Reason(StrEnum):
     GHOST_REGISTRATION = "GhostRegistration"  # H
     NODE_REFUSED = "NodeRefused"  # H
     DEPENDENCY_MISSING = "DependencyMissing"  # H
-    LOWERING_REFUSED = "LoweringRefused"  # H
+    DOWNGRADE_REFUSED = "DowngradeRefused"  # H
     CONSENT_REQUIRED = "ConsentRequired"  # H
     CONSENT_SPENT = "ConsentSpent"  # H
     CONFLICT_DETECTED = "ConflictDetected"  # H
     CONTROLLER_REJECTED = "ControllerRejected"  # H
-    INSUFFICIENT_RIGHTS = "InsufficientRights"  # H
+    NOT_AUTHORIZED = "NotAuthorized"  # H
     ZOOKEEPER_MODE = "ZooKeeperMode"  # H
     CLUSTER_ID_MISMATCH = "ClusterIdMismatch"  # H
     DUPLICATE_OWNER = "DuplicateOwner"  # H
     SCHEMA_OUTDATED = "SchemaOutdated"  # H
     CONNECTED = "Connected"
-    CONNECTED_PARTLY = "ConnectedPartly"
+    PARTIALLY_CONNECTED = "PartiallyConnected"
     UNREACHABLE = "Unreachable"
     BOOTSTRAP_UNREACHABLE = "BootstrapUnreachable"
     TLS_FAILED = "TlsFailed"
@@ -83,7 +83,7 @@ class BlockerKind(StrEnum):
     NODE_UNKNOWN = "NodeUnknown"
     UNKNOWN_FEATURE = "UnknownFeature"
     DEPENDENCY = "Dependency"
-    LOWERING = "Lowering"
+    DOWNGRADE = "Downgrade"
     CONSENT = "Consent"
     MIGRATION = "Migration"
     ZOOKEEPER_MODE = "ZooKeeperMode"
@@ -149,8 +149,8 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
         (_READY, _STALLED), "a broker keeps trying and the controller does not register it", _HUMAN
     ),
     Reason.DEPENDENCY_MISSING: ReasonInfo((_READY, _STALLED), "a feature needs another one at a higher level", _HUMAN),
-    Reason.LOWERING_REFUSED: ReasonInfo(
-        (_READY, _STALLED), "the lowering would lose metadata, whatever was consented", _HUMAN
+    Reason.DOWNGRADE_REFUSED: ReasonInfo(
+        (_READY, _STALLED), "the downgrade would lose metadata, whatever was consented", _HUMAN
     ),
     Reason.CONSENT_REQUIRED: ReasonInfo((_READY, _STALLED), "a loss was not consented to", _HUMAN),
     Reason.CONSENT_SPENT: ReasonInfo((_READY, _STALLED), "the consent was used already; it is good once", _HUMAN),
@@ -162,7 +162,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
     Reason.CONTROLLER_REJECTED: ReasonInfo(
         (_READY, _STALLED), "the active controller refuses it, in its own words", _HUMAN
     ),
-    Reason.INSUFFICIENT_RIGHTS: ReasonInfo((_READY, _STALLED), "an ACL is missing; the message has the line", _HUMAN),
+    Reason.NOT_AUTHORIZED: ReasonInfo((_READY, _STALLED), "an ACL is missing; the message has the line", _HUMAN),
     Reason.ZOOKEEPER_MODE: ReasonInfo((_READY, _STALLED), "features cannot be finalized in ZooKeeper mode", _HUMAN),
     Reason.CLUSTER_ID_MISMATCH: ReasonInfo(
         (_READY, _STALLED), "the addresses lead to another cluster, or to two", _HUMAN
@@ -170,7 +170,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
     Reason.DUPLICATE_OWNER: ReasonInfo((_READY, _STALLED), "an older Apply resource owns the same cluster", _HUMAN),
     Reason.SCHEMA_OUTDATED: ReasonInfo((_READY, _STALLED), "the installed CRD is older than the operator", _HUMAN),
     Reason.CONNECTED: ReasonInfo((_REACHABLE,), "nodes and metadata log were read"),
-    Reason.CONNECTED_PARTLY: ReasonInfo(
+    Reason.PARTIALLY_CONNECTED: ReasonInfo(
         (_REACHABLE,), "something could not be read; the message says what and why", _HUMAN
     ),
     Reason.UNREACHABLE: ReasonInfo((_READY,), "not a single node could be asked", _TIME),

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from kafkafeatures.core.plan import is_lowering
+from kafkafeatures.core.plan import is_downgrade
 from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.steps import UpdateFeature
 
@@ -62,7 +62,7 @@ def told_step(step: Shape) -> str:
 
 def _fate(step: Shape) -> Text:
     change = _change(step)
-    if change is not None and is_lowering(change):
+    if change is not None and is_downgrade(change):
         return Text("  lowers it", "yellow")
     undo = UNDO.get(str(step.get("undo")))
     return Text(f"  {undo}", "yellow") if undo else Text("")

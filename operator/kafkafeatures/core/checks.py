@@ -20,7 +20,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import consent_for, is_lowering
+from kafkafeatures.core.plan import consent_for, is_downgrade
 from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, format_level
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.steps import Accepted, UpdateFeature, Verdict
@@ -101,7 +101,7 @@ def kraft_version_is_raised_for_good(question: Question) -> Iterator[Blocker]:
         if change.feature != KRAFT_VERSION:
             continue
         if change.after < change.before:
-            yield _refused_lowering(change, "kraft.version never goes back")
+            yield _refused_downgrade(change, "kraft.version never goes back")
             continue
         yield from _whoever_is_registered_is_known(change, question.observation)
         for node in question.observation.nodes:
@@ -153,7 +153,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
         what = (
             f"{change.feature} is finalized at {format_level(change.feature, change.before)}; "
             f"{format_level(change.feature, change.after)} would lower it"
-            if is_lowering(change)
+            if is_downgrade(change)
             else f"{change} changes the kind of quorum for good"
         )
         if consent in question.consents:
@@ -168,7 +168,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
             )
         else:
             yield Blocker(
-                BlockerKind.LOWERING if is_lowering(change) else BlockerKind.CONSENT,
+                BlockerKind.DOWNGRADE if is_downgrade(change) else BlockerKind.CONSENT,
                 what,
                 f"if that is meant, add {consent!r} to spec.consents",
                 feature=change.feature,
@@ -187,21 +187,21 @@ def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Block
     for change in question.changes:
         floor = floor_of(change.before) if change.feature == METADATA_VERSION else None
         if floor is not None and change.after < floor:
-            yield _refused_lowering(
+            yield _refused_downgrade(
                 change,
                 f"metadata.version {format_level(change.feature, change.before)} can go down to "
                 f"{format_level(change.feature, floor)} and not to {change.after}: metadata would be lost",
             )
 
 
-def _refused_lowering(change: UpdateFeature, message: str) -> Blocker:
+def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
     return Blocker(
-        BlockerKind.LOWERING,
+        BlockerKind.DOWNGRADE,
         message,
         "set the level in the document to the finalized one, or higher",
         feature=change.feature,
         wanted=change.after,
-        reason=Reason.LOWERING_REFUSED,
+        reason=Reason.DOWNGRADE_REFUSED,
     )
 
 

@@ -17,7 +17,7 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, quorum_is_known, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import BY_HASH, HASH_SHOWN, Plan, changes_between, is_lowering, plan_of, undo_of
+from kafkafeatures.core.plan import BY_HASH, HASH_SHOWN, Plan, changes_between, is_downgrade, plan_of, undo_of
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.survey import FailureKind, Role
@@ -124,7 +124,7 @@ class Proposal:
     @property
     def drift_reason(self) -> Reason:
         """Which way the first drifted level went; only where there is one."""
-        return Reason.LEVEL_AHEAD if is_lowering(self.drifted[0]) else Reason.LEVEL_BEHIND
+        return Reason.LEVEL_AHEAD if is_downgrade(self.drifted[0]) else Reason.LEVEL_BEHIND
 
 
 def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposal:
@@ -274,7 +274,7 @@ def _no_verdict(proposal: Proposal, verdict: Verdict | None) -> Decision | None:
     if isinstance(verdict, Unavailable) or verdict is None:
         why = verdict.why if verdict else "not asked yet"
         if verdict and verdict.rights:
-            return Stalled(Reason.INSUFFICIENT_RIGHTS, why)
+            return Stalled(Reason.NOT_AUTHORIZED, why)
         return Wait(Reason.PREFLIGHT, f"no verdict of the active controller: {why}", after=2.0)
     return None
 
@@ -370,13 +370,13 @@ def _seen_on(node: Node, feature: str) -> int | None:
 # What a blocker means for the pass: a human must act (a reason of Stalled), or time may cure it.
 _HUMAN: Mapping[BlockerKind, Reason] = {
     BlockerKind.ZOOKEEPER_MODE: Reason.ZOOKEEPER_MODE,
-    BlockerKind.LOWERING: Reason.CONSENT_REQUIRED,
+    BlockerKind.DOWNGRADE: Reason.CONSENT_REQUIRED,
     BlockerKind.CONSENT: Reason.CONSENT_REQUIRED,
     BlockerKind.UNKNOWN_FEATURE: Reason.UNKNOWN_FEATURE,
     BlockerKind.GHOST_REGISTRATION: Reason.GHOST_REGISTRATION,
     BlockerKind.REFUSED_NODE: Reason.NODE_REFUSED,
     BlockerKind.DEPENDENCY: Reason.DEPENDENCY_MISSING,
-    BlockerKind.RIGHTS: Reason.INSUFFICIENT_RIGHTS,
+    BlockerKind.RIGHTS: Reason.NOT_AUTHORIZED,
 }
 _TIME: Mapping[BlockerKind, Reason] = {
     BlockerKind.MIGRATION: Reason.MIGRATING,

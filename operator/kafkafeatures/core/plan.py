@@ -41,24 +41,24 @@ def _place(change: UpdateFeature) -> tuple[int, str]:
         return 3, ""
     if change.feature == METADATA_VERSION:
         return 1, ""
-    return (0 if is_lowering(change) else 2), change.feature
+    return (0 if is_downgrade(change) else 2), change.feature
 
 
-def is_lowering(change: UpdateFeature) -> bool:
+def is_downgrade(change: UpdateFeature) -> bool:
     """Whether the level goes down."""
     return change.after < change.before
 
 
 def undo_of(change: UpdateFeature) -> Undo:
     """How it can be undone: a downgrade by raising again, a raise as `releases` knows."""
-    return Undo.SAFE if is_lowering(change) else undo_of_raise(change.feature, change.before, change.after)
+    return Undo.SAFE if is_downgrade(change) else undo_of_raise(change.feature, change.before, change.after)
 
 
 def consent_for(change: UpdateFeature) -> str:
     """The text that has to stand in `spec.consents` for this change; empty where none is needed."""
     if change.feature == KRAFT_VERSION:
         return DYNAMIC_QUORUM
-    return f"{change.feature}:{change.before}->{change.after}" if is_lowering(change) else ""
+    return f"{change.feature}:{change.before}->{change.after}" if is_downgrade(change) else ""
 
 
 @dataclass(frozen=True, slots=True)

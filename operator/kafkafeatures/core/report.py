@@ -181,7 +181,7 @@ def plan_verdict(decision: Decision, observation: Observation, proposal: Proposa
         return "Unknown"
     if isinstance(decision, Held) and decision.reason is Reason.APPROVAL_REQUIRED:
         return "ApprovalRequired"
-    if isinstance(decision, Act) or (decision.reason is Reason.INSUFFICIENT_RIGHTS and not decision.blockers):
+    if isinstance(decision, Act) or (decision.reason is Reason.NOT_AUTHORIZED and not decision.blockers):
         return "Changes"  # who plans need not be allowed to apply: the server's verdict is then unavailable
     if decision.blockers or isinstance(decision, Stalled | Held):
         return "Blocked"
@@ -295,7 +295,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Ma
             Condition.READY: _ready(decision),
             Condition.RECONCILING: _reconciling(decision),
             Condition.STALLED: stalled,
-            Condition.REACHABLE: ("True", Reason.CONNECTED_PARTLY, _ready(decision)[2]),
+            Condition.REACHABLE: ("True", Reason.PARTIALLY_CONNECTED, _ready(decision)[2]),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
             **({} if stalled else still_said(previous, generation)),
         },
@@ -455,7 +455,7 @@ def _reachable(observation: Observation) -> Said:
             silent.setdefault(node.roles, []).append(node)
     missing = [*map(str, observation.gaps), *(_silent(tuple(nodes)) for nodes in silent.values())]
     if missing:
-        return "True", Reason.CONNECTED_PARTLY, "; ".join(missing)
+        return "True", Reason.PARTIALLY_CONNECTED, "; ".join(missing)
     return "True", Reason.CONNECTED, f"{len(observation.nodes)} nodes seen"
 
 

@@ -23,8 +23,8 @@ class Cause(StrEnum):
     NODE_NOT_REGISTERED = "NodeNotRegistered"  # a voter that has never registered; it may still come
     FEATURE_UNKNOWN = "FeatureUnknown"
     DEPENDENCY = "Dependency"  # another feature is too low: `depends_on`
-    LOWERING = "Lowering"  # a lowering that was not asked for as one, or a raise that was asked for as a lowering
-    LOWERING_REFUSED = "LoweringRefused"  # metadata would be lost, or the feature never goes back
+    DOWNGRADE = "Downgrade"  # a downgrade that was not asked for as one, or a raise that was asked for as a downgrade
+    DOWNGRADE_REFUSED = "DowngradeRefused"  # metadata would be lost, or the feature never goes back
     LEVEL_INVALID = "LevelInvalid"  # no such level, or one below what KRaft can run
     UPGRADE_TYPE = "UpgradeType"
     MIGRATION = "Migration"  # a migration from ZooKeeper is open
@@ -103,12 +103,12 @@ _TEXTS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
             r"^(?P<feature>\S+) could not be set to (?P<level>\d+) "
             r"because it depends on (?P<other>\S+) level (?P<needed>\d+)",
         ),
-        (Cause.LOWERING, r"^Can't downgrade the version of this feature without setting the upgrade type"),
-        (Cause.LOWERING, r"^Can't downgrade to a newer version"),
-        (Cause.LOWERING_REFUSED, r"^Can't downgrade the version of this feature\."),
-        (Cause.LOWERING_REFUSED, r"^Unsupported (?P<feature>metadata\.version) downgrade from \d+ to (?P<level>\d+)"),
-        (Cause.LOWERING_REFUSED, r"Refusing to perform the requested downgrade"),
-        (Cause.LOWERING_REFUSED, r"Unsafe metadata downgrade is not supported"),
+        (Cause.DOWNGRADE, r"^Can't downgrade the version of this feature without setting the upgrade type"),
+        (Cause.DOWNGRADE, r"^Can't downgrade to a newer version"),
+        (Cause.DOWNGRADE_REFUSED, r"^Can't downgrade the version of this feature\."),
+        (Cause.DOWNGRADE_REFUSED, r"^Unsupported (?P<feature>metadata\.version) downgrade from \d+ to (?P<level>\d+)"),
+        (Cause.DOWNGRADE_REFUSED, r"Refusing to perform the requested downgrade"),
+        (Cause.DOWNGRADE_REFUSED, r"Unsafe metadata downgrade is not supported"),
         (Cause.MIGRATION, r"while a ZK migration is in progress"),
         (Cause.MIGRATION, r"controller is in pre-migration mode"),
         (Cause.LEVEL_INVALID, r"Unable to set a metadata\.version less than"),

@@ -83,7 +83,7 @@ def test_the_latest_levels_are_those_all_nodes_support(cluster: Cluster, tmp_pat
     assert plan(path)["verdict"] == "InSync"
 
 
-def test_a_lowering_needs_a_consent_and_the_consent_is_good_once(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_downgrade_needs_a_consent_and_the_consent_is_good_once(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "l.yaml"
     refused = apply(document(path, cluster, features=level("transaction.version", 0)), code=4)
     assert reasons(refused)["Stalled"] == "ConsentRequired"
@@ -111,7 +111,7 @@ def test_metadata_is_never_lost_whatever_was_consented(cluster: Cluster, tmp_pat
         tmp_path / "l.yaml", cluster, features=level("metadata.version", 22), consents=["metadata.version:25->22"]
     )
     refused = apply(path, code=4)
-    assert reasons(refused)["Stalled"] == "LoweringRefused"
+    assert reasons(refused)["Stalled"] == "DowngradeRefused"
     assert "metadata would be lost" in refused["blockers"][0]["message"]
     assert levels(describe(cluster))["metadata.version"] == 25
 
@@ -129,7 +129,7 @@ def test_a_dependency_that_is_not_met_is_named_with_its_level(cluster: Cluster, 
         consents=["metadata.version:25->22"],
     )
     kinds = {(one["kind"], one["feature"]) for one in plan(path, code=4)["blockers"]}
-    assert kinds == {("Dependency", "eligible.leader.replicas.version"), ("Lowering", "metadata.version")}
+    assert kinds == {("Dependency", "eligible.leader.replicas.version"), ("Downgrade", "metadata.version")}
 
 
 def test_what_was_computed_waits_for_its_hash_and_no_other(cluster: Cluster, tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def test_without_alter_apply_names_the_right_and_describe_still_works(
     assert LINE.format("Alter") in refused.stderr
     assert "session=" not in refused.stderr  # the controller's words hold its request object
     reasons = {one["type"]: one.get("reason") for one in json.loads(refused.stdout)["status"]["conditions"]}
-    assert reasons["Stalled"] == "InsufficientRights"
+    assert reasons["Stalled"] == "NotAuthorized"
     assert levels(describe(guarded, *flags(guarded), controllers=True))["metadata.version"] == before
     rights("Alter")
     granted = run(*words)

@@ -14,7 +14,7 @@ FEATURE_LEVEL = 12  # api key of FeatureLevelRecord
 
 
 async def send(node: Node, feature: str, level: int, *, timeout: float = 10.0) -> UpdateFeaturesResponse:
-    """UpdateFeatures for one feature; 0 is asked for as a lowering, anything else as a raise."""
+    """UpdateFeatures for one feature; 0 is asked for as a downgrade, anything else as a raise."""
     kind = UPGRADE if level else SAFE_DOWNGRADE
     async with await connect(Address("127.0.0.1", node.port), Security(), timeout=timeout, client_id="t") as link:
         response: UpdateFeaturesResponse = await link.request(

@@ -72,7 +72,7 @@ def test_an_old_living_node_is_waited_for_and_not_stalled(
     assert blockers(resources, "old") == set()
 
     kafka.nodes[2].stop()
-    told = resources.until("old", "Reachable", "ConnectedPartly")
+    told = resources.until("old", "Reachable", "PartiallyConnected")
     assert "broker 2" in told["message"]
     assert resources.condition("old", "Ready")["status"] == "True"
     kafka.nodes[2].start(MIDDLE)

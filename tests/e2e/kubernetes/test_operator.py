@@ -155,7 +155,7 @@ def test_an_approval_is_withdrawn_with_its_plan(resources: Resources, kafka: Clu
     assert feature_records(kafka) == before
 
 
-def test_a_lowering_needs_a_consent_and_the_consent_is_good_once(
+def test_a_downgrade_needs_a_consent_and_the_consent_is_good_once(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
     meddle(kafka, SHARE, 1)

@@ -148,7 +148,7 @@ PLANS = {
     "suspended": Wanted(UP, suspend=True),
     "observed": Wanted(UP, mode=Mode.OBSERVE),
     "unknown feature": Wanted({"no.such": 1}),
-    "lowering": Wanted({"metadata.version": 20}),
+    "downgrade": Wanted({"metadata.version": 20}),
 }
 
 

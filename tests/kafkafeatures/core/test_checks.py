@@ -164,7 +164,7 @@ def test_what_is_in_the_way_is_named(seen: Observation, expected: list[BlockerKi
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (UpdateFeature("metadata.version", 21, 20), BlockerKind.LOWERING),
+        (UpdateFeature("metadata.version", 21, 20), BlockerKind.DOWNGRADE),
         (UpdateFeature("kraft.version", 0, 1), BlockerKind.CONSENT),
         (UpdateFeature("metadata.version", 21, 99), BlockerKind.NODE_RANGE),
     ],

@@ -68,7 +68,7 @@ def test_a_node_that_is_down_does_not_keep_a_cluster_from_being_in_sync() -> Non
         ({"seen": observation(cluster_id=SILENT)}, Wait, Reason.PREFLIGHT),
         ({"verdict": Refused(95, "no")}, Stalled, Reason.CONTROLLER_REJECTED),
         ({"verdict": Unavailable("nobody answers")}, Wait, Reason.PREFLIGHT),
-        ({"verdict": Unavailable("ALTER is missing", rights=True)}, Stalled, Reason.INSUFFICIENT_RIGHTS),
+        ({"verdict": Unavailable("ALTER is missing", rights=True)}, Stalled, Reason.NOT_AUTHORIZED),
         ({"verdict": None}, Wait, Reason.PREFLIGHT),
         ({"seen": observation(levels=SILENT)}, Wait, Reason.WAITING_FOR_QUORUM),
         ({"desired": {"metadata.version": 20}}, Stalled, Reason.CONSENT_REQUIRED),

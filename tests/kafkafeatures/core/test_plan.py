@@ -165,7 +165,7 @@ LOWER = Wanted({"transaction.version": 1})
 CONSENT = "transaction.version:2->1"
 
 
-def test_a_lowering_without_its_consent_is_refused_loudly() -> None:
+def test_a_downgrade_without_its_consent_is_refused_loudly() -> None:
     decision = deciding(LOWER, world(transaction_version=2))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.CONSENT_REQUIRED
@@ -191,7 +191,7 @@ def test_no_consent_crosses_a_level_that_changed_metadata() -> None:
     wanted = Wanted({"metadata.version": 22}, consents=frozenset({"metadata.version:25->22"}))
     decision = deciding(wanted)
     assert isinstance(decision, Stalled)
-    assert decision.reason is Reason.LOWERING_REFUSED
+    assert decision.reason is Reason.DOWNGRADE_REFUSED
     allowed = Wanted({"metadata.version": 23}, consents=frozenset({"metadata.version:25->23"}))
     assert deciding(allowed) == Act(change("metadata.version 25->23"))
 
@@ -200,7 +200,7 @@ def test_kraft_version_never_goes_back_and_old_controllers_are_not_asked_to_rais
     back = Wanted({"kraft.version": 0}, consents=frozenset({"dynamic-quorum"}))
     decision = deciding(back, world(kraft_version=1))
     assert isinstance(decision, Stalled)
-    assert decision.reason is Reason.LOWERING_REFUSED
+    assert decision.reason is Reason.DOWNGRADE_REFUSED
     up = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
     assert deciding(up) == Act(change("kraft.version 0->1"))
     assert kinds(deciding(Wanted({"kraft.version": 1}))) == {BlockerKind.CONSENT}

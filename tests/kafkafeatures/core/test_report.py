@@ -100,7 +100,7 @@ def test_a_node_that_is_down_is_said_also_where_it_stands_in_nobodys_way() -> No
     seen = observation(node(1, said=answer(NEW, levels)), node(2, said=SILENT), levels=levels)
     made = status(decided(seen), seen)
     assert conditions(made)["Ready"] == ("True", "InSync")
-    assert conditions(made)["Reachable"] == ("True", "ConnectedPartly")
+    assert conditions(made)["Reachable"] == ("True", "PartiallyConnected")
     (told,) = [one["message"] for one in made["conditions"] if one["type"] == "Reachable"]
     assert told.startswith("broker 2 (")
     assert told.endswith("does not answer")
@@ -221,7 +221,7 @@ def test_what_asking_could_not_see_makes_the_cluster_connected_partly() -> None:
     seen = observation(gaps=(Failure(FailureKind.AUTHORIZATION, "metadata log", "needs X", "grant X"),))
     made = status(decided(seen), seen)
     reachable = next(one for one in made["conditions"] if one["type"] == "Reachable")
-    assert reachable["reason"] == "ConnectedPartly"
+    assert reachable["reason"] == "PartiallyConnected"
     assert "metadata log: needs X; grant X" in reachable["message"]
 
 

@@ -81,36 +81,36 @@ def invalid(feature: str, level: int) -> str:
             invalid(MV, 24)
             + "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade.",
-            Cause.LOWERING,
+            Cause.DOWNGRADE,
             {"feature": MV, "level": 24},
         ),
-        (invalid(MV, 25) + "Can't downgrade to a newer version.", Cause.LOWERING, {"feature": MV, "level": 25}),
+        (invalid(MV, 25) + "Can't downgrade to a newer version.", Cause.DOWNGRADE, {"feature": MV, "level": 25}),
         (
             invalid("kraft.version", 0) + "Can't downgrade the version of this feature.",
-            Cause.LOWERING_REFUSED,
+            Cause.DOWNGRADE_REFUSED,
             {"feature": "kraft.version", "level": 0},
         ),
         (
             "Unsupported metadata.version downgrade from 25 to 22. Refusing to perform the requested downgrade because "
             "it might delete metadata information.",
-            Cause.LOWERING_REFUSED,
+            Cause.DOWNGRADE_REFUSED,
             {"feature": MV, "level": 22},
         ),
         (
             "Unsupported metadata.version downgrade from 25 to 22. Unsafe metadata downgrade is not supported in this "
             "version.",
-            Cause.LOWERING_REFUSED,
+            Cause.DOWNGRADE_REFUSED,
             {"feature": MV, "level": 22},
         ),
         (
             "Invalid metadata.version 16. Refusing to perform the requested downgrade because it might delete metadata "
             "information.",
-            Cause.LOWERING_REFUSED,
+            Cause.DOWNGRADE_REFUSED,
             {"feature": MV, "level": 16},
         ),
         (
             "Invalid metadata.version 16. Unsafe metadata downgrade is not supported in this version.",
-            Cause.LOWERING_REFUSED,
+            Cause.DOWNGRADE_REFUSED,
             {"feature": MV, "level": 16},
         ),
         (

@@ -1,0 +1,170 @@
+"""What the simulated API server shares with a real one: cases that run against both.
+
+`tests/simulated/test_kubernetes.py` runs them on the simulated one, `tests/e2e/kubernetes/test_simulated.py` on a real
+one with the CRD of this tree. A case speaks HTTP in the end: `ask(Request) -> Reply`, the events of a watch in a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulated.kubernetes import OUR_KIND, Reply, Request
+
+Ask = Callable[[Request], Reply]
+Json = dict[str, Any]
+
+NAMESPACE = "default"
+ALL = f"{OUR_KIND}/namespaces/{NAMESPACE}/kafkafeatures"
+ONE = f"{ALL}/orders"
+SPEC = {"cluster": {"bootstrapServers": "kafka:9092"}}
+
+
+def apply(ask: Ask, name: str = "orders", **metadata: Any) -> Json:
+    body = {"apiVersion": "kafkafeatures.dev/v1alpha1", "kind": "KafkaFeatures", "spec": SPEC}
+    reply = ask(Request("POST", ALL, body={**body, "metadata": {"name": name, **metadata}}))
+    assert reply.status == 201, reply.body
+    made: Json = reply.body
+    return made
+
+
+def write(ask: Ask, made: Json, path: str = ONE, **query: str) -> Reply:
+    return ask(Request("PUT", path, query, made))
+
+
+def with_status(made: Json, **status: Any) -> Json:
+    return {**made, "status": status}
+
+
+def read(ask: Ask) -> Json:
+    found: Json = ask(Request("GET", ONE)).body
+    return found
+
+
+def version(made: Json) -> str:
+    return str(made["metadata"]["resourceVersion"])
+
+
+def a_write_of_an_older_version_is_a_conflict_and_changes_nothing(ask: Ask) -> None:
+    old = apply(ask)
+    assert write(ask, with_status(old, changeCount=1), f"{ONE}/status").status == 200
+    assert write(ask, with_status(old, changeCount=2), f"{ONE}/status").status == 409
+    assert read(ask)["status"] == {"changeCount": 1}
+
+
+def a_status_is_written_apart_from_the_spec(ask: Ask) -> None:
+    made = apply(ask)
+    changed = {**made, "spec": {**made["spec"], "suspend": True}, "status": {"changeCount": 1}}
+    of_status = write(ask, changed, f"{ONE}/status").body
+    assert (of_status["spec"]["suspend"], of_status["status"]["changeCount"]) == (False, 1)
+    assert of_status["metadata"]["generation"] == 1
+    of_spec = write(ask, {**of_status, "spec": changed["spec"], "status": {"changeCount": 2}}).body
+    assert (of_spec["spec"]["suspend"], of_spec["status"]["changeCount"]) == (True, 1)
+    assert of_spec["metadata"]["generation"] == 2
+
+
+def what_the_schema_does_not_know_is_dropped_without_a_word(ask: Ask) -> None:
+    made = apply(ask)
+    reply = write(ask, with_status(made, changeCount=1, surprise={"a": 1}), f"{ONE}/status")
+    assert (reply.status, reply.body["status"]) == (200, {"changeCount": 1})
+
+
+def what_the_schema_refuses_is_422_and_changes_nothing(ask: Ask) -> None:
+    made = apply(ask)
+    assert write(ask, with_status(made, changeCount="one"), f"{ONE}/status").status == 422
+    assert write(ask, {**made, "spec": {**SPEC, "mode": "Perhaps"}}).status == 422
+    assert write(ask, {**made, "spec": {}}).status == 422
+    assert read(ask) == made
+
+
+def defaults_are_filled_in(ask: Ask) -> None:
+    assert apply(ask)["spec"]["mode"] == "Apply"
+
+
+def a_write_that_changes_nothing_makes_no_version(ask: Ask) -> None:
+    made = write(ask, with_status(apply(ask), changeCount=1), f"{ONE}/status", fieldManager="a").body
+    again = write(ask, made, f"{ONE}/status", fieldManager="a").body
+    assert version(again) == version(made)
+
+
+def a_dry_run_says_what_would_be_kept_and_keeps_nothing(ask: Ask) -> None:
+    made = apply(ask)
+    reply = write(ask, with_status(made, changeCount=1, surprise=1), f"{ONE}/status", dryRun="All")
+    assert (reply.status, reply.body["status"]) == (200, {"changeCount": 1})
+    assert read(ask) == made
+
+
+def what_is_gone_is_404_and_its_name_may_live_again(ask: Ask) -> None:
+    made = apply(ask)
+    assert ask(Request("DELETE", ONE)).status == 200
+    assert ask(Request("GET", ONE)).status == 404
+    assert write(ask, with_status(made, changeCount=1), f"{ONE}/status").status == 404
+    again = apply(ask)
+    assert again["metadata"]["uid"] != made["metadata"]["uid"]
+    forced = {**again, "metadata": {**again["metadata"], "uid": made["metadata"]["uid"]}, "status": {"changeCount": 1}}
+    assert write(ask, forced, f"{ONE}/status").status == 409
+    assert "status" not in read(ask)
+
+
+def a_finalizer_keeps_what_is_being_deleted(ask: Ask) -> None:
+    made = apply(ask, finalizers=["example.com/keep"])
+    assert ask(Request("DELETE", ONE)).status == 200
+    kept = read(ask)
+    assert "deletionTimestamp" in kept["metadata"]
+    assert kept["metadata"]["uid"] == made["metadata"]["uid"]
+    assert write(ask, {**kept, "metadata": {**kept["metadata"], "finalizers": []}}).status == 200
+    assert ask(Request("GET", ONE)).status == 404
+
+
+def who_wrote_a_status_is_noted_with_the_time(ask: Ask) -> None:
+    made = write(ask, with_status(apply(ask), changeCount=1), f"{ONE}/status", fieldManager="someone").body
+    (entry,) = (one for one in made["metadata"]["managedFields"] if one["manager"] == "someone")
+    assert entry["subresource"] == "status"
+    assert entry["time"].endswith("Z")
+
+
+def pages_show_one_moment(ask: Ask) -> None:
+    for name in ("orders", "payments", "stock"):
+        apply(ask, name)
+    first = ask(Request("GET", ALL, {"limit": "2"})).body
+    assert ask(Request("DELETE", f"{ALL}/stock")).status == 200
+    rest = ask(Request("GET", ALL, {"limit": "2", "continue": first["metadata"]["continue"]})).body
+    assert [one["metadata"]["name"] for one in first["items"] + rest["items"]] == ["orders", "payments", "stock"]
+    assert version(rest) == version(first)
+    assert not rest["metadata"].get("continue")
+
+
+def a_watch_shows_what_came_after_a_version(ask: Ask) -> None:
+    made = apply(ask)
+    write(ask, with_status(made, changeCount=1), f"{ONE}/status")
+    ask(Request("DELETE", ONE))
+    events = ask(Request("GET", ALL, {"watch": "1", "resourceVersion": version(made), "timeoutSeconds": "1"})).body
+    assert [one["type"] for one in events] == ["MODIFIED", "DELETED"]
+    assert [int(version(one["object"])) > int(version(made)) for one in events] == [True, True]
+
+
+def a_watch_from_what_is_forgotten_is_told_410_and_one_from_a_list_goes_on(ask: Ask) -> None:
+    made = apply(ask)
+    (event,) = ask(Request("GET", ALL, {"watch": "1", "resourceVersion": "1", "timeoutSeconds": "1"})).body
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    listed = ask(Request("GET", ALL)).body
+    write(ask, with_status(made, changeCount=1), f"{ONE}/status")
+    (event,) = ask(Request("GET", ALL, {"watch": "1", "resourceVersion": version(listed), "timeoutSeconds": "1"})).body
+    assert (event["type"], event["object"]["status"]) == ("MODIFIED", {"changeCount": 1})
+
+
+CASES: tuple[Callable[[Ask], None], ...] = (
+    a_write_of_an_older_version_is_a_conflict_and_changes_nothing,
+    a_status_is_written_apart_from_the_spec,
+    what_the_schema_does_not_know_is_dropped_without_a_word,
+    what_the_schema_refuses_is_422_and_changes_nothing,
+    defaults_are_filled_in,
+    a_write_that_changes_nothing_makes_no_version,
+    a_dry_run_says_what_would_be_kept_and_keeps_nothing,
+    what_is_gone_is_404_and_its_name_may_live_again,
+    a_finalizer_keeps_what_is_being_deleted,
+    who_wrote_a_status_is_noted_with_the_time,
+    pages_show_one_moment,
+    a_watch_shows_what_came_after_a_version,
+    a_watch_from_what_is_forgotten_is_told_410_and_one_from_a_list_goes_on,
+)

@@ -1,0 +1,466 @@
+"""An API server in memory, for all fast tests: one store, any number of clients, faults where a test wants them.
+
+It keeps what a real one promises and an operator may rely on: versions that only grow, optimistic conflicts, a status
+subresource, generations, pruning and validation by the CRD, finalizers, field managers, pages, watches that expire. And
+it does what a real one may do: answer reads from a cache that lags, lose requests and answers, refuse. `conformance.py`
+holds it against a real one. Nothing here waits, draws lots or reads a clock: time and faults come in.
+
+A client is production's own `KubeApi` over a connection that is a function call.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+from aiohttp import ClientConnectionError
+from kubernetes.aio.client import ApiClient
+
+from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from kafkafeatures.kube.client import KubeApi
+from tests.simulated import schema
+
+Json = dict[str, Any]
+
+OUR_KIND = f"/apis/{GROUP}/{VERSION}"
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_PATH = re.compile(
+    r"(?P<api>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[a-z]+)"
+    r"(/(?P<name>[^/]+)(/(?P<subresource>status))?)?"
+)
+_REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    504: "Timeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client asks. `path` without the query."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    body: Any = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change what is stored."""
+        return self.method != "GET" and "dryRun" not in self.query
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the server answers. For a watch the body is a list: the events so far."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def reason(self) -> str:
+        """Of the status line."""
+        return _REASONS.get(self.status, "")
+
+
+def refusal(status: int, message: str, **headers: str) -> Reply:
+    """A Status object, as every error of an API server is one. `Retry_After` becomes Retry-After."""
+    body = {
+        "kind": "Status",
+        "status": "Failure",
+        "code": status,
+        "message": message,
+        "reason": _REASONS.get(status, ""),
+    }
+    return Reply(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong with one request. `reply` None: the connection is lost, after the request was `carried_out` or
+    before. `lag`: a read shows what was there so many writes ago; nothing else goes wrong then.
+    """
+
+    reply: Reply | None = None
+    carried_out: bool = False
+    lag: int = 0
+
+
+Faults = Callable[[Request], Fault | None]
+
+
+def no_faults(request: Request) -> None:
+    """All is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    revision: int
+    kind: str
+    path: str
+    object: Json
+
+
+class ApiServer:
+    """The store and its rules. `schema` is that of the CRD in force; `forbidden`: plurals that nobody may read.
+
+    `cache_lag`: so many writes is the watch cache behind, from which `resourceVersion=0` is answered.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: START) -> None:
+        self.now = now
+        self.schema: Mapping[str, Any] = schema.current()
+        self.forbidden: set[str] = set()
+        self.cache_lag = 0
+        self.status_writes = 0
+        self._objects: dict[str, Json] = {}
+        self._versions: dict[str, list[tuple[int, Json | None]]] = {}
+        self._events: list[_Event] = []
+        self._revision = 1
+        self._compacted = 1
+        self._uids = 0
+
+    # --- what a test does and sees ---
+
+    @property
+    def revision(self) -> int:
+        """Of the last write."""
+        return self._revision
+
+    def client(self, faults: Faults = no_faults, latency: Callable[[], Awaitable[None]] | None = None) -> KubeApi:
+        """A connection of one process: when it began, and which versions it saw, is its own."""
+        return KubeApi(cast(ApiClient, _Connection(self, faults, latency)))
+
+    def create(self, namespace: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> Json:
+        """A KafkaFeatures, as a person applies it. AssertionError where the schema refuses it."""
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name, **metadata}, "spec": spec}
+        return self._done(Request("POST", _collection(namespace), body=body))
+
+    def put(self, namespace: str, plural: str, name: str, **fields: Any) -> None:
+        """A Secret or a ConfigMap, new or in place of the one that was there."""
+        path = f"/api/v1/namespaces/{namespace}/{plural}/{name}"
+        self._store(path, {"metadata": {"namespace": namespace, "name": name, "uid": self._uid()}, **fields}, "PUT")
+
+    def get(self, namespace: str, name: str) -> Json | None:
+        """A copy of a KafkaFeatures as it is now; None where there is none."""
+        found = self._objects.get(f"{_collection(namespace)}/{name}")
+        return None if found is None else _copy(found)
+
+    def edit(
+        self, namespace: str, name: str, change: Callable[[Json], object], *, manager: str = "kubectl-edit"
+    ) -> Json:
+        """Whatever a person does to spec and metadata."""
+        return self._written(namespace, name, "", change, manager)
+
+    def edit_status(
+        self, namespace: str, name: str, change: Callable[[Json], object], *, manager: str = "kubectl-edit"
+    ) -> Json:
+        """Whatever a person does to a status; `change` gets the object."""
+        return self._written(namespace, name, "/status", change, manager)
+
+    def delete(self, namespace: str, name: str) -> None:
+        """Gone at once, or as soon as the last finalizer is."""
+        self._done(Request("DELETE", f"{_collection(namespace)}/{name}"))
+
+    def events(self, namespace: str | None = None) -> list[Json]:
+        """The Events that were posted, oldest first."""
+        where = "/apis/events.k8s.io/" if namespace is None else f"/apis/events.k8s.io/v1/namespaces/{namespace}/"
+        return [one for path, one in self._objects.items() if path.startswith(where)]
+
+    def watch(self, namespace: str = "", since: int | None = None) -> Watch:
+        """Of KafkaFeatures; from now on, or from a revision."""
+        return Watch(self, namespace, self._revision if since is None else since)
+
+    def compact(self) -> None:
+        """Forget what was before now: watches and pages that want it get 410."""
+        self._compacted = self._revision
+
+    def restore(self, revision: int) -> None:
+        """etcd as it was then; what came after has never been, and its numbers are given again."""
+        self._objects = dict(self._at(revision))
+        self._versions = {
+            path: [one for one in versions if one[0] <= revision] for path, versions in self._versions.items()
+        }
+        self._events = [one for one in self._events if one.revision <= revision]
+        self._revision = self._compacted = revision
+
+    # --- requests ---
+
+    def answer(self, request: Request, lag: int = 0) -> Reply:
+        """One request, carried out at once. `lag`: a read shows what was so many writes ago."""
+        parts = _PATH.fullmatch(request.path)
+        if parts is None:
+            return refusal(404, "the server could not find the requested resource")
+        if parts["plural"] in self.forbidden:
+            return refusal(403, f'{parts["plural"]} "{parts["name"] or ""}" is forbidden: no RBAC policy matched')
+        match request.method, parts["name"]:
+            case "GET", None:
+                return self._watched(request) if "watch" in request.query else self._listed(request, parts, lag)
+            case "GET", _:
+                found = self._at(self._as_of(request, lag)).get(request.path.removesuffix("/status"))
+                return _missing(parts) if found is None else Reply(200, _copy(found))
+            case "POST", None:
+                return self._created(request, parts)
+            case "PUT", name if name is not None:
+                return self._replaced(request, parts)
+            case "DELETE", name if name is not None:
+                return self._deleted(request, parts)
+        return refusal(405, "the server does not allow this method on the requested resource")
+
+    def _as_of(self, request: Request, lag: int) -> int:
+        cached = self.cache_lag if request.query.get("resourceVersion") == "0" else 0
+        return max(self._revision - max(lag, cached), 1)
+
+    def _listed(self, request: Request, parts: re.Match[str], lag: int) -> Reply:
+        token = request.query.get("continue")
+        revision, begin = json.loads(token) if token else (self._as_of(request, lag), 0)
+        if revision < self._compacted and token:
+            return refusal(410, "the provided continue parameter is too old to display a consistent list result")
+        there = self._at(revision)
+        paths = sorted(path for path in there if _is_in(path, parts))
+        end = begin + int(request.query.get("limit") or len(paths) or 1)
+        metadata = {"resourceVersion": str(revision)}
+        if end < len(paths):
+            metadata["continue"] = json.dumps([revision, end])
+        return Reply(200, {"metadata": metadata, "items": [_copy(there[path]) for path in paths[begin:end]]})
+
+    def _watched(self, request: Request) -> Reply:
+        parts = _PATH.fullmatch(request.path)
+        since = int(request.query.get("resourceVersion") or self._revision)
+        try:
+            return Reply(200, list(self.since(since, parts["namespace"] or "" if parts else "")))
+        except Expired:
+            gone = refusal(410, f"too old resource version: {since} ({self._revision})")
+            return Reply(200, [{"type": "ERROR", "object": gone.body}])
+
+    def since(self, revision: int, namespace: str = "") -> Iterator[Json]:
+        """What happened to KafkaFeatures after that, as a watch shows it. Raises Expired."""
+        if revision < self._compacted:
+            raise Expired
+        parts = _PATH.fullmatch(_collection(namespace))
+        first = bisect.bisect_right(self._events, revision, key=lambda event: event.revision)
+        for event in self._events[first:]:
+            if parts is not None and _is_in(event.path, parts):
+                yield {"type": event.kind, "object": _copy(event.object)}
+
+    def _created(self, request: Request, parts: re.Match[str]) -> Reply:
+        name, namespace = request.body["metadata"]["name"], parts["namespace"]
+        path = f"{request.path}/{name}"
+        if path in self._objects:
+            return refusal(409, f'{parts["plural"]} "{name}" already exists')
+        made = {**_copy(request.body), "metadata": {**request.body["metadata"], "namespace": namespace}}
+        metadata = made["metadata"]
+        metadata |= {"uid": self._uid(), "creationTimestamp": metadata.get("creationTimestamp") or self._stamp()}
+        if parts["plural"] == PLURAL:
+            made.pop("status", None)
+            metadata["generation"] = 1
+            made, problems = self._fitted(made)
+            if problems:
+                return self._invalid(name, problems)
+            self._manage(made, request, "")
+        self._store(path, made, "ADDED")
+        return Reply(201, _copy(made))
+
+    def _replaced(self, request: Request, parts: re.Match[str]) -> Reply:
+        path, of_status = request.path.removesuffix("/status"), parts["subresource"] == "status"
+        there, sent = self._objects.get(path), request.body["metadata"]
+        if there is None:
+            return _missing(parts)
+        for name in ("uid", "resourceVersion"):
+            if sent.get(name, there["metadata"][name]) != there["metadata"][name]:
+                message = "the object has been modified; please apply your changes to the latest version and try again"
+                return refusal(409, f'Operation cannot be fulfilled on {parts["plural"]} "{parts["name"]}": {message}')
+        new = _copy(there)
+        if of_status:
+            new["status"] = _copy(request.body.get("status"))
+        else:
+            new["spec"] = _copy(request.body.get("spec"))
+            for name in ("annotations", "labels", "finalizers", "ownerReferences"):
+                new["metadata"].pop(name, None)
+                if sent.get(name):
+                    new["metadata"][name] = _copy(sent[name])
+        if new.get("status") is None:
+            new.pop("status", None)
+        new, problems = self._fitted(new)
+        if problems:
+            return self._invalid(str(parts["name"]), problems)
+        if new == there:
+            return Reply(200, _copy(there))
+        if new["spec"] != there["spec"]:
+            new["metadata"]["generation"] += 1
+        self._manage(new, request, "status" if of_status else "")
+        if "dryRun" in request.query:
+            return Reply(200, new)
+        self.status_writes += of_status
+        if "deletionTimestamp" in new["metadata"] and not new["metadata"].get("finalizers"):
+            self._remove(path, new)
+        else:
+            self._store(path, new, "MODIFIED")
+        return Reply(200, _copy(new))
+
+    def _deleted(self, request: Request, parts: re.Match[str]) -> Reply:
+        there = self._objects.get(request.path)
+        if there is None:
+            return _missing(parts)
+        gone = _copy(there)
+        if not there["metadata"].get("finalizers"):
+            self._remove(request.path, gone)
+        elif "deletionTimestamp" not in gone["metadata"]:
+            gone["metadata"]["deletionTimestamp"] = self._stamp()
+            gone["metadata"]["generation"] += 1
+            self._store(request.path, gone, "MODIFIED")
+        return Reply(200, _copy(gone))
+
+    # --- inside ---
+
+    def _done(self, request: Request) -> Json:
+        reply = self.answer(request)
+        assert reply.status in (200, 201), reply.body
+        return cast(Json, reply.body)
+
+    def _written(self, namespace: str, name: str, sub: str, change: Callable[[Json], object], manager: str) -> Json:
+        found = self.get(namespace, name)
+        assert found is not None, f"there is no {namespace}/{name}"
+        change(found)
+        path = f"{_collection(namespace)}/{name}{sub}"
+        return self._done(Request("PUT", path, {"fieldManager": manager}, found))
+
+    def _fitted(self, made: Json) -> tuple[Json, list[str]]:
+        problems: list[str] = []
+        kept = schema.fitted({name: one for name, one in made.items() if name != "metadata"}, self.schema, "", problems)
+        return {**kept, "metadata": made["metadata"]}, problems
+
+    def _invalid(self, name: str, problems: list[str]) -> Reply:
+        return refusal(422, f'{KIND}.{GROUP} "{name}" is invalid: {", ".join(one.lstrip(".") for one in problems)}')
+
+    def _manage(self, made: Json, request: Request, subresource: str) -> None:
+        manager = request.query.get("fieldManager", "unknown")
+        mine = (manager, subresource)
+        others = [
+            one
+            for one in made["metadata"].get("managedFields", ())
+            if (one["manager"], one.get("subresource", "")) != mine
+        ]
+        entry = {"manager": manager, "operation": "Update", "time": self._stamp()}
+        made["metadata"]["managedFields"] = [*others, entry | ({"subresource": subresource} if subresource else {})]
+
+    def _store(self, path: str, made: Json, kind: str) -> None:
+        self._revision += 1
+        made["metadata"]["resourceVersion"] = str(self._revision)
+        kept = _copy(made)
+        self._objects[path] = kept
+        self._versions.setdefault(path, []).append((self._revision, kept))
+        self._events.append(_Event(self._revision, kind, path, kept))
+
+    def _remove(self, path: str, last: Json) -> None:
+        self._revision += 1
+        last["metadata"]["resourceVersion"] = str(self._revision)
+        del self._objects[path]
+        self._versions[path].append((self._revision, None))
+        self._events.append(_Event(self._revision, "DELETED", path, _copy(last)))
+
+    def _at(self, revision: int) -> Mapping[str, Json]:
+        if revision >= self._revision:
+            return self._objects
+        found = {}
+        for path, versions in self._versions.items():
+            at = bisect.bisect_right(versions, revision, key=lambda version: version[0])
+            there = versions[at - 1][1] if at else None
+            if there is not None:
+                found[path] = there
+        return found
+
+    def _stamp(self) -> str:
+        return self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _uid(self) -> str:
+        self._uids += 1
+        return str(UUID(int=self._uids, version=4))
+
+
+class Expired(Exception):
+    """410: the server has forgotten what was asked for."""
+
+
+class Watch:
+    """Events not taken yet. A test, or a simulation's lot, decides when they come, and which never do."""
+
+    def __init__(self, server: ApiServer, namespace: str, since: int) -> None:
+        self._server, self._namespace, self._since = server, namespace, since
+
+    def take(self) -> list[Json]:
+        """All there are now. Raises Expired, after which one lists anew."""
+        events = list(self._server.since(self._since, self._namespace))
+        self._since = max([self._since, *(int(one["object"]["metadata"]["resourceVersion"]) for one in events)])
+        return events
+
+
+class _Connection:
+    """The client library's `ApiClient`, as far as `KubeApi` uses it."""
+
+    def __init__(self, server: ApiServer, faults: Faults, latency: Callable[[], Awaitable[None]] | None) -> None:
+        self._server, self._faults, self._latency = server, faults, latency
+        self.configuration = SimpleNamespace(host="https://127.0.0.1:6443", ssl_ca_cert=None)
+
+    async def param_serialize(
+        self, method: str, path: str, *, query_params: Any, body: Any, **_: Any
+    ) -> tuple[Request]:
+        return (Request(method, path, dict(query_params), body),)
+
+    async def call_api(self, request: Request, **_: Any) -> _Answer:
+        if self._latency is not None:
+            await self._latency()
+        fault = self._faults(request)
+        if fault is None or fault.lag:
+            return _Answer(self._server.answer(request, fault.lag if fault else 0), self._server.now())
+        if fault.carried_out:
+            self._server.answer(request)
+        if fault.reply is None:
+            raise ClientConnectionError("Server disconnected")
+        return _Answer(fault.reply, self._server.now())
+
+
+class _Answer:
+    def __init__(self, reply: Reply, now: datetime) -> None:
+        self.status, self.reason = reply.status, reply.reason
+        self.headers = {"Date": format_datetime(now.astimezone(UTC), usegmt=True), **reply.headers}
+        self._body = reply.body
+
+    async def read(self) -> bytes:
+        return json.dumps(self._body).encode()
+
+
+def _collection(namespace: str) -> str:
+    return f"{OUR_KIND}/namespaces/{namespace}/{PLURAL}" if namespace else f"{OUR_KIND}/{PLURAL}"
+
+
+def _is_in(path: str, collection: re.Match[str]) -> bool:
+    one = _PATH.fullmatch(path)
+    same = one is not None and (one["api"], one["plural"]) == (collection["api"], collection["plural"])
+    return bool(same and one and collection["namespace"] in (None, one["namespace"]))
+
+
+def _missing(parts: re.Match[str]) -> Reply:
+    return refusal(404, f'{parts["plural"]} "{parts["name"]}" not found')
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _copy(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copy(one) for one in value]
+    return value

@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -117,6 +118,7 @@ class _Event:
 
 class ApiServer:
     """The store and its rules. `schema` is that of the CRD in force; `forbidden`: plurals that nobody may read.
+    `status_writes`: by field manager.
 
     `cache_lag`: so many writes is the watch cache behind, from which `resourceVersion=0` is answered.
     """
@@ -126,7 +128,7 @@ class ApiServer:
         self.schema: Mapping[str, Any] = schema.current()
         self.forbidden: set[str] = set()
         self.cache_lag = 0
-        self.status_writes = 0
+        self.status_writes: Counter[str] = Counter()
         self._objects: dict[str, Json] = {}
         self._versions: dict[str, list[tuple[int, Json | None]]] = {}
         self._events: list[_Event] = []
@@ -150,10 +152,13 @@ class ApiServer:
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name, **metadata}, "spec": spec}
         return self._done(Request("POST", _collection(namespace), body=body))
 
-    def put(self, namespace: str, plural: str, name: str, **fields: Any) -> None:
+    def put(
+        self, namespace: str, plural: str, name: str, *, labels: Mapping[str, str] | None = None, **fields: Any
+    ) -> None:
         """A Secret or a ConfigMap, new or in place of the one that was there."""
         path = f"/api/v1/namespaces/{namespace}/{plural}/{name}"
-        self._store(path, {"metadata": {"namespace": namespace, "name": name, "uid": self._uid()}, **fields}, "PUT")
+        metadata = {"namespace": namespace, "name": name, "uid": self._uid(), "labels": dict(labels or {})}
+        self._store(path, {"metadata": metadata, **fields}, "MODIFIED")
 
     def get(self, namespace: str, name: str) -> Json | None:
         """A copy of a KafkaFeatures as it is now; None where there is none."""
@@ -305,7 +310,8 @@ class ApiServer:
         self._manage(new, request, "status" if of_status else "")
         if "dryRun" in request.query:
             return Reply(200, new)
-        self.status_writes += of_status
+        if of_status:
+            self.status_writes[request.query.get("fieldManager", "unknown")] += 1
         if "deletionTimestamp" in new["metadata"] and not new["metadata"].get("finalizers"):
             self._remove(path, new)
         else:

@@ -47,6 +47,12 @@ def without(*fields: str) -> Mapping[str, Any]:
     return older
 
 
+def open_status() -> Mapping[str, Any]:
+    """A schema that keeps any status: for what a person, or another release under another schema, left behind."""
+    made = dict(current())
+    return {**made, "properties": {**made["properties"], "status": {"type": "object"}}}
+
+
 def fitted(value: Any, schema: Mapping[str, Any], path: str, problems: list[str]) -> Any:
     """The value as the server keeps it; what it refuses goes to `problems`."""
     if not _is_of(value, schema):

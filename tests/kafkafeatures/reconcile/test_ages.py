@@ -19,7 +19,6 @@ from kafkafeatures.core.steps import Applied, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.client import KubeApi
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.ages import MOST, Ages
 from kafkafeatures.reconcile.claims import Claims
@@ -27,8 +26,9 @@ from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 from kafkafeatures.reconcile.settle import BROKER_KEEPS, CONFLICT_WINDOW
 from kafkafeatures.reconcile.worker import Surroundings, Worker
 from tests.kafkafeatures.reconcile.in_memory import Home, World, no_time
-from tests.kafkafeatures.reconcile.test_worker import KEY, Api, Kafka
+from tests.kafkafeatures.reconcile.test_worker import Kafka
 from tests.kafkafeatures.worlds import NOW
+from tests.simulated.orders import KEY, Orders
 
 DAY = timedelta(days=1)
 JUMPS = pytest.mark.parametrize("jump", [-DAY, timedelta(0), DAY], ids=["back", "right", "ahead"])
@@ -137,13 +137,13 @@ def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None
 
 
 async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() -> None:
-    clocks, api, kafka = Clocks(), Api(), Kafka({"metadata.version": 21})
+    clocks, api, kafka = Clocks(), Orders(), Kafka({"metadata.version": 21})
     kafka.goes_straight, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
     operator = Operator("", "operator", "test")
     around = Surroundings(
         Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=no_time), operator, AddressPolicy()
     )
-    worker = Worker(cast(KubeApi, api), Claims(), lambda settings: kafka, around, Metrics())
+    worker = Worker(api.client(), Claims(), lambda settings: kafka, around, Metrics())
 
     async def work() -> None:
         pause = await worker.work(KEY)

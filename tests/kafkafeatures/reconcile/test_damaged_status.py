@@ -15,39 +15,40 @@ from kafkafeatures.core.conditions import MAX_MESSAGE
 from kafkafeatures.core.steps import Applied, OutcomeUnknown
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.client import KubeApi
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.shapes import misshapen
 from kafkafeatures.reconcile.worker import Surroundings, Worker
 from tests.kafkafeatures.reconcile.in_memory import no_time
-from tests.kafkafeatures.reconcile.test_worker import KEY, Api, Kafka
+from tests.kafkafeatures.reconcile.test_worker import Kafka
 from tests.kafkafeatures.worlds import NOW, SILENT
+from tests.simulated import schema
+from tests.simulated.orders import KEY, Orders
 
 Path = tuple[str | int, ...]
+BOTH = {"levels": [{"name": "metadata.version", "level": 27}, {"name": "group.version", "level": 0}]}
 
 
 async def written_by_the_operator() -> dict[str, Any]:
     """A status with everything in it: a plan half done, an open intent, history, blockers, a used consent."""
-    api, kafka = Api(), Kafka({"metadata.version": 21, "group.version": 1})
-    api.object["spec"]["features"]["levels"].append({"name": "group.version", "level": 0})
-    api.object["spec"]["consents"] = ["group.version:1->0"]
+    api, kafka = Orders(), Kafka({"metadata.version": 21, "group.version": 1})
+    api.edit(features=BOTH, consents=["group.version:1->0"])
     kafka.outcomes = [Applied(), OutcomeUnknown("EOF")]
     worker = worker_of(api, kafka)
     for _ in range(2):
         await worker.work(KEY)
-    status = cast(dict[str, Any], api.object["status"])
+    status = api.status
     assert {"intent", "history", "plan", "spentConsents", "features", "conditions", "clusterId"} <= set(status)
     status["blockers"] = [{"kind": "NodeRange", "nodeId": 1, "message": "m", "remedy": "r"}]
     status["blockersTotal"] = 1
     return status
 
 
-def worker_of(api: Api, kafka: Kafka) -> Worker:
+def worker_of(api: Orders, kafka: Kafka) -> Worker:
     around = Surroundings(
         Environment(lambda: NOW, lambda: 0.0, sleep=no_time), Operator("", "operator", "test"), AddressPolicy()
     )
-    return Worker(cast(KubeApi, api), Claims(), lambda settings: kafka, around, Metrics())
+    return Worker(api.client(), Claims(), lambda settings: kafka, around, Metrics())
 
 
 def places(value: Any, path: Path = ()) -> Iterator[Path]:
@@ -102,16 +103,17 @@ def damaged(damage: list[tuple[Path, str, Any]]) -> dict[str, Any]:
 @example([(("history", 0, "result"), "replaced", ["read back"])], False)
 def test_no_damaged_status_stops_a_reconciliation(damage: list[tuple[Path, str, Any]], away: bool) -> None:
     async def reconciled() -> dict[str, Any]:
-        api, kafka = Api(), Kafka({"metadata.version": 27, "group.version": 1})
-        api.object["spec"]["features"]["levels"].append({"name": "group.version", "level": 0})
-        api.object["status"] = damaged(damage)
+        api, kafka = Orders(), Kafka({"metadata.version": 27, "group.version": 1})
+        api.edit(features=BOTH)
+        api.server.schema = schema.open_status()
+        api.edit_status(lambda status: status.update(damaged(damage)))
         kafka.down = SILENT if away else None
         worker = worker_of(api, kafka)
         for _ in range(3):
             pause = await worker.work(KEY)
             assert pause is not None
             api.edit()
-        return cast(dict[str, Any], api.object["status"])
+        return api.status
 
     status = asyncio.run(reconciled())
     assert misshapen(status) == ()

@@ -10,22 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.reconcile.operators import HAND_OVER
-from tests.kafkafeatures.reconcile.test_worker import Kafka, Rig, Touched
-from tests.kafkafeatures.worlds import NOW
+from tests.kafkafeatures.reconcile.test_worker import Kafka, Rig
+from tests.simulated.orders import KEY, Orders
 
 
 @dataclass
 class Two:
     """Operators that look at the same resource and the same cluster."""
 
-    api: Touched = field(default_factory=Touched)
+    api: Orders = field(default_factory=Orders)
     kafka: Kafka = field(default_factory=lambda: Kafka({"metadata.version": 21}))
 
     def __post_init__(self) -> None:
-        self.first, self.second = self.begin("a"), self.begin("b")
+        self.first, self.second = Rig(self.api, self.kafka, "a"), Rig(self.api, self.kafka, "b")
 
-    def begin(self, instance: str) -> Rig:
-        return Rig(self.api, self.kafka, instance)
+    async def begun(self, instance: str = "") -> Rig:
+        """With another process, if it has a name. All have heard of the API server, and a minute is over."""
+        begun = [self.first, self.second]
+        if instance:
+            begun.append(Rig(self.api, self.kafka, instance))
+        for rig in begun:
+            await rig.client.resource(KEY)
+        self.api.now += timedelta(minutes=1)
+        return begun[-1]
 
     async def settled(self, *rigs: Rig) -> None:
         """Passes of each in turn, until nobody writes any more."""
@@ -36,21 +43,21 @@ class Two:
                 rig.seconds += 3600.0
             if self.api.writes == before:
                 return
-        raise AssertionError(f"they fight: {self.api.object['status']}")
+        raise AssertionError(f"they fight: {self.api.status}")
 
 
 async def test_a_status_names_the_operator_that_wrote_it() -> None:
     two = Two()
+    await two.begun()
     await two.first.work()
-    assert two.api.object["status"]["operator"] == {"namespace": "ours", "name": "operator", "instance": "a"}
-    assert [one["manager"] for one in two.api.object["metadata"]["managedFields"]] == [
-        "kafkafeatures.dev/ours/operator"
-    ]
+    assert two.api.status["operator"] == {"namespace": "ours", "name": "operator", "instance": "a"}
+    wrote = [one for one in two.api.object["metadata"]["managedFields"] if one.get("subresource") == "status"]
+    assert [one["manager"] for one in wrote] == ["kafkafeatures.dev/ours/operator"]
 
 
 async def test_two_operators_find_each_other_and_neither_goes_on() -> None:
     two = Two()
-    two.kafka.during_update = lambda: None
+    await two.begun()
     await two.first.work()  # one step
     assert len(two.kafka.sent) == 1
     await two.settled(two.second, two.first)
@@ -59,7 +66,7 @@ async def test_two_operators_find_each_other_and_neither_goes_on() -> None:
     assert "ours/operator (a), ours/operator (b)" in stalled["message"]
     assert len(two.kafka.sent) == 1
     writes = two.api.writes
-    two.api.edit()["features"] = {"levels": [{"name": "metadata.version", "level": 26}]}
+    two.api.edit(features={"levels": [{"name": "metadata.version", "level": 26}]})
     await two.settled(two.first, two.second)
     assert two.api.writes == writes + 1  # the new generation is told of, once
     assert len(two.kafka.sent) == 1
@@ -68,6 +75,7 @@ async def test_two_operators_find_each_other_and_neither_goes_on() -> None:
 async def test_a_step_that_the_other_one_just_sent_is_not_taken_for_one_of_a_dead_process() -> None:
     """Its intent stands, and its level reads as before: it would be sent once more."""
     two = Two()
+    await two.begun()
     rival = asyncio.Event()
 
     async def meanwhile() -> None:
@@ -85,10 +93,10 @@ async def test_a_step_that_the_other_one_just_sent_is_not_taken_for_one_of_a_dea
 
 async def test_an_operator_that_begins_after_the_other_one_ended_takes_over() -> None:
     two = Two()
+    await two.begun()
     await two.first.work()
-    two.api.began = two.api.now + timedelta(seconds=1)
-    two.api.now += timedelta(seconds=2)
-    await two.settled(two.begin("c"))
+    two.api.now += timedelta(seconds=1)
+    await two.settled(await two.begun("c"))
     assert two.api.condition("Ready")["reason"] == "InSync"
     assert two.kafka.effective == 1
 
@@ -96,9 +104,10 @@ async def test_an_operator_that_begins_after_the_other_one_ended_takes_over() ->
 async def test_an_operator_that_is_stopped_finishes_its_pass_while_the_next_one_has_begun() -> None:
     """A pod that is evicted has its successor at once, and up to half a minute for its last pass."""
     two = Two()
+    await two.begun()
     two.kafka.during_update = two.first.worker.hand_over
     await two.first.work()
-    assert two.api.object["status"]["operator"] == {"namespace": "ours", "name": "operator"}
+    assert two.api.status["operator"] == {"namespace": "ours", "name": "operator"}
     await two.settled(two.second)
     assert two.api.condition("Ready")["reason"] == "InSync"
     assert two.kafka.effective == len(two.kafka.sent) == 1
@@ -107,7 +116,8 @@ async def test_an_operator_that_is_stopped_finishes_its_pass_while_the_next_one_
 async def test_a_process_that_was_replaced_by_force_may_write_on_for_a_moment() -> None:
     """Nobody told it: `kubectl delete pod --force`, a node that is lost."""
     two = Two()
-    two.api.now = NOW + timedelta(seconds=5)
+    await two.begun()
+    two.api.now -= timedelta(seconds=55)
     await two.first.work()  # one step, which the next process does not take for its own
     await two.second.work()
     assert two.api.condition("Stalled")["reason"] == "ConflictDetected"
@@ -117,7 +127,7 @@ async def test_a_process_that_was_replaced_by_force_may_write_on_for_a_moment() 
         await two.second.work()
     assert two.api.condition("Ready")["reason"] == "InSync"
     assert two.kafka.effective == 1
-    two.api.now = NOW + timedelta(minutes=5)
+    two.api.now += timedelta(minutes=5)
     await two.first.work()  # it lives after all
     await two.settled(two.second)
     assert two.api.condition("Stalled")["reason"] == "ConflictDetected"
@@ -125,49 +135,48 @@ async def test_a_process_that_was_replaced_by_force_may_write_on_for_a_moment() 
 
 async def test_an_operator_that_is_stopped_begins_no_step() -> None:
     two = Two()
+    await two.begun()
     two.kafka.during_look = two.first.worker.hand_over
     await two.first.work()
     assert not two.kafka.sent
-    assert "intent" not in two.api.object["status"]
+    assert "intent" not in two.api.status
 
 
 async def test_of_two_that_stopped_the_one_that_stays_goes_on_once_it_is_started_again() -> None:
     two = Two()
+    await two.begun()
     await two.first.work()
     await two.settled(two.second, two.first)
     assert two.api.condition("Ready")["reason"] == "ConflictDetected"
-    two.api.began = two.api.now + timedelta(seconds=1)
-    two.api.now += timedelta(seconds=2)
-    again = two.begin("c")
+    two.api.now += timedelta(seconds=1)
+    again = await two.begun("c")
     await two.settled(again)
     assert two.api.condition("Ready")["reason"] == "InSync"
     assert two.kafka.effective == 1
-    two.api.began = NOW  # the other one, which was not stopped after all, began long before
+    # and the other one was not stopped after all
     await two.settled(two.second, again)
     assert "ours/operator (b), ours/operator (c)" in two.api.condition("Stalled")["message"]
 
 
 async def test_a_status_that_a_person_wrote_or_restored_is_no_second_operator() -> None:
     two = Two()
+    await two.begun()
     await two.first.work()
-    two.api.began = two.api.now + timedelta(seconds=1)
+    two.api.now += timedelta(seconds=1)
+    next_one = await two.begun("c")
     two.api.now += timedelta(days=1)
-    metadata, status = two.api.object["metadata"], two.api.object["status"]
-    metadata["managedFields"].append(
-        {"manager": "kubectl-edit", "subresource": "status", "time": two.api.now.isoformat()}
-    )
-    metadata["resourceVersion"] += "2"
-    status["changeCount"] = 7
-    await two.settled(two.begin("c"))
+    two.api.edit_status(lambda status: status.update(changeCount=7))
+    await two.settled(next_one)
     assert two.api.condition("Ready")["reason"] == "InSync"
 
 
 async def test_a_resource_made_anew_under_the_name_is_nobody_elses() -> None:
     two = Two()
+    await two.begun()
     await two.first.work()
     await two.settled(two.second, two.first)
-    two.api.object["metadata"] |= {"uid": "another", "managedFields": []}
-    del two.api.object["status"]
+    two.api.server.delete(*KEY)
+    two.api.create(cluster={"bootstrapServers": "kafka:9092"})
     await two.settled(two.second)
     assert two.api.condition("Ready")["reason"] == "InSync"
 
@@ -178,7 +187,7 @@ def test_however_many_run_and_whoever_is_first_nothing_is_sent_twice_and_nobody_
 ) -> None:
     async def play() -> None:
         two = Two()
-        rigs = (two.first, two.second, two.begin("c"))
+        rigs = (two.first, two.second, await two.begun("c"))
         for number, turn in enumerate(turns):
             if number in edits:
                 two.api.edit()

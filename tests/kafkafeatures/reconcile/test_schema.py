@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.kube.errors import Invalid
 from kafkafeatures.reconcile.kube_home import dropped_fields
-from tests.kafkafeatures.reconcile.test_worker import KEY, Api, Kafka, Rig
+from tests.kafkafeatures.reconcile.test_worker import Kafka, Rig
+from tests.simulated import schema
+from tests.simulated.kubernetes import Fault, Request, refusal
+from tests.simulated.orders import KEY, Orders
 
 Json = dict[str, Any]
 
 
-def without(*names: str) -> Callable[[Json], Json]:
-    """A schema that does not know these fields of a status; `intent.at` is within another."""
-
-    def keeps(status: Json) -> Json:
-        for name in names:
-            outer, _, inner = name.partition(".")
-            if not inner:
-                status.pop(outer, None)
-            elif outer in status:
-                status[outer].pop(inner, None)
-        return status
-
-    return keeps
-
-
 @pytest.mark.parametrize("field", ["intent", "intent.offset", "intent.at", "operator", "spentConsents", "conditions"])
 async def test_where_the_server_drops_a_field_nothing_is_sent_and_the_status_says_which(field: str) -> None:
-    rig = Rig(Api())
-    rig.api.keeps = without(field)
+    rig = Rig(Orders())
+    rig.api.server.schema = older(field)
     for _ in range(3):
         await rig.work()
     assert rig.kafka.sent == []
@@ -44,20 +31,20 @@ async def test_where_the_server_drops_a_field_nothing_is_sent_and_the_status_say
     stalled = rig.api.condition("Stalled")
     assert stalled["reason"] == rig.api.condition("Ready")["reason"] == "SchemaOutdated"
     assert f"status.{field}" in stalled["message"]
-    assert "intent" not in rig.api.object["status"]
+    assert "intent" not in rig.api.status
     assert rig.api.events.count("SchemaOutdated") == 1
 
 
 async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_it_go_on() -> None:
-    rig = Rig(Api())
-    rig.api.keeps = without("intent")
+    rig = Rig(Orders())
+    rig.api.server.schema = older("intent")
     for _ in range(2):
         await rig.work()
     writes = rig.api.writes
     for _ in range(3):
         await rig.work()
     assert rig.api.writes == writes
-    rig.api.keeps = lambda status: status
+    rig.api.server.schema = schema.current()
     for _ in range(3):
         await rig.work()
     assert rig.api.condition("Ready")["reason"] == "InSync"
@@ -65,35 +52,39 @@ async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_
 
 
 async def test_a_status_that_the_schema_refuses_is_told_as_well() -> None:
-    rig = Rig(Api())
+    rig = Rig(Orders())
 
-    def keeps(status: Json) -> Json:
-        if "intent" in status:
-            raise Invalid("PUT: 422 status.intent.via: Unsupported value")
-        return status
+    def refuses(request: Request) -> Fault | None:
+        refused = "intent" in ((request.body or {}).get("status") or {})
+        return Fault(refusal(422, "status.intent.via: Unsupported value")) if refused else None
 
-    rig.api.keeps = keeps
+    rig.api.faults = refuses
     await rig.work()
     assert rig.kafka.sent == []
     assert "Unsupported value" in rig.api.condition("Stalled")["message"]
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
 
 
+def older(*fields: str) -> Mapping[str, Any]:
+    """A schema that does not know these fields of a status; `intent.at` is within another."""
+    return schema.without(*(f"status.{field}" for field in fields))
+
+
 LOWER = {"levels": [{"name": "metadata.version", "level": 20}]}
 
 
 async def test_a_status_that_is_refused_for_what_the_document_says_is_not_tried_for_ever() -> None:
-    rig = Rig(Api())
+    rig = Rig(Orders())
 
-    def keeps(status: Json) -> Json:
-        if status["observedGeneration"] == 1 and "intent" in status:
-            raise Invalid("PUT: 422 status.intent: too long")
-        return status
+    def refuses(request: Request) -> Fault | None:
+        status = (request.body or {}).get("status") or {}
+        refused = status.get("observedGeneration") == 1 and "intent" in status
+        return Fault(refusal(422, "status.intent: too long")) if refused else None
 
-    rig.api.keeps = keeps
+    rig.api.faults = refuses
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
-    rig.api.object["metadata"]["generation"] = 2
+    rig.api.edit()
     for _ in range(3):
         await rig.work()
     assert rig.api.condition("Ready")["reason"] == "InSync"
@@ -101,19 +92,19 @@ async def test_a_status_that_is_refused_for_what_the_document_says_is_not_tried_
 
 async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used_again() -> None:
     """The schema of another release was there for a while; what it does not know is gone with the first write."""
-    rig = Rig(Api(), Kafka({"metadata.version": 21}))
-    rig.api.edit().update(features=LOWER, consents=["metadata.version:21->20"])
+    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
     for _ in range(4):
         await rig.work()
-    assert rig.api.object["status"]["spentConsents"] == ["metadata.version:21->20"]
-    rig.api.keeps = without("spentConsents")
-    del rig.api.object["status"]["spentConsents"]
+    assert rig.api.status["spentConsents"] == ["metadata.version:21->20"]
+    rig.api.server.schema = older("spentConsents")
+    rig.api.edit_status(lambda status: status.pop("spentConsents"))
     rig.kafka.levels["metadata.version"] = 21  # raised by hand
-    rig.api.edit()["drift"] = {"onDrift": "Correct"}
+    rig.api.edit(drift={"onDrift": "Correct"})
     another = Rig(rig.api, rig.kafka)
     await another.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
-    rig.api.keeps = lambda status: status
+    rig.api.server.schema = schema.current()
     for _ in range(4):
         await another.work()
     assert len(rig.kafka.sent) == 1
@@ -127,29 +118,29 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used
 async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_whatever_the_status_says_meanwhile(
     meanwhile: str, forgotten: tuple[str, ...]
 ) -> None:
-    rig = Rig(Api(), Kafka({"metadata.version": 21}))
-    rig.api.edit().update(features=LOWER, consents=["metadata.version:21->20"], drift={"onDrift": "Correct"})
+    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig.api.edit(features=LOWER, consents=["metadata.version:21->20"], drift={"onDrift": "Correct"})
     for _ in range(4):
         await rig.work()
-    for name in forgotten:
-        del rig.api.object["status"][name]
-    rig.api.keeps = without(*forgotten)
+    rig.api.edit_status(lambda status: [status.pop(name) for name in forgotten])
+    rig.api.server.schema = older(*forgotten)
     rig.kafka.levels["metadata.version"] = 21  # raised by hand
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
     if meanwhile == "a pass fails before":
         await rig.worker.failed(KEY, TimeoutError())
-    rig.api.keeps = lambda status: status
+    rig.api.server.schema = schema.current()
     if meanwhile == "a pass fails before":
         await rig.work()
     elif meanwhile == "a pass fails":
         await rig.worker.failed(KEY, TimeoutError())
     else:
-        cluster = rig.api.object["spec"]["cluster"]
-        broken = {"tls": {"caSecretRef": {"name": "ca"}}} if meanwhile == "a Secret is missing" else {"surprise": 1}
-        rig.api.edit()["cluster"] = {**cluster, **broken}
+        cluster = rig.api.spec["cluster"]
+        missing = {"tls": {"caSecretRef": {"name": "ca"}}}
+        broken = missing if meanwhile == "a Secret is missing" else {"bootstrapServers": "kafka"}
+        rig.api.edit(cluster={**cluster, **broken}, drift={"onDrift": "Correct"})
         await rig.work()
-        rig.api.edit()["cluster"] = cluster
+        rig.api.edit(cluster=cluster, drift={"onDrift": "Correct"})
     for _ in range(4):
         await rig.work()
     assert len(rig.kafka.sent) == 1
@@ -157,11 +148,11 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_wh
 
 
 async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
-    rig = Rig(Api(), Kafka({"metadata.version": 21}))
-    rig.api.edit().update(features=LOWER, consents=["metadata.version:21->20"])
-    rig.api.keeps = without("spentConsents", "intent")
+    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
+    rig.api.server.schema = older("spentConsents", "intent")
     await rig.work()
-    rig.api.keeps = lambda status: status
+    rig.api.server.schema = schema.current()
     for _ in range(4):
         await rig.work()
     assert rig.api.condition("Ready")["reason"] == "InSync"

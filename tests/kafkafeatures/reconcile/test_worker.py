@@ -1,12 +1,9 @@
-"""Passes around a scripted API server and a scripted cluster: what is opened, said, and how soon it is tried again."""
+"""Passes around a simulated API server and a scripted cluster: what is opened, said, and how soon it is tried again."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from typing import Any, cast
+from base64 import b64encode
 
 import pytest
 
@@ -18,8 +15,7 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings, Tls
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.client import Key, KubeApi
-from kafkafeatures.kube.errors import Conflict, Refused
+from kafkafeatures.kube.client import Key
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
@@ -35,73 +31,9 @@ from kafkafeatures.reconcile.worker import (
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.in_memory import World, no_time
 from tests.kafkafeatures.worlds import NOW, SILENT
+from tests.simulated.orders import KEY, Orders
 
-KEY = Key("kafka", "orders")
 CERTIFICATES = Certificates()
-
-
-class Api:
-    """Holds one resource. `keeps`: what it makes of a status; `writes`: how many there were."""
-
-    def __init__(self, **cluster: Any) -> None:
-        self.events: list[str] = []
-        self.began: datetime | None = NOW
-        self.now = NOW + timedelta(minutes=1)
-        self.keeps: Callable[[dict[str, Any]], dict[str, Any]] = lambda status: status
-        self.writes = 0
-        self.object: dict[str, Any] = {
-            "apiVersion": "kafkafeatures.dev/v1alpha1",
-            "kind": "KafkaFeatures",
-            "metadata": {
-                "namespace": KEY.namespace,
-                "name": KEY.name,
-                "uid": "u",
-                "generation": 1,
-                "resourceVersion": "1",
-                "creationTimestamp": "2026-01-01T00:00:00Z",
-            },
-            "spec": {
-                "cluster": {"bootstrapServers": "kafka:9092", **cluster},
-                "features": {"levels": [{"name": "metadata.version", "level": 27}]},
-            },
-        }
-
-    def edit(self) -> dict[str, Any]:
-        """The spec, for somebody who changes it."""
-        self.object["metadata"]["generation"] += 1
-        self.object["metadata"]["resourceVersion"] += "0"
-        spec: dict[str, Any] = self.object["spec"]
-        return spec
-
-    async def resource(self, key: Key) -> dict[str, Any]:
-        return cast(dict[str, Any], json.loads(json.dumps(self.object)))
-
-    async def replace_status(
-        self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
-    ) -> dict[str, Any]:
-        kept = self.keeps(json.loads(json.dumps(status)))
-        if dry_run:
-            return {**await self.resource(KEY), "status": kept}
-        self.writes += 1
-        self.object["status"] = kept
-        metadata = self.object["metadata"]
-        metadata["resourceVersion"] += "1"
-        others = [one for one in metadata.get("managedFields", ()) if one["manager"] != manager]
-        entry = {"manager": manager, "subresource": "status", "time": self.now.isoformat()}
-        metadata["managedFields"] = [*others, entry]
-        return await self.resource(KEY)
-
-    async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
-        raise Refused('GET: 403 secrets "s" is forbidden')
-
-    async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
-        return {"ca.crt": CERTIFICATES.ca}
-
-    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
-        self.events.append(event["reason"])
-
-    def condition(self, kind: str) -> dict[str, Any]:
-        return next(one for one in self.object["status"]["conditions"] if one["type"] == kind)
 
 
 class Kafka(World):
@@ -135,14 +67,15 @@ class Kafka(World):
 class Rig:
     """A worker with what it opened."""
 
-    def __init__(self, api: Api, kafka: Kafka | None = None, instance: str = "test") -> None:
+    def __init__(self, api: Orders, kafka: Kafka | None = None, instance: str = "test") -> None:
         self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
         self.opened: list[ClusterSettings] = []
         self.seconds = 0.0
         operator = Operator("ours", "operator", instance)
         around = Surroundings(Environment(lambda: NOW, lambda: self.seconds, sleep=no_time), operator, AddressPolicy())
         self.claims = Claims()
-        self.worker = Worker(cast(KubeApi, api), self.claims, self._open, around, Metrics())
+        self.client = api.client()
+        self.worker = Worker(self.client, self.claims, self._open, around, Metrics())
 
     async def work(self) -> float:
         """A pass, and the time until the next one."""
@@ -157,24 +90,23 @@ class Rig:
 
 
 async def test_a_secret_that_may_not_be_read_is_said_in_the_status() -> None:
-    api = Api(tls={"caSecretRef": {"name": "ca"}})
+    api = Orders(tls={"caSecretRef": {"name": "ca"}})
+    api.server.forbidden.add("secrets")
     assert await Rig(api).worker.work(KEY)
     assert api.condition("Reachable")["reason"] == "CredentialsInvalid"
     assert "allow its ServiceAccount to get secrets in the namespace kafka" in api.condition("Ready")["message"]
 
 
 async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> None:
-    api = Api(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
-    passwords = iter(("first", "first", "second"))
-
-    async def secret(namespace: str, name: str) -> dict[str, str]:
-        return {"username": "orders", "password": next(passwords)}
-
-    api.secret = secret  # type: ignore[method-assign]
+    api = Orders(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
     rig = Rig(api)
     rig.kafka.down = SILENT
     seen = []
-    for _ in range(3):
+    for password in ("first", "first", "second"):
+        login = {"username": "orders", "password": password}
+        data = {name: b64encode(text.encode()).decode() for name, text in login.items()}
+        labels = {"kafkafeatures.dev/credentials": "true"}
+        api.server.put(KEY.namespace, "secrets", "login", labels=labels, data=data)
         await rig.work()
         sasl = rig.opened[-1].brokers.sasl
         assert sasl is not None
@@ -207,7 +139,7 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
 async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_is_asked_for(
     cluster: dict[str, str], said: str
 ) -> None:
-    rig = Rig(Api(tls={"caSecretRef": {"name": "ca"}}, **cluster))
+    rig = Rig(Orders(tls={"caSecretRef": {"name": "ca"}}, **cluster))
     assert await rig.worker.work(KEY) == CHECK_EVERY
     stalled = rig.api.condition("Stalled")
     assert (stalled["status"], stalled["reason"], stalled["message"]) == ("True", "InvalidSpec", said)
@@ -216,23 +148,23 @@ async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_
 
 
 async def test_an_address_that_was_mended_is_connected_to() -> None:
-    rig = Rig(Api(bootstrapServers="kafka"))
+    rig = Rig(Orders(bootstrapServers="kafka"))
     await rig.worker.work(KEY)
-    rig.api.edit()["cluster"]["bootstrapServers"] = "kafka:9092"
+    rig.api.edit(cluster={"bootstrapServers": "kafka:9092"})
     await rig.worker.work(KEY)
     assert [str(one) for one in rig.opened[0].bootstrap_servers] == ["kafka:9092"]
-    assert "Stalled" not in [one["type"] for one in rig.api.object["status"]["conditions"]]
+    assert "Stalled" not in [one["type"] for one in rig.api.status["conditions"]]
 
 
 async def test_a_request_never_waits_so_long_that_a_look_exceeds_the_deadline_of_a_pass() -> None:
-    patient, quick = Rig(Api(requestTimeout="5m")), Rig(Api(requestTimeout="5s"))
+    patient, quick = Rig(Orders(requestTimeout="5m")), Rig(Orders(requestTimeout="5s"))
     for rig in (patient, quick):
         await rig.worker.work(KEY)
     assert [rig.opened[0].request_timeout for rig in (patient, quick)] == [LONGEST_REQUEST, 5.0]
 
 
 async def test_what_cannot_be_sent_is_tried_more_and_more_seldom() -> None:
-    rig = Rig(Api())
+    rig = Rig(Orders())
     rig.kafka.outcomes = [NotSent("no connection")] * 8
     pauses = [await rig.work() for _ in range(8)]
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, SLOWEST_WAIT, SLOWEST_WAIT, SLOWEST_WAIT]
@@ -241,8 +173,8 @@ async def test_what_cannot_be_sent_is_tried_more_and_more_seldom() -> None:
 
 async def test_a_wake_up_for_what_the_last_pass_left_behind_begins_no_other_one_before_its_time() -> None:
     """A watch may show our own write before its answer is here, and a list shows everything anew."""
-    rig = Rig(Api())
-    rig.api.edit()["mode"] = "Observe"
+    rig = Rig(Orders())
+    rig.api.edit(mode="Observe")
     pause = await rig.worker.work(KEY)
     assert (pause, rig.kafka.looks) == (CHECK_EVERY, 1)
     rig.seconds = 50.0
@@ -258,15 +190,14 @@ async def test_a_wake_up_for_what_the_last_pass_left_behind_begins_no_other_one_
 
 async def test_passes_that_follow_one_another_without_an_end_are_made_to_wait() -> None:
     """A Kafka that says yes each time and shows a third level at the next look."""
-    rig = Rig(Api())
+    rig = Rig(Orders())
     rig.kafka.outcomes = [Rejected(42, "no") for _ in range(1000)]
     for _ in range(BURST):
         rig.api.edit()  # and its owner touches the document each time
         assert await rig.worker.work(KEY) is not None
-    rig.api.edit()
-    rig.api.object["spec"]["features"] = {}
+    rig.api.edit(features={})
     assert await rig.worker.work(KEY) == CHECK_EVERY  # a pause that is longer is as it was
-    rig.api.edit()["features"] = {"levels": [{"name": "metadata.version", "level": 26}]}
+    rig.api.edit(features={"levels": [{"name": "metadata.version", "level": 26}]})
     assert await rig.worker.work(KEY) == TOLL
     rig.seconds += BURST * TOLL
     rig.api.edit()
@@ -276,12 +207,16 @@ async def test_passes_that_follow_one_another_without_an_end_are_made_to_wait() 
 
 
 async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_taken_for_the_same_contents() -> None:
-    rig = Rig(Api())
-    rig.api.edit()["mode"] = "Observe"
+    rig = Rig(Orders())
+    before = rig.api.server.revision
+    rig.api.edit(mode="Observe")
     await rig.work()
-    written = rig.api.object["metadata"]["resourceVersion"]
-    rig.api.edit()["mode"] = "Apply"
-    rig.api.object["metadata"]["resourceVersion"] = written  # once more, after a restore
+    written = int(rig.api.object["metadata"]["resourceVersion"])
+    rig.api.server.restore(before)
+    while rig.api.server.revision < written - 1:
+        rig.api.edit()
+    rig.api.edit(mode="Apply")
+    assert rig.api.object["metadata"]["resourceVersion"] == str(written)  # once more
     rig.seconds = 0.0
     assert not rig.worker.is_news(rig.api.object)
     rig.worker.forget_versions()
@@ -290,20 +225,9 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
     assert len(rig.kafka.sent) == 1
 
 
-class Touched(Api):
-    """Somebody writes it during every look."""
-
-    async def replace_status(
-        self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
-    ) -> dict[str, Any]:
-        if resource["metadata"]["resourceVersion"] != self.object["metadata"]["resourceVersion"]:
-            raise Conflict("PUT: 409")
-        return await super().replace_status(resource, status, manager=manager, dry_run=dry_run)
-
-
 async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() -> None:
     """What it would own is not known as long as its passes end in conflicts."""
-    rig = Rig(Touched())
+    rig = Rig(Orders())
     rig.kafka.during_look = rig.api.edit
     rig.kafka.down = SILENT
     younger = {"metadata": {"namespace": "a", "name": "b", "uid": "c", "creationTimestamp": "2026-06-01T00:00:00Z"}}
@@ -314,7 +238,7 @@ async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() ->
 
 
 async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> None:
-    rig = Rig(Touched())
+    rig = Rig(Orders())
     rig.kafka.during_update = rig.api.edit
     await rig.worker.work(KEY)
     assert rig.api.events == ["PlanComputed", "PlanApproved"]
@@ -322,8 +246,9 @@ async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> N
 
 async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
     """Somebody else's finalizer keeps it there; its owner has said that it is over."""
-    rig = Rig(Api())
-    rig.api.object["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    rig = Rig(Orders())
+    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(finalizers=["example.com/keep"]))
+    rig.api.server.delete(*KEY)
     assert await rig.worker.work(KEY) is None
     assert not rig.opened
     assert "status" not in rig.api.object
@@ -347,7 +272,8 @@ async def test_tls_material_is_read_beside_the_event_loop_once(monkeypatch: pyte
         return context(settings)
 
     monkeypatch.setattr(tls, "context", watched)
-    rig = Rig(Api(tls={"caConfigMapRef": {"name": "ca"}}))
+    rig = Rig(Orders(tls={"caConfigMapRef": {"name": "ca"}}))
+    rig.api.server.put(KEY.namespace, "configmaps", "ca", data={"ca.crt": CERTIFICATES.ca})
     for _ in range(2):
         await rig.worker.work(KEY)
     (opened,) = rig.opened

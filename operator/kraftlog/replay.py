@@ -15,7 +15,6 @@ and goes on. That loop is the only place that reads varints by hand.
 from __future__ import annotations
 
 import struct
-from types import MappingProxyType
 
 from kraftlog.batches import (
     HEADER_SIZE,
@@ -37,6 +36,7 @@ from kraftlog.errors import (
     TooLargeError,
 )
 from kraftlog.image import Image
+from kraftlog.maps import FrozenMap
 from kraftlog.records import FRAME_VERSION, Decoded, Raw, Unreadable, decode, decode_control
 from kraftlog.schema import table
 from kraftlog.state import CONTROL_RULES, METADATA_RULES, ContradictionError, State
@@ -167,7 +167,7 @@ class Replay:
             zk_migration_state=state.zk_migration_state,
             leader_id=state.leader_id,
             in_transaction=self._pending is not None,
-            counts=MappingProxyType(dict(self._counts)),
+            counts=FrozenMap(self._counts),
             unreadable=self._unreadable,
             unregistered=state.unregistered.view(),
         )

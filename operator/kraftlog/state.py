@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from sys import getsizeof
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from kraftlog.image import BrokerRegistration, ControllerRegistration, Endpoint, Voter
+from kraftlog.maps import FrozenMap, VersionedMap
 from kraftlog.schema import table
 
 KRAFT_VERSION_FEATURE = "kraft.version"
@@ -23,56 +24,11 @@ KRAFT_VERSION_FEATURE = "kraft.version"
 # Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
 _NODE, _ENDPOINT, _RANGE, _LEVEL, _NUMBER = 1000, 200, 300, 200, 200
 
-K = TypeVar("K")
-V = TypeVar("V")
 Data = Mapping[str, Any]
 
 
 class ContradictionError(ValueError):
     """A record acts on something that is not there."""
-
-
-class Shared(Generic[K, V]):
-    """A dict that is copied when it is written to after it was shown: images cost nothing until something changes.
-
-    `weight`: of all that is in it.
-    """
-
-    __slots__ = ("_items", "_shown", "_weigh", "weight")
-
-    def __init__(self, weigh: Callable[[K, V], int]) -> None:
-        self._items: dict[K, V] = {}
-        self._shown = False
-        self._weigh = weigh
-        self.weight = 0
-
-    def view(self) -> Mapping[K, V]:
-        """What is in it now; later writes do not show."""
-        self._shown = True
-        return MappingProxyType(self._items)
-
-    def get(self, key: K) -> V | None:
-        """The value, or None."""
-        return self._items.get(key)
-
-    def put(self, key: K, value: V) -> None:
-        """Set one key."""
-        items = self._own()
-        if key in items:
-            self.weight -= self._weigh(key, items[key])
-        items[key] = value
-        self.weight += self._weigh(key, value)
-
-    def drop(self, key: K) -> None:
-        """Take one key away, if it is there."""
-        if key in self._items:
-            self.weight -= self._weigh(key, self._own().pop(key))
-
-    def _own(self) -> dict[K, V]:
-        if self._shown:
-            self._items = dict(self._items)
-            self._shown = False
-        return self._items
 
 
 class State:
@@ -96,13 +52,13 @@ class State:
     )
 
     def __init__(self) -> None:
-        self.brokers: Shared[int, BrokerRegistration] = Shared(_weight_of_node)
-        self.controllers: Shared[int, ControllerRegistration] = Shared(_weight_of_node)
-        self.features: Shared[str, int] = Shared(_weight_of_level)
+        self.brokers: VersionedMap[int, BrokerRegistration] = VersionedMap(_weight_of_node)
+        self.controllers: VersionedMap[int, ControllerRegistration] = VersionedMap(_weight_of_node)
+        self.features: VersionedMap[str, int] = VersionedMap(_weight_of_level)
         self.features_offset = 0
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
-        self.unregistered: Shared[int, int] = Shared(lambda _, __: _NUMBER)
+        self.unregistered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.feature_record_kraft_version: int | None = None
         self.kraft_version = 0
         self.voters: tuple[Voter, ...] | None = None
@@ -143,7 +99,7 @@ def _endpoints(items: tuple[Data, ...]) -> tuple[Endpoint, ...]:
 
 
 def _ranges(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
-    return MappingProxyType({f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in items})
+    return FrozenMap({f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in items})
 
 
 def _register_broker(state: State, data: Data) -> None:

@@ -1,12 +1,14 @@
-"""How long a follower takes from bytes to an image: a snapshot of about 10 MB and the 100,000 records behind it.
+"""How long a follower takes from bytes to an image, and from one record to the next image.
 
-The snapshot is that of a cluster with many partitions: 100 registered brokers, and partition records of about 100
-bytes in large batches; the log behind it is what a busy controller writes, one or two records per batch. Everything
-is built here, nothing is read; prints one line.
+The first is of a snapshot of about 10 MB and the 100,000 records behind it. The snapshot is that of a cluster with many
+partitions: 100 registered brokers, and partition records of about 100 bytes in large batches; the log behind it is what
+a busy controller writes, one or two records per batch. The second is of an image of a million keys, against a copy of a
+dict of as many. Everything is built here, nothing is read; prints a line for each.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 import uuid
 from dataclasses import dataclass
@@ -22,15 +24,16 @@ BROKERS = 100
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes of the snapshot, records behind it, and how often it is read."""
+    """Bytes of the snapshot, records behind it, and how often it is read; keys of the large image."""
 
     snapshot: int
     log: int
     rounds: int
+    keys: int
 
 
-FULL = Size(10_000_000, 100_000, 5)
-QUICK = Size(100_000, 1_000, 1)
+FULL = Size(10_000_000, 100_000, 5, 1_000_000)
+QUICK = Size(100_000, 1_000, 1, 10_000)
 
 # Bodies are opaque to the replay; what counts is the frame in front and the size.
 PARTITION = bytes((1, 3, 1)) + bytes(range(90))
@@ -103,6 +106,43 @@ def log(start: int, records: int) -> bytes:
 
 
 def run(size: Size) -> None:
+    """Both."""
+    from_bytes(size)
+    one_change(size.keys)
+
+
+def one_change(keys: int) -> None:
+    """A node registers in an image that knows when a million nodes were unregistered; the image before it is kept."""
+    replay = Replay()
+    for start in range(0, keys, 10_000):
+        values = [frame(table.UNREGISTER_CONTROLLER, {"controllerId": start + n}) for n in range(10_000)]
+        records = [Record(start + n, NOW, value) for n, value in enumerate(values)]
+        replay.append(encode_batch(records, leader_epoch=1), below=keys)
+    before = replay.image()
+    copied = dict.fromkeys(range(keys), NOW)
+    ours, theirs = [], []
+    for number in range(101):
+        node = {"controllerId": number * 97, "incarnationId": uuid.UUID(int=number), "zkMigrationReady": False}
+        value = frame(table.REGISTER_CONTROLLER, {**node, "endPoints": (), "features": ()})
+        data = encode_batch([Record(keys + number, NOW, value)], leader_epoch=1)
+        began = time.perf_counter()
+        replay.append(data, below=keys + number + 1)
+        image = replay.image()
+        ours.append(time.perf_counter() - began)
+        assert len(image.unregistered) == keys - number - 1
+        if number % 10 == 0:
+            began = time.perf_counter()
+            copied = dict(copied)
+            theirs.append(time.perf_counter() - began)
+    assert len(before.unregistered) == keys
+    here, copy = statistics.median(ours), statistics.median(theirs)
+    print(
+        f"one registration in an image of {keys} keys: median {here * 1e3:.3f} ms, at most {max(ours) * 1e3:.1f} ms; "
+        f"a copy of a dict of as many: {copy * 1e3:.1f} ms; {copy / here:,.0f}x faster"
+    )
+
+
+def from_bytes(size: Size) -> None:
     """Build, replay several times, print the median."""
     image, records = snapshot(size.snapshot)
     end = 1_000_000

@@ -1,0 +1,148 @@
+"""Mappings for images: one that never changes, and one that is written to and can be shown as such at any time.
+
+Both keep their keys in buckets of about a thousand keys at most. What was shown is never written to again: a change
+copies one bucket, and the list of buckets, never the mapping. So a change in a million keys costs what one in a
+thousand does, and whoever holds an image keeps it as it was. Called by `state`, which writes; read by all.
+
+Up to a thousand keys come in the order in which they were put, as in a dict; more come in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, ValuesView
+from itertools import chain
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+FULL = 1024
+"""Keys in a bucket, on average, at which there are `_MORE` times as many buckets. To copy them takes microseconds."""
+_MORE = 16
+
+
+class FrozenMap(Mapping[K, V]):
+    """A mapping that nobody can change. It can be pickled."""
+
+    __slots__ = ("_buckets", "_size")
+
+    def __init__(self, items: Mapping[K, V]) -> None:
+        self._buckets, self._size = _spread([dict(items)], len(items)), len(items)
+
+    def __getitem__(self, key: K) -> V:
+        buckets = self._buckets
+        return (buckets[0] if len(buckets) == 1 else buckets[_place(key, buckets)])[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return chain.from_iterable(self._buckets)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def items(self) -> ItemsView[K, V]:
+        """As of a dict."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:
+        """As of a dict."""
+        return _Values(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FrozenMap) and len(other._buckets) == len(self._buckets):
+            return self._buckets == other._buckets  # those that both share are not looked into
+        return super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of a dict: what is in it may have none
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenMap, (dict(self),)  # in another process the hash of a text, and so its bucket, is another one
+
+
+class _Items(ItemsView[K, V]):
+    _mapping: FrozenMap[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return chain.from_iterable(bucket.items() for bucket in self._mapping._buckets)
+
+
+class _Values(ValuesView[V]):
+    _mapping: FrozenMap[Any, V]
+
+    def __iter__(self) -> Iterator[V]:
+        return chain.from_iterable(bucket.values() for bucket in self._mapping._buckets)
+
+
+class VersionedMap(Generic[K, V]):
+    """A mapping that is written to. `weight`: what `weigh` says of all that is in it, in bytes."""
+
+    __slots__ = ("_buckets", "_shown", "_size", "_unshown", "_weigh", "weight")
+
+    def __init__(self, weigh: Callable[[K, V], int]) -> None:
+        self._buckets: list[dict[K, V]] = [{}]
+        self._shown = False  # the list; of its buckets, `_unshown` may be written to
+        self._unshown = {0}
+        self._size = 0
+        self._weigh = weigh
+        self.weight = 0
+
+    def view(self) -> FrozenMap[K, V]:
+        """What is in it now; later writes do not show. Costs nothing, however much is in it."""
+        view: FrozenMap[K, V] = FrozenMap.__new__(FrozenMap)
+        view._buckets, view._size = self._buckets, self._size
+        self._shown = True
+        self._unshown.clear()
+        return view
+
+    def get(self, key: K) -> V | None:
+        """The value, or None."""
+        return self._buckets[_place(key, self._buckets)].get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Set one key."""
+        bucket = self._writable(key)
+        before = len(bucket)
+        if key in bucket:
+            self.weight -= self._weigh(key, bucket[key])
+        bucket[key] = value
+        self.weight += self._weigh(key, value)
+        self._size += len(bucket) - before
+        if self._size > FULL * len(self._buckets):
+            self._buckets = _spread(self._buckets, self._size)
+            self._shown, self._unshown = False, set(range(len(self._buckets)))
+
+    def drop(self, key: K) -> None:
+        """Take one key away, if it is there."""
+        if key in self._buckets[_place(key, self._buckets)]:
+            self.weight -= self._weigh(key, self._writable(key).pop(key))
+            self._size -= 1
+
+    def _writable(self, key: K) -> dict[K, V]:
+        """The bucket of a key, which nobody else has."""
+        if self._shown:
+            self._buckets, self._shown = self._buckets.copy(), False
+        place = _place(key, self._buckets)
+        if place not in self._unshown:
+            self._buckets[place] = self._buckets[place].copy()
+            self._unshown.add(place)
+        return self._buckets[place]
+
+
+def _place(key: Hashable, buckets: list[Any]) -> int:
+    """Of the bucket. Through a tuple: the hash of a number is the number, and ids may go up in steps of a thousand."""
+    return hash((key,)) % len(buckets)
+
+
+def _spread(buckets: list[dict[K, V]], size: int) -> list[dict[K, V]]:
+    """The same keys in as many buckets as so many keys take."""
+    count = len(buckets)
+    while size > FULL * count:
+        count *= _MORE
+    if count == len(buckets):
+        return buckets
+    spread: list[dict[K, V]] = [{} for _ in range(count)]
+    for key, value in chain.from_iterable(bucket.items() for bucket in buckets):
+        spread[_place(key, spread)][key] = value
+    return spread

@@ -1,0 +1,91 @@
+"""Images are snapshots: what one says is what the log below its offset says, for ever, and in every process."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog import Image, Replay
+from kraftlog.batches import Batch
+from tests.kraftlog.build import abort, begin, broker, change, controller, end, level, log, no_op
+from tests.kraftlog.golden import SEGMENTS, SNAPSHOTS, batches_of, name, snapshot_id
+
+ALL = 1 << 40
+RECORDS = st.sampled_from(
+    [level("a", 1), level("a", 0), level("b", 1), no_op(), begin(), end(), abort()]
+    + [broker(n, n) for n in range(9)]
+    + [change(n, n, fenced=-1) for n in range(9)]
+    + [controller(3001), controller(3002, 2)]
+)
+
+
+def of(batches: list[Batch]) -> Image:
+    replay = Replay()
+    for batch in batches:
+        replay.append(batch.data, below=ALL)
+    return replay.image()
+
+
+@pytest.mark.parametrize("full", [1, 1024], ids=["many buckets", "one bucket"])
+def test_an_image_that_is_kept_is_the_replay_of_what_came_before_it(full: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kraftlog.maps.FULL", full)
+
+    @given(st.lists(st.lists(RECORDS, min_size=1, max_size=5), max_size=8))
+    def check(groups: list[list[bytes]]) -> None:
+        replay = Replay()
+        kept = []
+        offset = 0
+        for number, values in enumerate(groups):
+            replay.append(log(values, start=offset), below=ALL)
+            offset += len(values)
+            kept.append((log(*groups[: number + 1]), replay.image()))
+        for prefix, image in kept:
+            alone = Replay()
+            alone.append(prefix, below=ALL)
+            assert image == alone.image()
+            assert pickle.loads(pickle.dumps(image)) == image
+
+    check()
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=name)
+def test_an_image_of_a_real_log_is_the_replay_of_what_came_before_it(path: Path) -> None:
+    batches = batches_of(path)
+    replay = Replay()
+    kept = []
+    for batch in batches:
+        replay.append(batch.data, below=ALL)
+        kept.append(replay.image())
+    for at in range(0, len(batches), 97):
+        assert kept[at] == of(batches[: at + 1])
+
+
+@pytest.mark.parametrize("path", [*SEGMENTS, *SNAPSHOTS], ids=name)
+def test_an_image_of_a_real_log_is_the_same_after_it_was_pickled(path: Path) -> None:
+    replay = Replay()
+    if path in SNAPSHOTS:
+        end_offset, epoch = snapshot_id(path)
+        replay.load_snapshot(path.read_bytes(), end_offset=end_offset, epoch=epoch)
+    else:
+        replay.append(path.read_bytes(), below=ALL)
+    image = replay.image()
+    again = pickle.loads(pickle.dumps(image))
+    assert again == image
+    assert (again.features_offset, again.unregistered) == (image.features_offset, image.unregistered)
+    assert repr(again) == repr(image)
+    replay.append(log([level("metadata.version", 1), broker(1, 99)], start=image.offset), below=ALL)
+    assert again == image != replay.image()
+
+
+def test_a_registration_changes_in_a_large_image_and_the_rest_is_shared() -> None:
+    replay = Replay()
+    replay.append(log(*([broker(n, 1) for n in range(at, at + 1000)] for at in range(0, 5000, 1000))), below=ALL)
+    before = replay.image()
+    replay.append(log([change(77, 1, fenced=-1)], start=5000), below=ALL)
+    after = replay.image()
+    assert (before.brokers[77].fenced, after.brokers[77].fenced) == (True, False)
+    assert all(after.brokers[n] is before.brokers[n] for n in range(5000) if n != 77)

@@ -1,0 +1,92 @@
+"""Mappings that are shown and written to: what was shown stays, and a change costs no copy of it all."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.maps import FULL, FrozenMap, VersionedMap
+
+KEYS = st.one_of(st.integers(0, 30), st.integers(0, 5).map(lambda n: n * 1024), st.text("ab", max_size=2))
+STEPS = st.lists(st.tuples(st.sampled_from(["put", "put", "drop", "view"]), KEYS, st.integers(0, 9)), max_size=80)
+
+
+@pytest.mark.parametrize("full", [1, 2, FULL], ids=["many buckets", "some buckets", "one bucket"])
+def test_a_view_says_for_ever_what_a_dict_said_when_it_was_taken(full: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kraftlog.maps.FULL", full)
+
+    @given(STEPS)
+    def check(steps: list[tuple[str, object, int]]) -> None:
+        written: VersionedMap[object, int] = VersionedMap(lambda _, value: 1 + value)
+        model: dict[object, int] = {}
+        views: list[tuple[FrozenMap[object, int], dict[object, int]]] = []
+        for step, key, value in steps:
+            if step == "put":
+                written.put(key, value)
+                model[key] = value
+            elif step == "drop":
+                written.drop(key)
+                model.pop(key, None)
+            else:
+                views.append((written.view(), dict(model)))
+            assert written.get(key) == model.get(key)
+            assert written.weight == sum(1 + value for value in model.values())
+        for view, then in [*views, (written.view(), model)]:
+            assert view == then == dict(view.items())
+            assert view == FrozenMap(then)
+            assert (len(view), sorted(view.values())) == (len(then), sorted(then.values()))
+            assert (set(view), view.keys()) == (set(then), then.keys())
+            assert all(view.get(key) == then.get(key) for key in (*then, "not there"))
+
+    check()
+
+
+def test_a_small_one_has_the_order_in_which_it_was_written() -> None:
+    written: VersionedMap[str, int] = VersionedMap(lambda _, __: 0)
+    for key in "zax":
+        written.put(key, 1)
+    assert list(written.view()) == ["z", "a", "x"] == list(FrozenMap({"z": 1, "a": 1, "x": 1}))
+
+
+def test_nobody_can_write_to_a_view() -> None:
+    view = FrozenMap({"a": 1})
+    with pytest.raises(TypeError):
+        view["a"] = 2  # type: ignore[index] # what it refuses is what is tested
+    assert view == {"a": 1}
+    assert view != {"a": 2}
+    assert view != FrozenMap({"a": 2})
+    assert view != "a"
+
+
+def test_a_change_behind_a_view_takes_the_memory_of_a_bucket() -> None:
+    written: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
+    for key in range(100_000):
+        written.put(key * 1000, key)
+    whole = sys.getsizeof({key: key for key in range(100_000)})
+    written.view()
+    tracemalloc.start()
+    try:
+        written.put(5000, -1)
+        assert tracemalloc.get_traced_memory()[1] < whole / 100
+    finally:
+        tracemalloc.stop()
+
+
+def test_one_that_was_pickled_is_read_in_a_process_that_hashes_texts_otherwise() -> None:
+    many = {f"key {n}": n for n in range(3 * FULL)}
+    code = (
+        "import pickle, sys; m = pickle.load(sys.stdin.buffer); print(sum(m[f'key {n}'] == n for n in range(len(m))))"
+    )
+    for seed in "12":
+        environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "operator"), "PYTHONHASHSEED": seed}
+        reader = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
+        assert reader.communicate(pickle.dumps(FrozenMap(many))) == (b"%d\n" % len(many), None)

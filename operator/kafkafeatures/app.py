@@ -20,8 +20,9 @@ from kafkafeatures.kafka.memory import Limits, Memory
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
+from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.kube.api_server import ApiServer
-from kafkafeatures.kube.client import Key, Listing, connected, in_pod
+from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.cluster import Cluster

@@ -16,7 +16,7 @@ from kafkafeatures.api.reasons import Condition
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.api_names import API_NAMES
 from kafkafeatures.kafka.settings import Address
-from kafkafeatures.kube.client import Key
+from kafkafeatures.kube.api import Key
 
 _OF_RESOURCE = ("namespace", "name")
 _LEVELS = {

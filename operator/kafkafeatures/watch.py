@@ -17,7 +17,7 @@ from typing import Any
 
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import End, Interrupted, watch
-from kafkafeatures.kube.client import KubeApi, Listing
+from kafkafeatures.kube.api import KubernetesApi, Listing
 from kafkafeatures.kube.errors import Gone, KubeError, Refused
 from kafkafeatures.reconcile.queue import is_meant, not_before
 
@@ -40,7 +40,7 @@ class Watch:
 
     def __init__(
         self,
-        api: KubeApi,
+        api: KubernetesApi,
         namespaces: Sequence[str],
         *,
         listed: Callable[[Sequence[str], Listing], None],

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.kafka.settings import Address
-from kafkafeatures.kube.client import Key
+from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
 from tests.contract.alerts import ALERTS, STALLED
 from tests.contract.runbook_texts import PAGES

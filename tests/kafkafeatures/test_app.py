@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures import app, watch
-from kafkafeatures.kube.client import Key, Listing
+from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.kube.errors import NoAccount
 from kafkafeatures.settings import OperatorSettings
 

@@ -16,7 +16,8 @@ from aiohttp import web
 from kafkafeatures import handlers
 from kafkafeatures import watch as module
 from kafkafeatures.api.names import GROUP, KIND, PLURAL, VERSION
-from kafkafeatures.kube.client import Account, KubeApi, Listing
+from kafkafeatures.kube.api import Listing
+from kafkafeatures.kube.client import Account, KubeApi
 from kafkafeatures.kube.errors import KubeError, Refused, Unavailable
 from kafkafeatures.watch import Watch
 from tests.kafkafeatures.threads import until

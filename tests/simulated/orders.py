@@ -7,7 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kafkafeatures.kube.client import Key, KubeApi
+from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.client import KubeApi
 from tests.simulated.kubernetes import ApiServer, Fault, Faults, Request, no_faults
 
 KEY = Key("kafka", "orders")

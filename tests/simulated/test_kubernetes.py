@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkafeatures.kube.client import Key
+from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.errors import Conflict, Gone, Refused, Unavailable
 from tests.simulated import schema
 from tests.simulated.conformance import CASES, SPEC, Ask

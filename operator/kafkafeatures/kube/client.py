@@ -25,6 +25,7 @@ from kubernetes.aio import client, config
 from kubernetes.aio.client import ApiException
 
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
+from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.kube.errors import Gone, NoAccount, Unavailable, translated
 
 REQUEST_TIMEOUT = 10.0
@@ -34,28 +35,6 @@ NAMES = 5.0
 PAGE = 500
 
 logger = logging.getLogger(__name__)
-
-
-class Key(NamedTuple):
-    """Which resource. Another life of the same name has the same key and another uid."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    @classmethod
-    def of(cls, resource: Mapping[str, Any]) -> Key:
-        """Of an object as the API server shows it."""
-        return cls(resource["metadata"]["namespace"], resource["metadata"]["name"])
-
-
-class Listing(NamedTuple):
-    """Resources. `restored`: etcd is at an older state than before, and the same versions stand for other contents."""
-
-    resources: list[dict[str, Any]]
-    restored: bool = False
 
 
 def in_pod() -> bool:
@@ -110,7 +89,7 @@ async def _load(configuration: client.Configuration) -> None:
 
 
 class KubeApi:
-    """Requests to the API server. Raises KubeError.
+    """`KubernetesApi` over HTTP. Raises KubeError.
 
     Paths and plain objects instead of the client's generated classes: `CoreV1Api` alone takes 23 MB.
     """
@@ -140,11 +119,11 @@ class KubeApi:
         return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
     async def resource(self, key: Key) -> dict[str, Any]:
-        """One KafkaFeatures as it is now. Raises Gone."""
+        """As the protocol says."""
         return self._known(await self._ask("GET", _path(key.namespace, key.name)))
 
     async def resources(self, namespace: str = "") -> Listing:
-        """All of a namespace; all there are for an empty one. Read in pages."""
+        """As the protocol says; read in pages."""
         found: list[dict[str, Any]] = []
         query = {"limit": str(PAGE)}
         newest = self._newest
@@ -164,11 +143,7 @@ class KubeApi:
     async def replace_status(
         self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
-        """Write the whole status of exactly this version of the resource; what the server made of it.
-
-        `manager`: the name under which the server notes who wrote it, and when. Raises Conflict where somebody wrote in
-        between, Invalid where the schema says no.
-        """
+        """As the protocol says."""
         metadata = resource["metadata"]
         kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
         body = {**resource, "metadata": kept, "status": status}
@@ -177,10 +152,7 @@ class KubeApi:
         return self._known(await self._ask("PUT", path, body, query=query))
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
-        """The texts of a Secret that carries our label; None for one that does not, and for one that is not there.
-
-        The two are not told apart: who may write a resource must not learn which Secrets exist.
-        """
+        """As the protocol says. Not told apart: who writes a resource must not learn which Secrets exist."""
         try:
             found = await self._ask("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
         except Gone:
@@ -192,7 +164,7 @@ class KubeApi:
         }
 
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
-        """The texts of a ConfigMap; None where there is none."""
+        """As the protocol says."""
         try:
             found = await self._ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         except Gone:
@@ -200,7 +172,7 @@ class KubeApi:
         return dict(found.get("data") or {})
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
-        """Post one event of events.k8s.io/v1."""
+        """As the protocol says."""
         await self._ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event)
 
     def _known(self, answer: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkafeatures.core.decide import Rival
 from kafkafeatures.core.wanted import Mode
-from kafkafeatures.kube.client import Key
+from kafkafeatures.kube.api import Key
 
 
 @dataclass(frozen=True, slots=True)

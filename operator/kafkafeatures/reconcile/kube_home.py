@@ -15,7 +15,7 @@ from kafkafeatures.api.identity import Operator
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.kube.client import Key, KubeApi
+from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Invalid
 from kafkafeatures.reconcile.ports import Resource
 from kafkafeatures.reconcile.shapes import misshapen
@@ -40,7 +40,7 @@ class KubeHome:
     the server holds, or held, as a whole.
     """
 
-    def __init__(self, api: KubeApi, key: Key, writer: Callable[[], Operator]) -> None:
+    def __init__(self, api: KubernetesApi, key: Key, writer: Callable[[], Operator]) -> None:
         self._api = api
         self._key = key
         self._writer = writer

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.identity import Operator
-from kafkafeatures.kube.client import Key
+from kafkafeatures.kube.api import Key
 
 HAND_OVER = 30.0
 """Seconds from our begin in which a process of the same operator may still write: kubelet ends it within a few."""

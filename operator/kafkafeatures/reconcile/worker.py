@@ -24,7 +24,7 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.aside import aside
-from kafkafeatures.kube.client import Key, KubeApi
+from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.ages import Ages
@@ -129,7 +129,7 @@ class Worker:
 
     def __init__(
         self,
-        api: KubeApi,
+        api: KubernetesApi,
         claims: Claims,
         open_cluster: Callable[[ClusterSettings], OpenCluster],
         around: Surroundings,

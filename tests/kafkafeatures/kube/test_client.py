@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 from kubernetes.aio import client
 
-from kafkafeatures.kube.client import Key, KubeApi
+from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.client import KubeApi
 
 KEY = Key("ns", "name")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.core.decide import Rival
-from kafkafeatures.kube.client import Key
+from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.claims import Claims
 
 

@@ -15,7 +15,7 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings, Tls
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.client import Key
+from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims

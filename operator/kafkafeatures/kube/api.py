@@ -1,0 +1,64 @@
+"""What the operator asks of an API server, as a protocol. `KubeApi` of `kube/client.py` is the real one.
+
+Errors are those of `kube/errors.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+
+class Key(NamedTuple):
+    """Which resource. Another life of the same name has the same key and another uid."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @classmethod
+    def of(cls, resource: Mapping[str, Any]) -> Key:
+        """Of an object as the API server shows it."""
+        return cls(resource["metadata"]["namespace"], resource["metadata"]["name"])
+
+
+class Listing(NamedTuple):
+    """Resources. `restored`: etcd is at an older state than before, and the same versions stand for other contents."""
+
+    resources: list[dict[str, Any]]
+    restored: bool = False
+
+
+class KubernetesApi(Protocol):
+    """KafkaFeatures and their statuses; Secrets, ConfigMaps and Events of their namespaces."""
+
+    @property
+    def began(self) -> datetime | None:
+        """When the first answer came, by the API server's clock."""
+
+    async def resource(self, key: Key) -> dict[str, Any]:
+        """One KafkaFeatures as it is now. Raises Gone."""
+
+    async def resources(self, namespace: str = "") -> Listing:
+        """All of a namespace; all there are for an empty one."""
+
+    async def replace_status(
+        self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Write the whole status of exactly this version of the resource; what the server made of it.
+
+        `manager`: the name under which the server notes who wrote it, and when. Raises Conflict where somebody wrote in
+        between, Invalid where the schema says no.
+        """
+
+    async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
+        """The texts of a Secret that carries our label; None for one that does not, and for one that is not there."""
+
+    async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        """The texts of a ConfigMap; None where there is none."""
+
+    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
+        """Post one event of events.k8s.io/v1."""

@@ -9,23 +9,21 @@ from kafkafeatures import interrupts
 
 interrupts.guard()
 
-import sys
 
-
-def main() -> int:
-    """`kafkafeatures`, and `kubectl-kafkafeatures`."""
+def main() -> None:
+    """`kafkafeatures`, and `kubectl-kafkafeatures`. Does not return."""
     from kafkafeatures.cli.main import main as command_line
 
-    code = command_line()
-    return interrupts.leave() if code == interrupts.EXIT_CODE else code
+    interrupts.end(command_line())
 
 
 def complete() -> None:
-    """`kubectl_complete-kafkafeatures`."""
+    """`kubectl_complete-kafkafeatures`. Does not return either."""
     from kafkafeatures.cli.completion import for_kubectl
 
     for_kubectl()
+    interrupts.end(0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -81,7 +81,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"kafkafeatures {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for name, (module, help_line) in COMMANDS.items():
+    for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:
+        module, help_line = COMMANDS[name]
         sub = subparsers.add_parser(name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False)
         sub.add_argument("--debug", action="store_true", help="show a traceback when something goes wrong inside")
         if name in words:  # only the command in question is imported

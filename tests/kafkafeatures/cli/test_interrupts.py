@@ -20,24 +20,25 @@ from tests.kafkasim.test_process import heard, simulator
 WITH_SIGINT = """
 import os, runpy, signal, sys
 entry, at, *words = sys.argv[1:]
-seen = -1
+seen, leave = -1, os._exit
+def leaves(code):
+    os.write(3, str(seen).encode())
+    leave(code)
+os._exit = leaves
 def audit(event, details):
     global seen
     if seen < 0:
         if event == "exec" and details[0].co_filename.endswith("kafkafeatures/__main__.py"):
             seen = 0
-    elif event != "os._exit":
+    else:
         seen += 1
         if seen == int(at):
             signal.raise_signal(signal.SIGINT)
 sys.addaudithook(audit)
 sys.argv = ["kafkafeatures", *words]
-try:
-    if entry:
-        sys.exit(getattr(__import__("kafkafeatures.__main__", fromlist=["-"]), entry)())
-    runpy.run_module("kafkafeatures", run_name="__main__", alter_sys=True)
-finally:
-    os.write(3, str(seen).encode())
+if entry:
+    sys.exit(getattr(__import__("kafkafeatures.__main__", fromlist=["-"]), entry)())
+runpy.run_module("kafkafeatures", run_name="__main__", alter_sys=True)
 """
 DOCUMENT = """
 apiVersion: kafkafeatures.dev/v1alpha1

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafkafeatures.cli.main import COMMANDS
+from tests.kafkasim.test_process import heard, simulator
+
+HEAVY = "kopf kubernetes pydantic pykube requests rich scramp urllib.request yaml".split()
+SAY_IMPORTED = f"import sys\nprint(*(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)"
+NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 
 
-def run(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
+def run(*words: str, code: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "kafkafeatures"]
     return subprocess.run(
-        [*command, *words], capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False, timeout=60
+        [*command, *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 
@@ -105,12 +118,48 @@ def test_an_address_that_is_none_is_told_with_its_path_once(
     assert list(tmp_path.iterdir()) == [document]
 
 
-def test_describe_imports_only_what_it_uses() -> None:
-    """Start-up time is a promise: tables, documents and schemas of resources are imported by who needs them."""
+@pytest.fixture(scope="module")
+def simulated() -> Iterator[tuple[str, ...]]:
+    with simulator("--controllers", "1", "--brokers", "1", "--release", "4.2") as process:
+        where = heard(process)
+        servers, controllers = str(where["bootstrapServers"]), str(where["bootstrapControllers"])
+        yield "--bootstrap-server", servers, "--bootstrap-controller", controllers
+
+
+@pytest.mark.parametrize(("form", "imported"), [("json", ""), ("yaml", "yaml"), ("table", "rich")])
+def test_describe_imports_only_what_it_uses(simulated: tuple[str, ...], form: str, imported: str) -> None:
+    words = ["describe", *simulated, "-o", form]
+    code = f"from kafkafeatures.cli.main import main\nassert main({words}) == 0\n{SAY_IMPORTED}"
+    done = run(code=code)
+    assert done.stderr.splitlines()[-1] == imported, done.stderr
+    assert '"MetadataLog"' in done.stdout or form != "json"
+
+
+def test_describe_imports_the_schemas_of_what_it_sends_and_no_others(simulated: tuple[str, ...]) -> None:
+    words = ["describe", *simulated, "-o", "json"]
     code = (
-        "import sys\nfrom kafkafeatures.cli.main import main\n"
-        "main(['describe', '--bootstrap-server', '127.0.0.1:1', '-o', 'json'])\n"
-        "names = ('pydantic', 'yaml', 'rich', 'scramp', 'urllib.request', 'pykube', 'requests')\n"
-        "print([name for name in names if name in sys.modules])"
+        f"import sys\nfrom kafkafeatures.cli.main import main\nassert main({words}) == 0\n"
+        "schemas = {name.split('.')[2] for name in sys.modules if name.startswith('kio.schema.') and '.v' in name}\n"
+        "print(*sorted(one for one in schemas if not one.endswith('header')), file=sys.stderr)"
     )
-    assert run(code=code).stdout.strip() == "[]"
+    assert run(code=code).stderr == "api_versions describe_cluster describe_quorum fetch\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "imported"),
+    [
+        (("unregister", "--broker", "1", *NOWHERE), ""),
+        (("init", *NOWHERE), ""),
+        (("version",), ""),
+        (("completion", "bash"), "pydantic rich yaml"),  # it knows the flags of every command
+        (("plan", "-f", "/nowhere.yaml"), "pydantic yaml"),
+        (("apply", "-f", "/nowhere.yaml"), "pydantic yaml"),
+        (("status", "orders"), ""),  # without a kubeconfig nobody is asked
+        (("run", "--help"), ""),
+    ],
+    ids=lambda words: words[0] if isinstance(words, tuple) else None,
+)
+def test_a_command_imports_only_what_it_uses(tmp_path: Path, words: tuple[str, ...], imported: str) -> None:
+    """Start-up time is a promise: tables, documents, schemas of resources are imported when there is one."""
+    code = f"from kafkafeatures.cli.main import main\nmain({list(words)})\n{SAY_IMPORTED}"
+    assert run(code=code, HOME=str(tmp_path)).stderr.splitlines()[-1] == imported

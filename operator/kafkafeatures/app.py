@@ -16,6 +16,7 @@ from typing import Any
 from kafkafeatures import __version__
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.health import Health, serving
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.memory import Limits, Memory
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
@@ -25,7 +26,6 @@ from kafkafeatures.kube.api_server import ApiServer
 from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.reconcile.worker import OpenCluster, Surroundings, Worker
 from kafkafeatures.settings import OperatorSettings

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkasim.releases import KRAFT_VERSION, Release
 
 

@@ -23,6 +23,7 @@ from kafkafeatures.core.observation import (
     SourceKind,
     Unknown,
 )
+from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.steps import (
     Accepted,
     Applied,
@@ -34,7 +35,6 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
     Verdict,
 )
-from kafkafeatures.core.survey import Failure, FailureKind, NodeAnswer, QuorumAnswer, ReplicaProgress, Role
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.rules import Verdict as Judged
 from kafkasim.world import NoActiveControllerError, World
@@ -63,7 +63,7 @@ class SimulatedCluster:
         self.world.advance(self.world.now_ms + max(1, int(timedelta(seconds=seconds) / timedelta(milliseconds=1))))
 
     @property
-    def goes_straight(self) -> bool:
+    def sends_to_active_controller(self) -> bool:
         """As the port says: a simulated controller can always be reached."""
         return self.world.active is not None
 
@@ -158,7 +158,7 @@ class SimulatedCluster:
         levels, epoch = self.world.finalized(process)
         apis = process.release.broker_apis if process.role is Role.BROKER else process.release.controller_apis
         answer = NodeAnswer(dict(process.release.features), levels, epoch, dict(apis), complete=True)
-        return Known(answer, SourceKind.ASKED, where, self.now())
+        return Known(answer, SourceKind.API_REQUESTS, where, self.now())
 
     def _state(self, process: Process) -> NodeState:
         if process.role is Role.CONTROLLER:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkasim.log import Position, Write, encode
 from kafkasim.releases import KRAFT_VERSION
 from kafkasim.rules import java_hash_order

@@ -16,8 +16,8 @@ from random import Random
 from uuid import UUID
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION
-from kafkafeatures.core.survey import Role
 from kafkasim import registrations
 from kafkasim.log import MetadataLog, Position, Snapshot, Write
 from kafkasim.plan import NodePlan, Plan

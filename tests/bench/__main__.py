@@ -30,8 +30,8 @@ from pathlib import Path
 from kafkafeatures.core.decide import Act, Done, decide
 from kafkafeatures.core.steps import Accepted
 from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
-from kafkafeatures.reconcile.cluster import Cluster as Client
 from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.file_home import FileHome, read_file
 from kafkafeatures.reconcile.loop import Shell, one_pass

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafkafeatures.core.observation import Known
+from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import Applied, Rejected, UpdateFeature
-from kafkafeatures.core.survey import Role
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster

@@ -9,8 +9,8 @@ import pytest
 
 from kafkafeatures.core.decide import Act, decide
 from kafkafeatures.core.plan import consent_for
+from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import Accepted, UpdateFeature
-from kafkafeatures.core.survey import Role
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkasim.releases import release_named

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkafeatures.kafka.errors import ErrorCode
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkafeatures.kafka.wire.messages import UnregisterResponse

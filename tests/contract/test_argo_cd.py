@@ -15,6 +15,7 @@ from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
 from kafkafeatures.core.decide import Memory, decide, propose
 from kafkafeatures.core.observation import NodeState, Observation
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import (
     status_of,
     status_of_failed_pass,
@@ -23,7 +24,6 @@ from kafkafeatures.core.report import (
     status_of_unreachable,
 )
 from kafkafeatures.core.steps import Accepted, Refused, Verdict
-from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.wanted import Mode, OnDrift, Wanted
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 

@@ -13,9 +13,9 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.core.decide import Memory, decide, propose
 from kafkafeatures.core.observation import NodeState, Observation
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import status_of, status_of_unreachable
 from kafkafeatures.core.steps import Accepted, Refused
-from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.file_home import read_file
 from kafkafeatures.reconcile.wanted import wanted_of

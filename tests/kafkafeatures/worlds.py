@@ -18,18 +18,18 @@ from kafkafeatures.core.observation import (
     SourceKind,
     Unknown,
 )
-from kafkafeatures.core.survey import (
-    AskedNode,
+from kafkafeatures.core.readings import (
     BrokerList,
+    ClusterProbe,
     ControllerList,
     Failure,
     FailureKind,
     Host,
     NodeAnswer,
+    ProbedNode,
     QuorumAnswer,
     ReplicaProgress,
     Role,
-    Survey,
 )
 from kraftlog import BrokerRegistration, ControllerRegistration, Endpoint, Image
 
@@ -78,7 +78,7 @@ def node(
         state=state,
         host="h",
         port=id_,
-        answer=Unknown(said) if isinstance(said, Failure) else known(said, SourceKind.ASKED),
+        answer=Unknown(said) if isinstance(said, Failure) else known(said, SourceKind.API_REQUESTS),
         registered={} if written is None else {role: known(ranges(written))},
         is_voter=id_ >= 3000 if voter is None else voter,
     )
@@ -123,12 +123,12 @@ def observation(
     )
 
 
-def asked(id_: int | None, said: NodeAnswer | Failure | None = None, role: Role | None = None) -> AskedNode:
+def asked(id_: int | None, said: NodeAnswer | Failure | None = None, role: Role | None = None) -> ProbedNode:
     role = role or (Role.CONTROLLER if id_ is not None and id_ >= 3000 else Role.BROKER)
-    return AskedNode(id_, role, "h", id_ or 1, answer() if said is None else said, NOW)
+    return ProbedNode(id_, role, "h", id_ or 1, answer() if said is None else said, NOW)
 
 
-def survey(*nodes: AskedNode, **parts: Any) -> Survey:
+def probe(*nodes: ProbedNode, **parts: Any) -> ClusterProbe:
     """Lists made of the nodes that were asked; `parts` replace them."""
     brokers = tuple(Host(n.id, n.host, n.port) for n in nodes if n.role is Role.BROKER and n.id is not None)
     controllers = tuple(Host(n.id, n.host, n.port) for n in nodes if n.role is Role.CONTROLLER and n.id is not None)
@@ -140,7 +140,7 @@ def survey(*nodes: AskedNode, **parts: Any) -> Survey:
         "quorum": quorum(voters=tuple(c.id for c in controllers) or (3001,)),
         "nodes": nodes,
     }
-    return Survey(**{**made, **parts})
+    return ClusterProbe(**{**made, **parts})
 
 
 def image(

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
 
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
 from kafkasim.wire.server import Face, Ports

@@ -15,10 +15,10 @@ import pytest
 
 from kafkafeatures.core.decide import Done
 from kafkafeatures.core.observation import Known, Observation
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
-from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.loop import Shell, one_pass
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.plan import Plan

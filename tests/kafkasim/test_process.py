@@ -13,7 +13,7 @@ import pytest
 
 from kafkafeatures.cli.demo import Stage
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkasim.__main__ import _arguments, plan_of
 
 ROOT = Path(__file__).parents[2]

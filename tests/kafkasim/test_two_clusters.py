@@ -79,5 +79,5 @@ def test_the_log_of_another_cluster_is_not_believed(two: tuple[dict[str, Any], d
         document = json.loads(done.stdout)
         brokers = [node["id"] for node in document["nodes"] if node["roles"] == ["Broker"]]
         assert brokers == [1, 2, 3]
-        assert document["source"]["kind"] == "Asked" or document["clusterId"] == one["clusterId"]
+        assert document["source"]["kind"] == "ApiRequests" or document["clusterId"] == one["clusterId"]
         assert all(node["state"] == "Live" for node in document["nodes"] if node["id"] < 3000)

@@ -14,7 +14,7 @@ from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkasim.control import RefusedError, perform
 from kafkasim.wire.server import Face
 from kraftlog import Replay

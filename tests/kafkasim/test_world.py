@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkasim.log import Position
 from kafkasim.releases import RELEASES, release_named
 from kafkasim.rules import FeatureUpdate

@@ -23,11 +23,11 @@ from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Known
 from kafkafeatures.core.plan import HASH_SHOWN
+from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.report import step_shape
-from kafkafeatures.core.survey import Failure
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.consider import Considered
 from kafkafeatures.reconcile.file_home import FileHome
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkafeatures import interrupts
 from kafkafeatures.cli.client_config import ConfigInvalid, read_security
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.remedies import cluster_flags
-from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.settings import ClusterSettings, Security, parse_addresses
 
@@ -81,7 +81,7 @@ def failed(failure: Failure) -> CommandFailed:
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:
     """Run it. A cluster of which not a single node could be asked ends the command in words."""
-    from kafkafeatures.reconcile.ports import Unreachable
+    from kafkafeatures.core.ports import Unreachable
 
     try:
         return on_loop(work)
@@ -100,7 +100,7 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
 
 async def look(settings: ClusterSettings) -> Observation:
     """One look at a cluster, and no more."""
-    from kafkafeatures.reconcile.cluster import Cluster
+    from kafkafeatures.kafka.cluster import Cluster
 
     async with Cluster(settings) as cluster:
         return await cluster.look()

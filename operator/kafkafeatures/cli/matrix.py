@@ -26,10 +26,10 @@ from kafkafeatures.core.observation import (
     SourceKind,
     Unknown,
 )
+from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.remedies import ghost_remedy
 from kafkafeatures.core.report import supported_by_all
-from kafkafeatures.core.survey import Role
 
 UNKNOWN_CELL, ABSENT_CELL = "?", "-"
 

@@ -21,9 +21,9 @@ from kafkafeatures.cli.output import add_output_flag, console, print_document
 from kafkafeatures.cli.values import resource_name
 from kafkafeatures.core.decide import Act
 from kafkafeatures.core.report import plan_document, plan_verdict, supported_by_all
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.consider import Considered, consider
 from kafkafeatures.reconcile.file_home import FileHome
 from kafkafeatures.reconcile.ports import Resource

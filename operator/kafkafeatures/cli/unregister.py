@@ -14,10 +14,10 @@ from kafkafeatures.cli.connect import add_connection_flags, failed, on_cluster, 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import tell
 from kafkafeatures.core.observation import Node, NodeState
-from kafkafeatures.core.survey import Failure, Role
+from kafkafeatures.core.readings import Failure, Role
 from kafkafeatures.core.unregistration import objection
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings
-from kafkafeatures.reconcile.cluster import Cluster
 
 TOPICS_SHOWN = 5
 LOOKS, PAUSE = 20, 0.25  # seconds between them

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import Node
-from kafkafeatures.core.survey import FailureKind
+from kafkafeatures.core.readings import FailureKind
 
 Nodes = tuple[Node, ...]
 Wording = Callable[[Nodes], tuple[str, str]]

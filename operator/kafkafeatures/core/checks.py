@@ -21,10 +21,10 @@ from kafkafeatures.core.blockers import Blocker, Nodes, about_nodes, these, titl
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import consent_for, is_downgrade
+from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, format_level
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.steps import Accepted, UpdateFeature, Verdict
-from kafkafeatures.core.survey import Failure, FailureKind, Role
 
 CONTROLLER_REGISTRATION = 15
 """metadata.version 3.7-IV0: from here on the controller checks the registrations of controllers (KIP-919)."""

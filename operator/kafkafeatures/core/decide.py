@@ -18,9 +18,9 @@ from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, quorum_is_known, strangers_among
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import BY_HASH, HASH_SHOWN, Plan, changes_between, is_downgrade, plan_of, undo_of
+from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
-from kafkafeatures.core.survey import FailureKind, Role
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 
 LAG = 0.025

@@ -1,6 +1,6 @@
 """One picture of the cluster: every fact is Known, with its source and time, or Unknown, with its reason.
 
-Made by `reconcile/observe.py` from the survey and the metadata log; read by every decision and every report.
+Made by `core/observe.py` from the probe and the metadata log; read by every decision and every report.
 Nothing in here reads the world, and nothing turns an Unknown into a default.
 """
 
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Failure, FailureKind, NodeAnswer, QuorumAnswer, Role
+from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, QuorumAnswer, Role
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class SourceKind(StrEnum):
     """Where a fact comes from."""
 
     METADATA_LOG = "MetadataLog"
-    ASKED = "Asked"
+    API_REQUESTS = "ApiRequests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class MetadataMode(StrEnum):
 
 
 class NodeState(StrEnum):
-    """What a node is to the cluster. The prologue of `reconcile/observe.py` has the table of how each is told."""
+    """What a node is to the cluster. The prologue of `core/observe.py` has the table of how each is told."""
 
     LIVE = "Live"  # answers, and a broker is not fenced
     FENCED = "Fenced"  # fenced by the controller, but something shows that it runs

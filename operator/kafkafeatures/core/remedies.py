@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.blockers import Nodes, shortened, verb
 from kafkafeatures.core.observation import Known, Unknown
+from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION, format_level
-from kafkafeatures.core.survey import Role
 
 ANY_CLUSTER = "--bootstrap-server HOST:PORT"
 """Flags of a cluster whose addresses nobody named."""

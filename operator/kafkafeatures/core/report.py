@@ -20,9 +20,9 @@ from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stall
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
+from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
-from kafkafeatures.core.survey import Failure, FailureKind, Role
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION, format_level
 from kafkafeatures.core.remedies import before_controllers_can_be_unregistered
-from kafkafeatures.core.survey import FailureKind, Role
 
 _NOBODY_THERE = (FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER)
 """Whatever else happened on the way to its address, something took the connection."""

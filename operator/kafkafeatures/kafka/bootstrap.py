@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.kafka.errors import KafkaError, to_failure
 from kafkafeatures.kafka.settings import Address
 

@@ -1,6 +1,6 @@
 """Who is in the cluster: all brokers, all controllers and the leader, from either kind of bootstrap address.
 
-Called by `survey.py`. It decides whom to ask for the lists and which answers are to be believed:
+Called by `prober.py`. It decides whom to ask for the lists and which answers are to be believed:
 
     given          brokers from                    controllers from                leader from
     brokers        DescribeCluster, else Metadata  DescribeQuorum v2 (Kafka 3.9+)  DescribeQuorum, passed on
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kafkafeatures.core.survey import (
+from kafkafeatures.core.readings import (
     BrokerList,
     ControllerList,
     Failure,
@@ -120,7 +120,7 @@ _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # S
 
 
 async def discover(pool: Pool) -> Directory:
-    """The directory alone, without asking its nodes. For `survey`, which asks meanwhile, see `Discovery`."""
+    """The directory alone, without asking its nodes. For `probe_cluster`, which asks meanwhile, see `Discovery`."""
     async with Discovery(pool) as discovery:
         return await discovery.run()
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar
 
-from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.words import printable
 
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.core.readings import ClusterProbe, ControllerList, Failure, NodeAnswer, QuorumAnswer, Role
 from kafkafeatures.core.steps import (
     Accepted,
     Applied,
@@ -31,13 +32,12 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
     Verdict,
 )
-from kafkafeatures.core.survey import ControllerList, Failure, NodeAnswer, QuorumAnswer, Role, Survey
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.prober import probe_node
 from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
-from kafkafeatures.kafka.survey import ask_node
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
@@ -74,17 +74,17 @@ class Route:
         return direct + tuple((address, Role.BROKER) for address in self.brokers[:_BROKERS_TRIED])
 
 
-def route(survey: Survey) -> Route:
+def route(probe: ClusterProbe) -> Route:
     """The way to the active controller, from what was just asked. Nodes that did not answer are no way.
 
     Without a believed DescribeQuorum only a named leader that answered is left: a surviving controller may go on
     naming a dead one (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate),
     and a broker would keep the request until there is a quorum again.
     """
-    answering = [node for node in survey.nodes if isinstance(node.answer, NodeAnswer)]
-    listed = survey.controllers if isinstance(survey.controllers, ControllerList) else None
-    if isinstance(survey.quorum, QuorumAnswer):
-        leader: int | None = survey.quorum.leader_id
+    answering = [node for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
+    listed = probe.controllers if isinstance(probe.controllers, ControllerList) else None
+    if isinstance(probe.quorum, QuorumAnswer):
+        leader: int | None = probe.quorum.leader_id
         brokers = tuple(Address(node.host, node.port) for node in answering if node.role is Role.BROKER)
     else:
         leader, brokers = listed.active if listed else None, ()
@@ -96,7 +96,7 @@ def route(survey: Survey) -> Route:
         ),
         None,
     )
-    closed = survey.quorum if isinstance(survey.quorum, Failure) and controller is None else None
+    closed = probe.quorum if isinstance(probe.quorum, Failure) and controller is None else None
     return Route(controller, brokers, closed)
 
 
@@ -147,7 +147,7 @@ async def validate(pool: Pool, way: Route, changes: Sequence[UpdateFeature]) -> 
 
 async def read_levels(pool: Pool, address: Address, role: Role) -> Mapping[str, int] | Failure:
     """The finalized levels as this node has them now. A feature that is absent is at level 0."""
-    answer = await ask_node(pool, address, role)
+    answer = await probe_node(pool, address, role)
     return answer if isinstance(answer, Failure) else answer.finalized
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.errors import (
     AddressRefused,
     AuthenticationFailed,

@@ -1,6 +1,6 @@
 """Follow the metadata log of a live quorum, the way a broker does, as an ordinary client.
 
-Called by `reconcile/cluster.py`. It finds the leader, fetches what is new (a snapshot first where the log no longer
+Called by `kafka/cluster.py`. It finds the leader, fetches what is new (a snapshot first where the log no longer
 begins at the start), and keeps an image of what is committed. It judges nothing and changes nothing.
 
 **Committed.** The leader also serves records that are not committed yet and may be truncated. Only what lies below the
@@ -29,10 +29,8 @@ import asyncio
 import functools
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.readings import Host, LogReading
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.batch_heads import SLICE, end_of, from_offset, pieces
 from kafkafeatures.kafka.errors import (
@@ -60,7 +58,7 @@ from kafkafeatures.kafka.wire.messages import (
     LeaderAndEpoch,
     OffsetAndEpoch,
 )
-from kraftlog import Image, ImageTooLargeError, KraftLogError, Replay, SnapshotReader, TooLargeError
+from kraftlog import ImageTooLargeError, KraftLogError, Replay, SnapshotReader, TooLargeError
 
 PATIENCE = 3.0
 """Seconds without evidence of a majority until a reading is stale: six NoOps of a healthy controller."""
@@ -82,7 +80,7 @@ MAX_SNAPSHOT = 4 * 1024 * 1024 * 1024
 """Bytes: some thirty million partitions, and more than there is time for."""
 
 SNAPSHOT_WITHIN = 1.8
-"""Request timeouts; fewer than a look waits (`reconcile/cluster.py`), so that it can be said."""
+"""Request timeouts; fewer than a look waits (`kafka/cluster.py`), so that it can be said."""
 
 BETWEEN_ROUNDS, SLOWEST_ROUND = 0.1, 1.0
 """Seconds until the leader is looked for again: twice as long each time, up to the second one."""
@@ -91,17 +89,6 @@ _FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, TooLarge)
 """What another try, or another controller, would not mend."""
 
 _VANISHED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
-
-
-@dataclass(frozen=True, slots=True)
-class LogReading:
-    """An image of everything committed, with evidence of a majority behind it. `at`: when the last reply came."""
-
-    image: Image
-    high_watermark: int
-    leader_id: int
-    leader_epoch: int
-    at: datetime
 
 
 class MetadataLog:

@@ -1,6 +1,6 @@
 """Connections to the nodes of one cluster: opened when first needed, used again, closed together.
 
-Called by `directory.py`, `survey.py` and `features.py`. It decides which security an address is spoken to with (by the
+Called by `directory.py`, `prober.py` and `features.py`. It decides which security an address is spoken to with (by the
 listener's role, since brokers and controllers may differ) and how many conversations run at once. It never decides
 what to ask, and it repeats nothing but a plain question whose idle connection had died.
 
@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.errors import Disconnected
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security

@@ -8,7 +8,7 @@ controller is active, so there is a deadline of its own, shorter than the reques
 
 from __future__ import annotations
 
-from kafkafeatures.core.survey import Failure, FailureKind, Host, QuorumAnswer, ReplicaProgress, Role
+from kafkafeatures.core.readings import Failure, FailureKind, Host, QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, TimedOut, to_failure
 from kafkafeatures.kafka.pool import Pool

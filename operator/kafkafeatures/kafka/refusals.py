@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 
 
 class Cause(StrEnum):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafkafeatures.core.survey import Failure, FailureKind, Role
+from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.features import Route

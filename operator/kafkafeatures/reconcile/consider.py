@@ -14,11 +14,12 @@ from typing import Any
 
 from kafkafeatures.core.decide import Decision, Memory, Proposal, Rival, Standing, decide, propose, to_validate
 from kafkafeatures.core.observation import Known, MetadataMode, Observation
+from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Verdict
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.ages import AgeOf, Ages
-from kafkafeatures.reconcile.ports import KafkaPort, Resource
+from kafkafeatures.reconcile.ports import Resource
 from kafkafeatures.reconcile.settle import Sleep, close_intent, counts_as_correction, fate_of, intent_of, is_ours
 
 RivalOf = Callable[[str], Rival | None]

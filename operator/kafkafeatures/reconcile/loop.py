@@ -16,12 +16,13 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait, approved_by, owned_by
 from kafkafeatures.core.observation import Known, Observation
 from kafkafeatures.core.plan import consent_for
+from kafkafeatures.core.ports import KafkaPort, Unreachable
+from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
-from kafkafeatures.core.survey import Failure
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.consider import Considered, RivalOf, consider, nobody
-from kafkafeatures.reconcile.ports import Home, KafkaPort, Resource, Unreachable
+from kafkafeatures.reconcile.ports import Home, Resource
 from kafkafeatures.reconcile.settle import APPLIED, SETTLE_SECONDS, Sleep, close_intent
 
 
@@ -106,7 +107,7 @@ async def _act(
         "target": step.feature,
         "before": str(step.before),
         "after": str(step.after),
-        "via": "Controller" if shell.kafka.goes_straight else "Broker",
+        "via": "Controller" if shell.kafka.sends_to_active_controller else "Broker",
         **_offset(found.observation),
         "at": stamp(shell.now()),
     }

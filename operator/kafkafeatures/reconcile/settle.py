@@ -14,11 +14,12 @@ from typing import Any
 
 from kafkafeatures.core.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.plan import consent_for
+from kafkafeatures.core.ports import KafkaPort, Unreachable
+from kafkafeatures.core.readings import QuorumAnswer
 from kafkafeatures.core.steps import UpdateFeature
-from kafkafeatures.core.survey import QuorumAnswer
 from kafkafeatures.core.words import cut
 from kafkafeatures.reconcile.ages import AgeOf
-from kafkafeatures.reconcile.ports import KafkaPort, Resource, Unreachable
+from kafkafeatures.reconcile.ports import Resource
 
 SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""

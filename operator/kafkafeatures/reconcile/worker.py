@@ -17,9 +17,10 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import ClusterSpec
 from kafkafeatures.core.decide import Act, Done, Held
 from kafkafeatures.core.events import events_between
+from kafkafeatures.core.ports import KafkaPort
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import status_of_failed_pass, status_of_invalid, status_of_pending, status_of_unreachable
 from kafkafeatures.core.steps import Applied
-from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -42,7 +43,6 @@ from kafkafeatures.reconcile.credentials import (
 from kafkafeatures.reconcile.kube_home import KubeHome, SchemaOutdated
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 from kafkafeatures.reconcile.operators import Operators
-from kafkafeatures.reconcile.ports import KafkaPort
 
 CHECK_EVERY = 60.0
 """Seconds; of a resource that does not say, also because it cannot be understood."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from uuid import UUID
 
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkasim.log import Position
 from kafkasim.registrations import LISTENER
 from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, java_hash_order

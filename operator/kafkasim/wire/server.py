@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkasim.wire.answers import SIMULATED_FROM, Desk
 from kafkasim.wire.codec import (
     API_VERSIONS,

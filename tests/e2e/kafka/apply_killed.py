@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kafkafeatures.cli.main import main
-from kafkafeatures.reconcile.cluster import Cluster
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.file_home import FileHome
 
 LEFT = [int(sys.argv[2])]

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from kafkafeatures.core.decide import Done
+from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
-from kafkafeatures.reconcile.cluster import Cluster as Client
 from kafkafeatures.reconcile.file_home import FileHome, read_file
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 from tests.e2e.kafka.cli import KAFKAFEATURES, describe, levels, run, write_document

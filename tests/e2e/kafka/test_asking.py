@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.steps import Accepted, Applied, OutcomeUnknown, Refused, Rejected, UpdateFeature
-from kafkafeatures.core.survey import (
+from kafkafeatures.core.readings import (
     BrokerList,
+    ClusterProbe,
     ControllerList,
     Failure,
     FailureKind,
     NodeAnswer,
     QuorumAnswer,
     Role,
-    Survey,
 )
+from kafkafeatures.core.steps import Accepted, Applied, OutcomeUnknown, Refused, Rejected, UpdateFeature
 from kafkafeatures.kafka.features import Route, read_levels, route, update_feature, validate
 from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.prober import probe_cluster
 from kafkafeatures.kafka.refusals import Cause, parse_refusal
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
-from kafkafeatures.kafka.survey import survey
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
 
@@ -51,14 +51,14 @@ def settings(
     )
 
 
-async def surveyed(config: ClusterSettings) -> tuple[Survey, float]:
+async def surveyed(config: ClusterSettings) -> tuple[ClusterProbe, float]:
     began = time.monotonic()
     async with Pool(config) as pool:
-        result = await survey(pool)
+        result = await probe_cluster(pool)
     return result, time.monotonic() - began
 
 
-def answering(result: Survey, role: Role) -> set[int | None]:
+def answering(result: ClusterProbe, role: Role) -> set[int | None]:
     return {n.id for n in result.nodes if n.role is role and isinstance(n.answer, NodeAnswer)}
 
 
@@ -113,7 +113,7 @@ async def test_addresses_under_the_wrong_kind_are_told(cluster: Cluster) -> None
 # --- levels ---
 
 
-def levels_of(result: Survey) -> tuple[NodeAnswer, int]:
+def levels_of(result: ClusterProbe) -> tuple[NodeAnswer, int]:
     assert isinstance(result.quorum, QuorumAnswer)
     leader = result.quorum.leader_id
     (answer,) = [n.answer for n in result.nodes if n.id == leader and n.role is Role.CONTROLLER]
@@ -123,7 +123,7 @@ def levels_of(result: Survey) -> tuple[NodeAnswer, int]:
 
 async def test_a_level_no_node_has_is_refused_by_name(cluster: Cluster) -> None:
     async with Pool(settings(cluster)) as pool:
-        result = await survey(pool)
+        result = await probe_cluster(pool)
         answer, leader = levels_of(result)
         change = UpdateFeature("metadata.version", answer.finalized["metadata.version"], 999)
         verdict = await validate(pool, route(result), (change,))
@@ -138,7 +138,7 @@ async def test_a_level_no_node_has_is_refused_by_name(cluster: Cluster) -> None:
 
 async def test_a_standby_refuses_and_the_outcome_is_unknown(cluster: Cluster) -> None:
     async with Pool(settings(cluster)) as pool:
-        result = await survey(pool)
+        result = await probe_cluster(pool)
         answer, leader = levels_of(result)
         standby = next(n for n in result.nodes if n.role is Role.CONTROLLER and n.id != leader)
         level = answer.finalized["metadata.version"]
@@ -152,7 +152,7 @@ async def test_a_standby_refuses_and_the_outcome_is_unknown(cluster: Cluster) ->
 @pytest.mark.parametrize("through", ["a broker", "the controller"])
 async def test_a_level_is_validated_raised_and_read_back_everywhere(cluster: Cluster, through: str) -> None:
     async with Pool(settings(cluster)) as pool:
-        result = await survey(pool)
+        result = await probe_cluster(pool)
         answer, _ = levels_of(result)
         way = route(result)
         assert way.controller is not None
@@ -168,7 +168,7 @@ async def test_a_level_is_validated_raised_and_read_back_everywhere(cluster: Clu
             await _shows(pool, Address(node.host, node.port), node.role, change)
 
 
-def _stop(result: Survey, role: Role) -> tuple[Address, Role]:
+def _stop(result: ClusterProbe, role: Role) -> tuple[Address, Role]:
     node = next(n for n in result.nodes if n.role is role)
     return Address(node.host, node.port), role
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.core.observation import NodeState, Unknown
-from kafkafeatures.core.survey import FailureKind
+from kafkafeatures.core.readings import FailureKind
+from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
-from kafkafeatures.reconcile.cluster import Cluster as Client
 from tests.e2e.kafka.cli import describe, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import USERS, Cluster, Node

@@ -19,8 +19,9 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
+from kafkafeatures.core.readings import LogReading
 from kafkafeatures.kafka.errors import KafkaError, Stale
-from kafkafeatures.kafka.metadata_log import PART, LogReading, MetadataLog
+from kafkafeatures.kafka.metadata_log import PART, MetadataLog
 from kafkafeatures.kafka.settings import Address, Security, parse_addresses
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest

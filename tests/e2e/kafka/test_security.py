@@ -246,7 +246,7 @@ def not_read(document: dict[str, Any]) -> dict[str, str]:
 
 def test_without_any_right_the_living_are_shown_and_what_is_missing_is_named(guarded: Cluster) -> None:
     document = describe(guarded, *flags(guarded), controllers=True)
-    assert document["source"]["kind"] == "Asked"
+    assert document["source"]["kind"] == "ApiRequests"
     assert {one["id"]: one["features"]["metadata.version"]["max"] for one in document["nodes"]} == {1: 33, 2: 33}
     for controller in guarded.controllers:  # they answer, but only a list would tell which is which
         why = next(gap["why"] for gap in document["notRead"] if gap["what"] == f"127.0.0.1:{controller.port}")
@@ -262,7 +262,7 @@ def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callabl
     standby.kill()
     try:
         document = describe(guarded, *flags(guarded))
-        assert document["source"]["kind"] == "Asked"
+        assert document["source"]["kind"] == "ApiRequests"
         assert node(document, standby.id)["state"] == "Unreachable"
         wait_until("broker 2 is a ghost", lambda: node(describe(guarded, *flags(guarded)), 2)["state"] == "Ghost")
         document = describe(guarded, *flags(guarded))

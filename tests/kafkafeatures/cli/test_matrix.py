@@ -9,7 +9,7 @@ from rich.console import Console
 
 from kafkafeatures.cli.matrix import draw
 from kafkafeatures.core.observation import NodeState, Observation
-from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.readings import Failure, FailureKind
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation
 
 

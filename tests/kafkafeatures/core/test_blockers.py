@@ -11,8 +11,8 @@ from kafkafeatures.core.blockers import Blocker, grouped, shortened
 from kafkafeatures.core.checks import Question, blockers
 from kafkafeatures.core.decide import Stalled, decide
 from kafkafeatures.core.observation import Node, NodeState
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.steps import Accepted, UpdateFeature
-from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
 

@@ -12,8 +12,8 @@ from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.checks import Question, blockers
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, NodeState, Observation, Unknown
+from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature
-from kafkafeatures.core.survey import Role
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, known, node, observation, quorum, ranges
 
 RAISE = UpdateFeature("metadata.version", 21, 27)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Decision, Done, Memory, Stalled, Standing, Wait, decide, propose
 from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
+from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
-from kafkafeatures.core.survey import QuorumAnswer, ReplicaProgress
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
 
@@ -171,7 +171,7 @@ def test_ready_is_never_said_of_a_cluster_that_nobody_leads(
 ) -> None:
     seen = observation(*nodes, levels=desired if same else {}, voting=voting, mode=metadata_mode)
     if not log_was_read:
-        seen = replace(seen, source=Source(SourceKind.ASKED))
+        seen = replace(seen, source=Source(SourceKind.API_REQUESTS))
     decision = decide(Wanted(desired, mode=mode), seen, verdict=YES)
     if metadata_mode is MetadataMode.ZOOKEEPER:
         assert not (desired and isinstance(decision, Done) and decision.reason is Reason.IN_SYNC)

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.decide import Act, Wait, decide
 from kafkafeatures.core.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.observe import observe
+from kafkafeatures.core.readings import BrokerList, Failure, FailureKind, Host, LogReading
 from kafkafeatures.core.steps import Accepted, UpdateFeature
-from kafkafeatures.core.survey import BrokerList, Failure, FailureKind, Host
 from kafkafeatures.core.wanted import Wanted
-from kafkafeatures.kafka.metadata_log import LogReading
-from kafkafeatures.reconcile.observe import observe
-from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, node, observation, survey
+from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, node, observation, probe
 
 DYNAMIC = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
 DENIED = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
@@ -34,34 +33,34 @@ def decided(seen: Observation) -> Act | Wait:
 
 def test_it_is_raised_where_every_range_and_every_registration_is_known() -> None:
     act = Act(UpdateFeature("kraft.version", 0, 1))
-    assert decided(observe(survey(C1, C2, B1), READ)) == act
-    assert decided(observe(survey(C1, C2, B1), DENIED)) == act
+    assert decided(observe(probe(C1, C2, B1), READ)) == act
+    assert decided(observe(probe(C1, C2, B1), DENIED)) == act
 
 
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
         pytest.param(
-            observe(survey(C1, C2, brokers=NO_BROKERS), DENIED), "which brokers are registered", id="controllers only"
+            observe(probe(C1, C2, brokers=NO_BROKERS), DENIED), "which brokers are registered", id="controllers only"
         ),
         pytest.param(
-            observe(survey(C1, C2, B1, brokers=BrokerList((Host(1, "h", 1),), lists_fenced=False)), DENIED),
+            observe(probe(C1, C2, B1, brokers=BrokerList((Host(1, "h", 1),), lists_fenced=False)), DENIED),
             "which brokers are registered",
             id="a list of brokers that leaves out those that are fenced",
         ),
         pytest.param(
-            observe(survey(C1, C2, B1, controllers=SILENT), DENIED),
+            observe(probe(C1, C2, B1, controllers=SILENT), DENIED),
             "which controllers are registered",
             id="no list of controllers",
         ),
         pytest.param(
-            observe(survey(C1, asked(3002, SILENT), B1), DENIED),
+            observe(probe(C1, asked(3002, SILENT), B1), DENIED),
             "range of kraft.version on controller 3002",
             id="a controller that does not answer",
         ),
         pytest.param(
             observe(
-                survey(C1, asked(3002, answer({**NEW, "metadata.version": (7, 26)}, LEVELS)), B1),
+                probe(C1, asked(3002, answer({**NEW, "metadata.version": (7, 26)}, LEVELS)), B1),
                 READ,
             ),
             "range of metadata.version on controller 3002",
@@ -88,8 +87,8 @@ def test_a_controller_whose_ranges_are_all_unknown_is_named_once() -> None:
 
 
 def test_which_brokers_are_registered_is_read_of_the_log_or_of_a_list_that_leaves_out_none() -> None:
-    whole, half = (survey(C1, B1, brokers=BrokerList((Host(1, "h", 1),), lists)) for lists in (True, False))
-    none = survey(C1, brokers=NO_BROKERS)
+    whole, half = (probe(C1, B1, brokers=BrokerList((Host(1, "h", 1),), lists)) for lists in (True, False))
+    none = probe(C1, brokers=NO_BROKERS)
     for asked_for, log, expected in [(whole, READ, {1}), (none, READ, {1}), (whole, DENIED, {1})]:
         found = observe(asked_for, log).registered_brokers
         assert isinstance(found, Known)

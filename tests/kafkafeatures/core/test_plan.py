@@ -25,10 +25,10 @@ from kafkafeatures.core.decide import (
 )
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.plan import changes_between, plan_of, undo_of
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
 from kafkafeatures.core.report import step_shape
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature
-from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation
 

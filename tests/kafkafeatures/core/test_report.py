@@ -12,6 +12,7 @@ import yaml
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Decision, Done, Memory, Rival, Stalled, Standing, Wait, decide, propose
 from kafkafeatures.core.observation import NodeState, Observation
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import (
     cluster_document,
     status_of,
@@ -21,7 +22,6 @@ from kafkafeatures.core.report import (
     status_of_wrong_cluster,
 )
 from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature
-from kafkafeatures.core.survey import Failure, FailureKind
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.core.observation import NodeState, Observation, Unknown
-from kafkafeatures.core.survey import Failure, FailureKind
+from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.unregistration import objection
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation, quorum
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.errors import TimedOut, Unreachable, UnsupportedApi
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.readings import Host
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import Disconnected, ErrorCode, KafkaError, Unreachable
 from kafkafeatures.kafka.memory import Share

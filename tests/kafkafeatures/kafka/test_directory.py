@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import BrokerList, ControllerList, Failure, FailureKind, Host, QuorumAnswer, Role
+from kafkafeatures.core.readings import BrokerList, ControllerList, Failure, FailureKind, Host, QuorumAnswer, Role
 from kafkafeatures.kafka.directory import Directory, Discovery, discover, hosts_from_registrations
 from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected
 from kafkafeatures.kafka.settings import ClusterSettings, Sasl, Security

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.steps import (
     Accepted,
     Applied,
@@ -14,11 +15,10 @@ from kafkafeatures.core.steps import (
     Unavailable,
     UpdateFeature,
 )
-from kafkafeatures.core.survey import Failure, FailureKind, Role
 from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
 from kafkafeatures.kafka.features import Route, outcome, read_levels, request_for, route, update_feature, validate
+from kafkafeatures.kafka.prober import probe_cluster
 from kafkafeatures.kafka.quorum import refused
-from kafkafeatures.kafka.survey import survey
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
@@ -210,7 +210,7 @@ async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() 
     for host in BROKERS:
         cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = OK
     async with cluster.pool(settings(servers=(1,), controllers=(3001,))) as pool:
-        way = route(await survey(pool))
+        way = route(await probe_cluster(pool))
         result = await update_feature(pool, way, RAISE)
         assert isinstance(result, NotSent)
         assert "no controller is active" in result.why
@@ -225,7 +225,7 @@ async def test_the_way_is_the_leader_then_brokers_that_answer() -> None:
     cluster = whole()
     del cluster.nodes[at(1)]
     async with cluster.pool(settings(servers=(2,))) as pool:
-        way = route(await survey(pool))
+        way = route(await probe_cluster(pool))
     assert way == Route(at(3002), (at(2), at(3)))
     assert way.stops() == ((at(3002), Role.CONTROLLER), (at(2), Role.BROKER), (at(3), Role.BROKER))
 
@@ -234,7 +234,7 @@ async def test_a_leader_that_does_not_answer_is_no_way() -> None:
     cluster = whole()
     cluster.nodes[at(3002)].refuses = HANG
     async with cluster.pool(settings(servers=(1,))) as pool:
-        way = route(await survey(pool))
+        way = route(await probe_cluster(pool))
     assert way.controller is None
     assert way.brokers
 
@@ -245,7 +245,7 @@ async def test_a_dead_leader_that_the_survivor_still_names_closes_every_way() ->
     for host in BROKERS:
         cluster.nodes[at(host.id)].answers[DescribeQuorumRequest] = HANG
     async with cluster.pool(settings(servers=(1,), controllers=(3001,))) as pool:
-        way = route(await survey(pool))
+        way = route(await probe_cluster(pool))
         assert isinstance(await update_feature(pool, way, RAISE), NotSent)
     assert way.closed is not None
     assert way.stops() == ()
@@ -254,7 +254,7 @@ async def test_a_dead_leader_that_the_survivor_still_names_closes_every_way() ->
 async def test_without_a_way_to_the_controllers_the_brokers_are_the_way() -> None:
     cluster = Cluster({at(h.id): broker(BROKERS, quorum(3002, CONTROLLERS, named=False)) for h in BROKERS})
     async with cluster.pool(settings(servers=(1,))) as pool:
-        way = route(await survey(pool))
+        way = route(await probe_cluster(pool))
     assert way == Route(None, tuple(at(h.id) for h in BROKERS))
 
 

@@ -21,14 +21,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.readings import Host
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import Disconnected, KafkaError, TimedOut, TooLarge
 from kafkafeatures.kafka.memory import MIB, Limits, Memory, Share
 from kafkafeatures.kafka.metadata_log import MAX_SNAPSHOT, PART, MetadataLog
 from kafkafeatures.kafka.settings import ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse, OffsetAndEpoch
-from kafkafeatures.reconcile.cluster import Cluster
 from kraftlog.schema import table
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum
 from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving

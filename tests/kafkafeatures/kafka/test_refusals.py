@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Role
+from kafkafeatures.core.readings import Role
 from kafkafeatures.kafka.refusals import Cause, Refusal, parse_refusal
 
 ALL = "The update failed for all features since the following feature had an error: "

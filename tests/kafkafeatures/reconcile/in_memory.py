@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from kafkafeatures.core.observation import Observation, Source, SourceKind
+from kafkafeatures.core.ports import Unreachable
+from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.steps import Accepted, Applied, Outcome, UpdateFeature, Verdict
-from kafkafeatures.core.survey import Failure
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
-from kafkafeatures.reconcile.ports import Resource, Unreachable
+from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation, quorum
 
 
@@ -38,7 +39,7 @@ class World:
         self.moved, self.log_is_read = 10, True
         self.later: UpdateFeature | None = None
 
-    goes_straight = True
+    sends_to_active_controller = True
 
     def tick(self) -> None:
         if self.crash_in is not None:
@@ -64,7 +65,7 @@ class World:
             voting=quorum(epoch=self.epoch, high_watermark=self.high_watermark, fetched=self.fetched),
         )
         log = Source(SourceKind.METADATA_LOG, self.high_watermark, self.epoch, NOW, self.moved)
-        return replace(seen, source=log if self.log_is_read else Source(SourceKind.ASKED))
+        return replace(seen, source=log if self.log_is_read else Source(SourceKind.API_REQUESTS))
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
         self.tick()

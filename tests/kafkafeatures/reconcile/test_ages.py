@@ -59,7 +59,7 @@ class Clocks:
 
 def lost_through_a_broker() -> tuple[World, Home]:
     world = World({"metadata.version": 21})
-    world.goes_straight = False
+    world.sends_to_active_controller = False
     world.outcomes = [OutcomeUnknown("EOF")]
     return world, Home(world, {"metadata.version": 27})
 
@@ -138,7 +138,7 @@ def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None
 
 async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() -> None:
     clocks, api, kafka = Clocks(), Orders(), Kafka({"metadata.version": 21})
-    kafka.goes_straight, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
+    kafka.sends_to_active_controller, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
     operator = Operator("", "operator", "test")
     around = Surroundings(
         Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=no_time), operator, AddressPolicy()

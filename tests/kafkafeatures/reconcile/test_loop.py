@@ -232,7 +232,7 @@ def test_another_cluster_tells_nothing_about_an_open_intent() -> None:
 
 def test_what_a_broker_passed_on_is_waited_for_as_long_as_it_may_keep_it() -> None:
     world = World(BEGIN)
-    world.goes_straight = False
+    world.sends_to_active_controller = False
     home = Home(world, {"metadata.version": 27})
     world.outcomes = [OutcomeUnknown("EOF")]
     asyncio.run(one_pass(shell(world, home)))

@@ -12,16 +12,23 @@ import pytest
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.decide import Decision, Done, Held, Stalled, Wait, decide
 from kafkafeatures.core.observation import Known, Observation, Unknown
+from kafkafeatures.core.observe import observe
+from kafkafeatures.core.readings import (
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    LogReading,
+    QuorumAnswer,
+    ReplicaProgress,
+    Role,
+)
 from kafkafeatures.core.steps import Accepted, Outcome, UpdateFeature, Verdict
-from kafkafeatures.core.survey import Failure, FailureKind, QuorumAnswer, ReplicaProgress, Role, Survey
 from kafkafeatures.core.wanted import Mode, Wanted
-from kafkafeatures.kafka.metadata_log import LogReading
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import Address, ClusterSettings
-from kafkafeatures.reconcile.cluster import Cluster
 from kafkafeatures.reconcile.loop import one_pass
-from kafkafeatures.reconcile.observe import observe
 from tests.kafkafeatures.reconcile.in_memory import Home, World, shell
-from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, quorum, survey
+from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
 from tests.kafkasim.clusters import plan, served
 
 KEPT = Failure(FailureKind.TIMED_OUT, "h:1", "no answer to DescribeQuorum within 5 s", "look at the controllers")
@@ -31,9 +38,9 @@ IN_SYNC = Wanted({"metadata.version": 21})
 IMAGE = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW, 3002: NEW})
 
 # All controllers were killed: brokers live on, answer ApiVersions and list each other, and keep DescribeQuorum.
-BROKERS_ONLY = survey(asked(1), asked(2), quorum=KEPT, controllers=NO_CONTROLLER)
-ALL = survey(asked(3001), asked(3002), asked(1), asked(2))
-IN_ZOOKEEPER = survey(
+BROKERS_ONLY = probe(asked(1), asked(2), quorum=KEPT, controllers=NO_CONTROLLER)
+ALL = probe(asked(3001), asked(3002), asked(1), asked(2))
+IN_ZOOKEEPER = probe(
     asked(1, answer({}, {}, keys=(18,))), asked(2, answer({}, {}, keys=(18,))),
     quorum=NO_CONTROLLER, controllers=NO_CONTROLLER,
 )  # fmt: skip
@@ -42,9 +49,9 @@ IN_ZOOKEEPER = survey(
 class Port:
     """Shows what the observer makes of these answers; everything that is asked for is granted."""
 
-    goes_straight = True
+    sends_to_active_controller = True
 
-    def __init__(self, asked: Survey, log: LogReading | Failure) -> None:
+    def __init__(self, asked: ClusterProbe, log: LogReading | Failure) -> None:
         self.asked, self.log = asked, log
         self.sent: list[UpdateFeature] = []
 
@@ -59,7 +66,9 @@ class Port:
         raise AssertionError(change)
 
 
-def reconciled(wanted: Wanted, seen: Survey, log: LogReading | Failure = NO_LOG) -> tuple[Decision, dict[str, Any]]:
+def reconciled(
+    wanted: Wanted, seen: ClusterProbe, log: LogReading | Failure = NO_LOG
+) -> tuple[Decision, dict[str, Any]]:
     """The decision, and the status that says so."""
     home, port = Home(World({}), {}), Port(seen, log)
     home.wanted = wanted
@@ -90,7 +99,7 @@ WITHOUT = {
 
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("seen", WITHOUT.values(), ids=WITHOUT)
-def test_without_a_quorum_nothing_is_in_sync(seen: Survey, mode: Mode) -> None:
+def test_without_a_quorum_nothing_is_in_sync(seen: ClusterProbe, mode: Mode) -> None:
     decision, status = reconciled(replace(IN_SYNC, mode=mode), seen)
     assert isinstance(decision, Wait)
     assert [one.kind for one in decision.blockers] == [BlockerKind.QUORUM]
@@ -120,7 +129,7 @@ def test_without_a_quorum_nothing_else_is_claimed_either(wanted: Wanted, mode: M
         pytest.param(replace(ALL, quorum=voting(60_000)), LogReading(IMAGE, 100, 3001, 4, NOW), id="the log decides"),
     ],
 )
-def test_with_a_quorum_it_is_in_sync(seen: Survey, log: LogReading | Failure) -> None:
+def test_with_a_quorum_it_is_in_sync(seen: ClusterProbe, log: LogReading | Failure) -> None:
     decision, status = reconciled(IN_SYNC, seen, log)
     assert isinstance(decision, Done)
     assert conditions(status)["Ready"] == ("True", "InSync")

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME

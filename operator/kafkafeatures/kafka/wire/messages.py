@@ -16,7 +16,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.readings import Host
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)  # Uuid.METADATA_TOPIC_ID of Kafka: AAAAAAAAAAAAAAAAAAAAAQ

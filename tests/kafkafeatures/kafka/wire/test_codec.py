@@ -17,7 +17,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire.codec import VERSIONS, decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import (

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.survey import Host
+from kafkafeatures.core.ports import Unreachable
+from kafkafeatures.core.readings import Host, LogReading
+from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import AuthenticationFailed
-from kafkafeatures.kafka.metadata_log import LogReading
 from kafkafeatures.kafka.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security, Tls
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import (
@@ -29,8 +30,6 @@ from kafkafeatures.kafka.wire.messages import (
     UpdateFeaturesResponse,
 )
 from kafkafeatures.kafka.wire.secrets import LONGEST, REMOVED, WORD, Secrets
-from kafkafeatures.reconcile.cluster import Cluster
-from kafkafeatures.reconcile.ports import Unreachable
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum
 from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, handshake, judged, refused, serving

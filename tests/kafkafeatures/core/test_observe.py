@@ -5,11 +5,19 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.survey import BrokerList, Failure, FailureKind, Host, ReplicaProgress, Role, Survey
-from kafkafeatures.kafka.metadata_log import LogReading
-from kafkafeatures.reconcile.observe import observe
+from kafkafeatures.core.observe import observe
+from kafkafeatures.core.readings import (
+    BrokerList,
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    Host,
+    LogReading,
+    ReplicaProgress,
+    Role,
+)
 from kraftlog import Image
-from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, quorum, survey
+from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, probe, quorum
 
 NO_LOG = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
 C1, C2 = asked(3001), asked(3002)
@@ -19,7 +27,7 @@ def log(at: Image) -> LogReading:
     return LogReading(at, at.offset, 3001, 4, NOW)
 
 
-def seen(it: Survey, at: Image | Failure) -> Observation:
+def seen(it: ClusterProbe, at: Image | Failure) -> Observation:
     return observe(it, at if isinstance(at, Failure) else log(at))
 
 
@@ -57,44 +65,44 @@ REGISTERED = image(
     ],
 )
 def test_what_a_registered_node_is_to_the_cluster(id_: int, said: object, voting: object, expected: NodeState) -> None:
-    it = survey(C1, asked(id_, said), quorum=voting)  # type: ignore[arg-type]
+    it = probe(C1, asked(id_, said), quorum=voting)  # type: ignore[arg-type]
     assert state(seen(it, REGISTERED), id_) is expected
 
 
 def test_a_node_that_only_fetches_is_refused() -> None:
-    it = survey(C1, asked(1), quorum=fetching(9))
+    it = probe(C1, asked(1), quorum=fetching(9))
     assert state(seen(it, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
 
 
 @pytest.mark.parametrize(("since_ms", "there"), [(2_000, False), (1_000, False), (999, True)])
 def test_whoever_fetched_last_before_it_was_unregistered_is_nobody(since_ms: int, there: bool) -> None:
     """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered."""
-    it = survey(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
+    it = probe(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
     found = seen(it, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
     assert (3002 in [node.id for node in found.nodes]) is there
     assert not there or state(found, 3002) is NodeState.REFUSED
 
 
 def test_what_fetches_is_no_refused_broker_where_it_may_be_a_registered_controller() -> None:
-    it = seen(survey(C1, asked(1), quorum=fetching(3002), controllers=SILENT), NO_LOG)
+    it = seen(probe(C1, asked(1), quorum=fetching(3002), controllers=SILENT), NO_LOG)
     (found,) = (node for node in it.nodes if node.id == 3002)
     assert (found.state, found.roles, found.title) == (NodeState.UNREACHABLE, (), "node 3002")
 
 
 def test_without_the_log_a_fetching_node_in_neither_list_is_a_refused_broker() -> None:
-    it = seen(survey(C1, asked(1), quorum=fetching(9)), NO_LOG)
+    it = seen(probe(C1, asked(1), quorum=fetching(9)), NO_LOG)
     (found,) = (node for node in it.nodes if node.id == 9)
     assert (found.state, found.roles) == (NodeState.REFUSED, (Role.BROKER,))
 
 
 def test_an_observer_that_is_gone_for_a_minute_is_nobody() -> None:
-    it = survey(C1, asked(1), quorum=fetching(9, since_ms=60_000))
+    it = probe(C1, asked(1), quorum=fetching(9, since_ms=60_000))
     assert [node.id for node in seen(it, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]
 
 
 def test_without_fenced_lists_a_silent_broker_is_called_unreachable_and_the_gap_is_said() -> None:
     old_list = BrokerList((Host(1, "h", 1),), lists_fenced=False)
-    it = seen(survey(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
+    it = seen(probe(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
     assert state(it, 2) is NodeState.UNREACHABLE
     assert any("do not list fenced brokers" in gap.message for gap in it.gaps)
     assert NO_LOG in it.gaps
@@ -102,58 +110,58 @@ def test_without_fenced_lists_a_silent_broker_is_called_unreachable_and_the_gap_
 
 def test_without_the_log_a_fenced_silent_broker_is_a_ghost_all_the_same() -> None:
     listed = BrokerList((Host(1, "h", 1), Host(4, "h", 4, is_fenced=True)), lists_fenced=True)
-    it = seen(survey(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
+    it = seen(probe(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
     assert state(it, 4) is NodeState.GHOST
-    assert it.source.kind is SourceKind.ASKED
+    assert it.source.kind is SourceKind.API_REQUESTS
 
 
 def test_the_log_is_the_source_and_says_its_offset() -> None:
-    it = seen(survey(C1, asked(1)), REGISTERED)
+    it = seen(probe(C1, asked(1)), REGISTERED)
     assert (it.source.kind, it.source.offset, it.source.epoch) == (SourceKind.METADATA_LOG, 100, 4)
     assert isinstance(it.finalized, Known)
     assert it.finalized.value["metadata.version"] == 21
 
 
 def test_a_log_and_a_controller_that_disagree_make_the_levels_unknown() -> None:
-    it = seen(survey(asked(3001, answer(NEW, {"metadata.version": 20})), asked(1)), REGISTERED)
+    it = seen(probe(asked(3001, answer(NEW, {"metadata.version": 20})), asked(1)), REGISTERED)
     assert isinstance(it.finalized, Unknown)
     assert "metadata.version 21 in the log, 20 on the controller" in it.finalized.why.message
 
 
 def test_of_kraft_version_the_controller_has_the_last_word() -> None:
     says_one = answer(NEW, {"metadata.version": 21, "kraft.version": 1})
-    it = seen(survey(asked(3001, says_one), asked(1)), REGISTERED)
+    it = seen(probe(asked(3001, says_one), asked(1)), REGISTERED)
     assert isinstance(it.finalized, Known)
     assert it.finalized.value["kraft.version"] == 1
 
 
 def test_without_log_and_leader_the_nodes_must_agree() -> None:
-    same = survey(asked(1), asked(2), quorum=SILENT, controllers=SILENT)
+    same = probe(asked(1), asked(2), quorum=SILENT, controllers=SILENT)
     assert isinstance(seen(same, NO_LOG).finalized, Known)
-    apart = survey(asked(1), asked(2, answer(NEW, {"metadata.version": 20})), quorum=SILENT, controllers=SILENT)
+    apart = probe(asked(1), asked(2, answer(NEW, {"metadata.version": 20})), quorum=SILENT, controllers=SILENT)
     assert isinstance(seen(apart, NO_LOG).finalized, Unknown)
 
 
 @pytest.mark.parametrize(
     ("it", "at", "expected"),
     [
-        (survey(C1, asked(1)), REGISTERED, MetadataMode.KRAFT),
-        (survey(C1, asked(1)), image(zk_migration_state=1), MetadataMode.MIGRATING),
-        (survey(C1, asked(1)), image(zk_migration_state=2), MetadataMode.MIGRATING),
-        (survey(C1, asked(1)), image(zk_migration_state=3), MetadataMode.KRAFT),
-        (survey(asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.ZOOKEEPER),
-        (survey(C1, asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.MIGRATING),
-        (survey(C1, asked(1)), NO_LOG, MetadataMode.KRAFT),
+        (probe(C1, asked(1)), REGISTERED, MetadataMode.KRAFT),
+        (probe(C1, asked(1)), image(zk_migration_state=1), MetadataMode.MIGRATING),
+        (probe(C1, asked(1)), image(zk_migration_state=2), MetadataMode.MIGRATING),
+        (probe(C1, asked(1)), image(zk_migration_state=3), MetadataMode.KRAFT),
+        (probe(asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.ZOOKEEPER),
+        (probe(C1, asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.MIGRATING),
+        (probe(C1, asked(1)), NO_LOG, MetadataMode.KRAFT),
     ],
 )
-def test_the_metadata_mode(it: Survey, at: Image | Failure, expected: MetadataMode) -> None:
+def test_the_metadata_mode(it: ClusterProbe, at: Image | Failure, expected: MetadataMode) -> None:
     mode = seen(it, at).mode
     assert isinstance(mode, Known)
     assert mode.value is expected
 
 
 def test_a_combined_node_is_one_node() -> None:
-    it = survey(asked(1), asked(1, role=Role.CONTROLLER), quorum=quorum(voters=(1,)))
+    it = probe(asked(1), asked(1, role=Role.CONTROLLER), quorum=quorum(voters=(1,)))
     (node,) = seen(it, image({1: (NEW, False)}, {1: NEW})).nodes
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
     assert set(node.registered) == {Role.BROKER, Role.CONTROLLER}

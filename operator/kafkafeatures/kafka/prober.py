@@ -1,7 +1,7 @@
 """Ask every node: one pass over the whole cluster, in parallel, within the time limits.
 
 Called by `reconcile` and by `describe`. It decides which listener of which node is asked and what a node without an
-answer leaves behind: a `Failure`, never an exception, never a default. It judges nothing; `reconcile/observe.py` does.
+answer leaves behind: a `Failure`, never an exception, never a default. It judges nothing; `core/observe.py` does.
 
 Nodes are asked as soon as a list names them, while the lists of the other kind are still on their way. A combined
 node is asked on both its listeners where both are known: each answers for itself. Equal answers share one map, so
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kafkafeatures.core.survey import AskedNode, Failure, FailureKind, Host, NodeAnswer, Role, Survey
+from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, Host, NodeAnswer, ProbedNode, Role
 from kafkafeatures.kafka.directory import Discovery, Found, address_of
 from kafkafeatures.kafka.errors import KafkaError, to_failure
 from kafkafeatures.kafka.pool import Pool
@@ -26,33 +26,33 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-async def survey(pool: Pool, *, found: Found | None = None) -> Survey:
+async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterProbe:
     """One pass: lists, leader, and every node there is an address for.
 
     `found` hears of nodes as soon as they are known (to begin following the metadata log meanwhile). Bounded by three
     request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes milliseconds.
     """
     started = pool.environment.clock()
-    asking = Asking(pool)
+    prober = NodeProber(pool)
 
     def on_found(role: Role, hosts: tuple[Host, ...]) -> None:
         if found is not None:
             found(role, hosts)
-        asking.begin(role, hosts)
+        prober.begin(role, hosts)
 
     try:
         async with Discovery(pool, on_found) as discovery:
-            asking.known = discovery.answer_of
+            prober.known = discovery.answer_of
             directory = await discovery.run()
-            nodes = await asking.finish()
+            nodes = await prober.finish()
             asked = {(node.role, Address(node.host, node.port)) for node in nodes}
             if isinstance(directory.controllers, Failure):
-                nodes += _strangers(discovery, asked, asking)
+                nodes += _unidentified_controllers(discovery, asked, prober)
             addresses = {address for _, address in asked}
             silent = tuple(f for a, f in discovery.bootstrap_failures().items() if a not in addresses)
     finally:
-        await asking.cancel()
-    return Survey(
+        await prober.cancel()
+    return ClusterProbe(
         at=started,
         cluster_id=directory.cluster_id,
         brokers=directory.brokers,
@@ -63,18 +63,18 @@ async def survey(pool: Pool, *, found: Found | None = None) -> Survey:
     )
 
 
-async def ask_more(pool: Pool, done: Survey, role: Role, hosts: Sequence[Host]) -> Survey:
+async def probe_more(pool: Pool, done: ClusterProbe, role: Role, hosts: Sequence[Host]) -> ClusterProbe:
     """Ask nodes that only the metadata log named (`hosts_from_registrations`), unless they were asked already."""
     asked = {node.id for node in done.nodes if node.role is role}
-    asking = Asking(pool)
+    prober = NodeProber(pool)
     try:
-        asking.begin(role, [host for host in hosts if host.id not in asked])
-        return replace(done, nodes=done.nodes + await asking.finish())
+        prober.begin(role, [host for host in hosts if host.id not in asked])
+        return replace(done, nodes=done.nodes + await prober.finish())
     finally:
-        await asking.cancel()
+        await prober.cancel()
 
 
-async def ask_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
+async def probe_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
     """What one living process says of itself, now."""
     try:
         return node_answer(await pool.api_versions(address, role))
@@ -94,12 +94,12 @@ def node_answer(response: ApiVersionsResponse) -> NodeAnswer:
     )
 
 
-class Asking:
+class NodeProber:
     """The nodes that are being asked, each listener once. Begun from a callback, so it owns its tasks."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._tasks: dict[tuple[Role, int], asyncio.Task[AskedNode]] = {}
+        self._tasks: dict[tuple[Role, int], asyncio.Task[ProbedNode]] = {}
         self._hosts: dict[tuple[Role, int], Host] = {}
         self._shared: dict[object, Mapping[Any, Any]] = {}
         self.known: Callable[[Role, Address], ApiVersionsResponse | None] = lambda role, address: None
@@ -112,7 +112,7 @@ class Asking:
                 self._hosts[key] = host
                 self._tasks[key] = asyncio.create_task(self._ask(role, host))
 
-    async def finish(self) -> tuple[AskedNode, ...]:
+    async def finish(self) -> tuple[ProbedNode, ...]:
         """All answers, brokers first, by id. Those still waiting after two request timeouts are given up."""
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=2 * self._pool.settings.request_timeout)
@@ -125,7 +125,7 @@ class Asking:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def asked(self, role: Role, host: Host | None, address: Address, answer: NodeAnswer | Failure) -> AskedNode:
+    def asked(self, role: Role, host: Host | None, address: Address, answer: NodeAnswer | Failure) -> ProbedNode:
         """Put an answer down, sharing the maps that an earlier one had too."""
         if isinstance(answer, NodeAnswer):
             answer = replace(
@@ -134,17 +134,17 @@ class Asking:
                 finalized=self._one(answer.finalized),
                 apis=self._one(answer.apis),
             )
-        return AskedNode(
+        return ProbedNode(
             host.id if host else None, role, address.host, address.port, answer, self._pool.environment.clock()
         )
 
-    async def _ask(self, role: Role, host: Host) -> AskedNode:
+    async def _ask(self, role: Role, host: Host) -> ProbedNode:
         address = address_of(host)
         known = self.known(role, address)
-        answer = node_answer(known) if known else await ask_node(self._pool, address, role)
+        answer = node_answer(known) if known else await probe_node(self._pool, address, role)
         return self.asked(role, host, address, answer)
 
-    def _outcome(self, key: tuple[Role, int]) -> AskedNode:
+    def _outcome(self, key: tuple[Role, int]) -> ProbedNode:
         task, host = self._tasks[key], self._hosts[key]
         if task.done():
             return task.result()
@@ -156,13 +156,15 @@ class Asking:
         return self._shared.setdefault(frozenset(mapping.items()), mapping)
 
 
-def _strangers(discovery: Discovery, asked: set[tuple[Role, Address]], asking: Asking) -> tuple[AskedNode, ...]:
+def _unidentified_controllers(
+    discovery: Discovery, asked: set[tuple[Role, Address]], prober: NodeProber
+) -> tuple[ProbedNode, ...]:
     """Bootstrap controllers that no list names: without the list (old metadata.version) nobody knows their ids.
 
     A bootstrap broker always comes with a list; one that is not in it is another name of one that is.
     """
     return tuple(
-        asking.asked(role, None, address, node_answer(contact.api_versions))
+        prober.asked(role, None, address, node_answer(contact.api_versions))
         for (role, address), contact in discovery.contacts.items()
         if role is Role.CONTROLLER and (role, address) not in asked
     )

@@ -13,22 +13,31 @@ from functools import partial
 from typing import Self
 
 from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.observe import observe
+from kafkafeatures.core.ports import Unreachable
+from kafkafeatures.core.readings import (
+    ClusterProbe,
+    ControllerList,
+    Failure,
+    FailureKind,
+    Host,
+    LogReading,
+    NodeAnswer,
+    Role,
+)
 from kafkafeatures.core.steps import NotSent, Outcome, Unavailable, UpdateFeature, Verdict
-from kafkafeatures.core.survey import ControllerList, Failure, FailureKind, Host, NodeAnswer, Role, Survey
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka import features
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
 from kafkafeatures.kafka.memory import Memory, Share
-from kafkafeatures.kafka.metadata_log import LogReading, MetadataLog
+from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.settings import Address, ClusterSettings
-from kafkafeatures.kafka.survey import ask_more, survey
 from kafkafeatures.kafka.unregister import Hosted, hosted_by, unregister
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
-from kafkafeatures.reconcile.observe import observe
-from kafkafeatures.reconcile.ports import Unreachable
 from kraftlog import Image
 
 LOG_PATIENCE = 2
@@ -58,7 +67,7 @@ class Cluster:
             environment=environment,
             share=self._share,
         )
-        self._last: Survey | None = None
+        self._last: ClusterProbe | None = None
         self._image: Image | None = None  # of the last look; None where the log was not read
 
     async def __aenter__(self) -> Self:
@@ -86,7 +95,7 @@ class Cluster:
 
         reading = asyncio.create_task(self._read_log(controllers_known))
         try:
-            asked = await survey(self._pool, found=on_found)
+            asked = await probe_cluster(self._pool, found=on_found)
             if not controllers_known.is_set():
                 reading.cancel()
             log = await _result(reading)
@@ -123,7 +132,7 @@ class Cluster:
         return await features.validate(self._pool, features.route(self._last), changes)
 
     @property
-    def goes_straight(self) -> bool:
+    def sends_to_active_controller(self) -> bool:
         """As the port says."""
         return self._last is not None and features.route(self._last).controller is not None
 
@@ -155,7 +164,7 @@ class Cluster:
         self._image = None
         self._log.forget()
 
-    async def _of_this_cluster(self, asked: Survey, log: LogReading | Failure) -> LogReading | Failure:
+    async def _of_this_cluster(self, asked: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
         """The log, once its leader confirmed that it is of the cluster the nodes named."""
         cluster_id = asked.cluster_id
         if isinstance(cluster_id, Failure):
@@ -164,7 +173,7 @@ class Cluster:
             return log
         return await self._bounded(lambda: self._log.of_cluster(cluster_id, log))
 
-    def _proven_id(self, asked: Survey, log: LogReading | Failure) -> str | Failure:
+    def _proven_id(self, asked: ClusterProbe, log: LogReading | Failure) -> str | Failure:
         """The cluster id, unless the controllers may be of another cluster: a change would go to them.
 
         Not to those that do not answer: that all of them are down is a lost quorum, and no doubt about the cluster.
@@ -205,11 +214,11 @@ class Cluster:
         secrets = self._settings.controllers.secrets
         return replace(reading, image=await aside(lambda: secrets.removed_from(reading.image)))
 
-    async def _ask_registered(self, asked: Survey, log: LogReading) -> Survey:
+    async def _ask_registered(self, asked: ClusterProbe, log: LogReading) -> ClusterProbe:
         """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""
         for role, security in ((Role.BROKER, self._settings.brokers), (Role.CONTROLLER, self._settings.controllers)):
             hosts = hosts_from_registrations(log.image, role, security.protocol)
-            asked = await ask_more(self._pool, asked, role, hosts)
+            asked = await probe_more(self._pool, asked, role, hosts)
         return asked
 
     async def _connect_controller(self, address: Address) -> Connection:
@@ -245,7 +254,7 @@ def _says_the_same(before: Image, after: Image) -> bool:
     )
 
 
-def _why_unreachable(asked: Survey, log: Failure) -> Failure:
+def _why_unreachable(asked: ClusterProbe, log: Failure) -> Failure:
     """The most telling of the failures: what the bootstrap addresses said."""
     for part in (asked.brokers, asked.controllers, asked.cluster_id):
         if isinstance(part, Failure) and part.kind is not FailureKind.NOT_ASKED:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.levels import VersionRange
@@ -44,19 +44,21 @@ from kafkafeatures.core.observation import (
     SourceKind,
     Unknown,
 )
-from kafkafeatures.core.survey import (
-    AskedNode,
+from kafkafeatures.core.readings import (
     BrokerList,
+    ClusterProbe,
     ControllerList,
     Failure,
     FailureKind,
+    LogReading,
     NodeAnswer,
+    ProbedNode,
     QuorumAnswer,
     Role,
-    Survey,
 )
-from kafkafeatures.kafka.metadata_log import LogReading
-from kraftlog import BrokerRegistration, ControllerRegistration, Image
+
+if TYPE_CHECKING:  # the types alone: core runs without the library that reads logs
+    from kraftlog.image import BrokerRegistration, ControllerRegistration, Image
 
 T = TypeVar("T")
 
@@ -71,28 +73,28 @@ DESCRIBE_QUORUM = 55
 _OPEN_MIGRATION = {1, 2}  # ZkMigrationState as of Kafka 3.5: MIGRATION, PRE_MIGRATION
 
 
-def observe(survey: Survey, log: LogReading | Failure) -> Observation:
+def observe(probe: ClusterProbe, log: LogReading | Failure) -> Observation:
     """Make the picture. `log` is a Failure where the metadata log could not be read, with the reason."""
     image = log.image if isinstance(log, LogReading) else None
-    facts = _Facts(survey, log if isinstance(log, LogReading) else None)
-    mode = _mode(survey, image, facts)
-    gaps = list(survey.bootstrap_failures)
+    facts = _Facts(probe, log if isinstance(log, LogReading) else None)
+    mode = _mode(probe, image, facts)
+    gaps = list(probe.bootstrap_failures)
     if isinstance(log, Failure) and not (isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER):
         gaps.append(log)
-    gaps.extend(_gaps_of_asking(survey, image))
+    gaps.extend(_gaps_of_asking(probe, image))
     nodes = facts.nodes()
     gaps.extend(_contradictions(nodes))
     return Observation(
-        at=survey.at,
-        cluster_id=_known(survey.cluster_id, facts),
+        at=probe.at,
+        cluster_id=_known(probe.cluster_id, facts),
         mode=mode,
         source=Source(SourceKind.METADATA_LOG, image.offset, image.epoch, facts.log_at, image.features_offset)
         if image
-        else Source(SourceKind.ASKED, at=survey.at),
+        else Source(SourceKind.API_REQUESTS, at=probe.at),
         nodes=nodes,
         finalized=_finalized(facts, image),
         active_controller=facts.active,
-        quorum=_known(survey.quorum, facts),
+        quorum=_known(probe.quorum, facts),
         registered_controllers=_registered_controllers(facts, image),
         registered_brokers=_registered_brokers(facts, image),
         zk_migration_state=facts.from_log(image.zk_migration_state or 0) if image else _unread(log),
@@ -103,40 +105,36 @@ def observe(survey: Survey, log: LogReading | Failure) -> Observation:
 class _Facts:
     """The inputs, indexed by node."""
 
-    def __init__(self, survey: Survey, reading: LogReading | None) -> None:
-        self.survey = survey
+    def __init__(self, probe: ClusterProbe, reading: LogReading | None) -> None:
+        self.probe = probe
         self.image = reading.image if reading else None
-        self.log_at = reading.at if reading else survey.at
-        self.active = self._active(survey, reading)
-        self.asked: dict[int, list[AskedNode]] = {}
-        for node in survey.nodes:
+        self.log_at = reading.at if reading else probe.at
+        self.active = self._active(probe, reading)
+        self.asked: dict[int, list[ProbedNode]] = {}
+        for node in probe.nodes:
             if node.id is not None:
                 self.asked.setdefault(node.id, []).append(node)
-        quorum = survey.quorum if isinstance(survey.quorum, QuorumAnswer) else None
+        quorum = probe.quorum if isinstance(probe.quorum, QuorumAnswer) else None
         self.voters = {v.id for v in quorum.voters} if quorum else set()
         if self.image and self.image.voters:
             self.voters |= {v.id for v in self.image.voters}
         self.observers = {o.id for o in quorum.observers} if quorum else set()
         self.fetching = _fetching(quorum) if quorum else {}
-        self.listed_brokers = (
-            {h.id: h for h in survey.brokers.brokers} if isinstance(survey.brokers, BrokerList) else {}
-        )
+        self.listed_brokers = {h.id: h for h in probe.brokers.brokers} if isinstance(probe.brokers, BrokerList) else {}
         self.listed_controllers = (
-            {h.id: h for h in survey.controllers.controllers} if isinstance(survey.controllers, ControllerList) else {}
+            {h.id: h for h in probe.controllers.controllers} if isinstance(probe.controllers, ControllerList) else {}
         )
 
     @staticmethod
-    def _active(survey: Survey, reading: LogReading | None) -> Known[int] | Unknown:
-        if isinstance(survey.quorum, QuorumAnswer):
-            if reading is not None and reading.leader_id != survey.quorum.leader_id:
-                told = (
-                    f"the metadata log comes from {reading.leader_id}, DescribeQuorum names {survey.quorum.leader_id}"
-                )
+    def _active(probe: ClusterProbe, reading: LogReading | None) -> Known[int] | Unknown:
+        if isinstance(probe.quorum, QuorumAnswer):
+            if reading is not None and reading.leader_id != probe.quorum.leader_id:
+                told = f"the metadata log comes from {reading.leader_id}, DescribeQuorum names {probe.quorum.leader_id}"
                 return Unknown(Failure(FailureKind.STALE, "", told, "an election is under way; look again in a moment"))
-            return Known(survey.quorum.leader_id, SourceKind.ASKED, "DescribeQuorum", survey.at)
+            return Known(probe.quorum.leader_id, SourceKind.API_REQUESTS, "DescribeQuorum", probe.at)
         if reading is not None:
             return Known(reading.leader_id, SourceKind.METADATA_LOG, "Fetch", reading.at)
-        return Unknown(survey.quorum)
+        return Unknown(probe.quorum)
 
     def from_log(self, value: T) -> Known[T]:
         offset = self.image.offset if self.image else -1
@@ -150,15 +148,15 @@ class _Facts:
         for id_, asked in self.asked.items():
             for one in asked:
                 (brokers if one.role is Role.BROKER else controllers).add(id_)
-        strangers = self._strangers() - brokers - controllers
-        if self.image is not None or isinstance(self.survey.controllers, ControllerList):
-            brokers |= strangers
-        both = sorted(brokers | controllers | strangers, key=lambda i: (i not in controllers, i))
+        unregistered = self._unregistered_observers() - brokers - controllers
+        if self.image is not None or isinstance(self.probe.controllers, ControllerList):
+            brokers |= unregistered
+        both = sorted(brokers | controllers | unregistered, key=lambda i: (i not in controllers, i))
         return tuple(self._node(i, is_broker=i in brokers, is_controller=i in controllers) for i in both)
 
-    def _strangers(self) -> set[int]:
+    def _unregistered_observers(self) -> set[int]:
         """Who fetches, and was not stopped before its registration was taken back. Both are times of the leader."""
-        if self.image is None and not isinstance(self.survey.brokers, BrokerList):
+        if self.image is None and not isinstance(self.probe.brokers, BrokerList):
             return set()  # without any list of brokers an observer may well be a registered one
         gone = self.image.unregistered if self.image else {}
         return {
@@ -188,11 +186,11 @@ class _Facts:
             migrating_from_zookeeper=bool(broker and broker.is_migrating_zk_broker),
         )
 
-    def _answer(self, id_: int, asked: list[AskedNode], answered: list[AskedNode]) -> Known[NodeAnswer] | Unknown:
+    def _answer(self, id_: int, asked: list[ProbedNode], answered: list[ProbedNode]) -> Known[NodeAnswer] | Unknown:
         if answered:
             one = answered[0]
             assert isinstance(one.answer, NodeAnswer)  # noqa: S101 - `answered` holds only these; tells mypy so
-            return Known(one.answer, SourceKind.ASKED, f"{one.host}:{one.port}", one.at)
+            return Known(one.answer, SourceKind.API_REQUESTS, f"{one.host}:{one.port}", one.at)
         if asked and isinstance(asked[0].answer, Failure):
             return Unknown(asked[0].answer)
         return Unknown(
@@ -207,7 +205,7 @@ class _Facts:
     def _address(
         self,
         id_: int,
-        asked: list[AskedNode],
+        asked: list[ProbedNode],
         broker: BrokerRegistration | None,
         controller: ControllerRegistration | None,
     ) -> tuple[str, int]:
@@ -229,11 +227,11 @@ class _Facts:
             if answers or not fenced:
                 return _BROKER_STATES[answers, fenced]
             # Without DescribeQuorum nobody knows whether it still fetches, as one that recovers its log does.
-            unsure = id_ in self.fetching or isinstance(self.survey.quorum, Failure)
+            unsure = id_ in self.fetching or isinstance(self.probe.quorum, Failure)
             return NodeState.FENCED if unsure else NodeState.GHOST
         if answers:
             return NodeState.FENCED if is_broker and fenced else NodeState.LIVE
-        counted_on = id_ in self.voters or id_ in self.fetching or isinstance(self.survey.quorum, Failure)
+        counted_on = id_ in self.voters or id_ in self.fetching or isinstance(self.probe.quorum, Failure)
         return NodeState.UNREACHABLE if counted_on else NodeState.GHOST
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
@@ -241,9 +239,9 @@ class _Facts:
         if self.image is not None:
             registration = self.image.brokers.get(id_)
             return registration is not None, registration.fenced if registration else None
-        if isinstance(self.survey.brokers, BrokerList):
+        if isinstance(self.probe.brokers, BrokerList):
             listed = self.listed_brokers.get(id_)
-            if self.survey.brokers.lists_fenced:
+            if self.probe.brokers.lists_fenced:
                 return listed is not None, listed.is_fenced if listed else None
             # Up to Kafka 3.9 only unfenced brokers are listed: absence may mean fenced or not registered.
             return (True, False) if listed else (None, None)
@@ -268,23 +266,23 @@ def _fetching(quorum: QuorumAnswer) -> dict[int, int]:
     }
 
 
-def _mode(survey: Survey, image: Image | None, facts: _Facts) -> Known[MetadataMode] | Unknown:
+def _mode(probe: ClusterProbe, image: Image | None, facts: _Facts) -> Known[MetadataMode] | Unknown:
     """KRaft where a quorum exists; ZooKeeper where brokers answer without DescribeQuorum (key 55)."""
     if image is not None:
         open_ = image.zk_migration_state in _OPEN_MIGRATION
         return facts.from_log(MetadataMode.MIGRATING if open_ else MetadataMode.KRAFT)
-    answers = [n for n in survey.nodes if isinstance(n.answer, NodeAnswer)]
+    answers = [n for n in probe.nodes if isinstance(n.answer, NodeAnswer)]
     brokers = [n.answer for n in answers if n.role is Role.BROKER and isinstance(n.answer, NodeAnswer)]
     if any(n.role is Role.CONTROLLER for n in answers) and any(DESCRIBE_QUORUM not in b.apis for b in brokers):
-        return Known(MetadataMode.MIGRATING, SourceKind.ASKED, "ApiVersions of brokers", survey.at)
+        return Known(MetadataMode.MIGRATING, SourceKind.API_REQUESTS, "ApiVersions of brokers", probe.at)
     if brokers and all(DESCRIBE_QUORUM not in b.apis for b in brokers):
-        return Known(MetadataMode.ZOOKEEPER, SourceKind.ASKED, "ApiVersions of brokers", survey.at)
+        return Known(MetadataMode.ZOOKEEPER, SourceKind.API_REQUESTS, "ApiVersions of brokers", probe.at)
     if any(b.zk_migration_ready for b in brokers) or any(
         isinstance(n.answer, NodeAnswer) and n.answer.zk_migration_ready for n in answers
     ):
-        return Known(MetadataMode.MIGRATING, SourceKind.ASKED, "ZkMigrationReady", survey.at)
+        return Known(MetadataMode.MIGRATING, SourceKind.API_REQUESTS, "ZkMigrationReady", probe.at)
     if answers:
-        return Known(MetadataMode.KRAFT, SourceKind.ASKED, "ApiVersions", survey.at)
+        return Known(MetadataMode.KRAFT, SourceKind.API_REQUESTS, "ApiVersions", probe.at)
     return Unknown(Failure(FailureKind.UNREACHABLE, "", "no node answered"))
 
 
@@ -298,7 +296,7 @@ def _finalized(facts: _Facts, image: Image | None) -> Known[Mapping[str, int]] |
     said = None
     for asked in facts.asked.get(active, []) if active is not None else []:
         if isinstance(asked.answer, NodeAnswer) and asked.answer.finalized_epoch >= 0:
-            said = Known(asked.answer.finalized, SourceKind.ASKED, f"{asked.host}:{asked.port}", asked.at)
+            said = Known(asked.answer.finalized, SourceKind.API_REQUESTS, f"{asked.host}:{asked.port}", asked.at)
     if image is None:
         return said or _finalized_by_all(facts)
     levels = dict(image.features)
@@ -337,7 +335,7 @@ def _finalized_by_all(facts: _Facts) -> Known[Mapping[str, int]] | Unknown:
         return Unknown(Failure(FailureKind.NO_LEADER, "", "no node knows finalized levels"))
     if any(one != levels[0] for one in levels):
         return Unknown(Failure(FailureKind.STALE, "", "the nodes disagree, and the active controller was not asked"))
-    return Known(levels[0], SourceKind.ASKED, f"{len(levels)} nodes, all the same", facts.survey.at)
+    return Known(levels[0], SourceKind.API_REQUESTS, f"{len(levels)} nodes, all the same", facts.probe.at)
 
 
 _FENCED_UNSEEN = Failure(
@@ -348,13 +346,13 @@ _FENCED_UNSEEN = Failure(
 )
 
 
-def _gaps_of_asking(survey: Survey, image: Image | None) -> list[Failure]:
+def _gaps_of_asking(probe: ClusterProbe, image: Image | None) -> list[Failure]:
     """What asking alone cannot show. With the log read there is no such gap."""
     if image is not None:
         return []
-    gaps = [part for part in (survey.brokers, survey.controllers, survey.quorum) if isinstance(part, Failure)]
-    gaps += [_nameless(node, node.answer) for node in survey.nodes if node.id is None]
-    if isinstance(survey.brokers, BrokerList) and not survey.brokers.lists_fenced:
+    gaps = [part for part in (probe.brokers, probe.controllers, probe.quorum) if isinstance(part, Failure)]
+    gaps += [_nameless(node, node.answer) for node in probe.nodes if node.id is None]
+    if isinstance(probe.brokers, BrokerList) and not probe.brokers.lists_fenced:
         gaps.append(_FENCED_UNSEEN)
     return gaps
 
@@ -370,7 +368,7 @@ def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
     return found
 
 
-def _nameless(node: AskedNode, answer: NodeAnswer | Failure) -> Failure:
+def _nameless(node: ProbedNode, answer: NodeAnswer | Failure) -> Failure:
     """A bootstrap controller that no list names, so that nobody knows its id: ApiVersions does not tell it."""
     if isinstance(answer, Failure):
         return answer
@@ -387,25 +385,25 @@ def _registered_controllers(facts: _Facts, image: Image | None) -> Known[frozens
     """KIP-919: DescribeCluster with endpoint type 2 lists the registered controllers, living or not."""
     if image is not None:
         return facts.from_log(frozenset(image.controllers))
-    if isinstance(facts.survey.controllers, Failure):
-        return Unknown(facts.survey.controllers)
-    return Known(frozenset(facts.listed_controllers), SourceKind.ASKED, "DescribeCluster", facts.survey.at)
+    if isinstance(facts.probe.controllers, Failure):
+        return Unknown(facts.probe.controllers)
+    return Known(frozenset(facts.listed_controllers), SourceKind.API_REQUESTS, "DescribeCluster", facts.probe.at)
 
 
 def _registered_brokers(facts: _Facts, image: Image | None) -> Known[frozenset[int]] | Unknown:
     if image is not None:
         return facts.from_log(frozenset(image.brokers))
-    if isinstance(facts.survey.brokers, Failure):
-        return Unknown(facts.survey.brokers)
-    if not facts.survey.brokers.lists_fenced:
+    if isinstance(facts.probe.brokers, Failure):
+        return Unknown(facts.probe.brokers)
+    if not facts.probe.brokers.lists_fenced:
         return Unknown(_FENCED_UNSEEN)
-    return Known(frozenset(facts.listed_brokers), SourceKind.ASKED, "DescribeCluster", facts.survey.at)
+    return Known(frozenset(facts.listed_brokers), SourceKind.API_REQUESTS, "DescribeCluster", facts.probe.at)
 
 
 def _known(part: T | Failure, facts: _Facts) -> Known[T] | Unknown:
     if isinstance(part, Failure):
         return Unknown(part)
-    return Known(part, SourceKind.ASKED, "", facts.survey.at)
+    return Known(part, SourceKind.API_REQUESTS, "", facts.probe.at)
 
 
 def _unread(log: LogReading | Failure) -> Unknown:

@@ -1,6 +1,6 @@
-"""What was asked of the nodes and what came back, before anybody judges it.
+"""What was read of a cluster, before anybody judges it: the answers of its nodes, and its metadata log.
 
-Filled by the Kafka adapter (or by the simulator, in process), read by `reconcile/observe.py`, which makes the
+Filled by the Kafka adapter (or by the simulator, in process), read by `core/observe.py`, which makes the
 `Observation` of it. A question that got no answer is a `Failure`, never a default.
 """
 
@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from kafkafeatures.core.levels import VersionRange
+
+if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
+    from kraftlog.image import Image
 
 
 class Role(StrEnum):
@@ -89,7 +93,7 @@ class NodeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedNode:
+class ProbedNode:
     """`id` None: a bootstrap address nobody could match to a node. `role`: of the listener that was asked."""
 
     id: int | None
@@ -156,7 +160,7 @@ class ControllerList:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class ClusterProbe:
     """Everything that was asked in one pass, but for the metadata log, which has its own reading."""
 
     at: datetime
@@ -164,5 +168,16 @@ class Survey:
     brokers: BrokerList | Failure
     controllers: ControllerList | Failure
     quorum: QuorumAnswer | Failure
-    nodes: tuple[AskedNode, ...]
+    nodes: tuple[ProbedNode, ...]
     bootstrap_failures: tuple[Failure, ...] = field(default=())  # addresses that gave nothing, while another did
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """An image of everything committed, with evidence of a majority behind it. `at`: when the last reply came."""
+
+    image: Image
+    high_watermark: int
+    leader_id: int
+    leader_epoch: int
+    at: datetime

@@ -5,11 +5,11 @@ import tracemalloc
 from datetime import UTC, datetime
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.core.survey import BrokerList, Failure, FailureKind, Host, NodeAnswer, Role, Survey
+from kafkafeatures.core.readings import BrokerList, ClusterProbe, Failure, FailureKind, Host, NodeAnswer, Role
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import Disconnected
+from kafkafeatures.kafka.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.settings import ClusterSettings
-from kafkafeatures.kafka.survey import ask_more, survey
 from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeClusterResponse
 from tests.kafkafeatures.kafka.scripted import HANG, Cluster, at, broker, controller, hosts, quorum, standby
 from tests.kafkafeatures.kafka.test_directory import BROKERS, CONTROLLERS, settings, whole
@@ -17,9 +17,9 @@ from tests.kafkafeatures.kafka.test_directory import BROKERS, CONTROLLERS, setti
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-async def surveyed(cluster: Cluster, config: ClusterSettings) -> Survey:
+async def surveyed(cluster: Cluster, config: ClusterSettings) -> ClusterProbe:
     async with cluster.pool(config, environment=Environment(lambda: NOW)) as pool:
-        result = await survey(pool)
+        result = await probe_cluster(pool)
     assert cluster.open == 0
     return result
 
@@ -122,10 +122,10 @@ async def test_nobody_to_ask_is_a_survey_of_failures() -> None:
 async def test_brokers_that_only_the_metadata_log_names_are_asked_afterwards() -> None:
     cluster = whole()
     async with cluster.pool(settings(controllers=(3001,))) as pool:
-        first = await survey(pool)
+        first = await probe_cluster(pool)
         assert {n.role for n in first.nodes} == {Role.CONTROLLER}
-        second = await ask_more(pool, first, Role.BROKER, BROKERS)
-        third = await ask_more(pool, second, Role.BROKER, BROKERS)
+        second = await probe_more(pool, first, Role.BROKER, BROKERS)
+        third = await probe_more(pool, second, Role.BROKER, BROKERS)
     assert [n.id for n in second.nodes] == [3001, 3002, 3003, 1, 2, 3]
     assert third == second
 
@@ -133,7 +133,7 @@ async def test_brokers_that_only_the_metadata_log_names_are_asked_afterwards() -
 async def test_who_wants_to_begin_early_hears_of_nodes_as_they_are_found() -> None:
     heard: list[tuple[Role, int]] = []
     async with whole().pool(settings(servers=(1,))) as pool:
-        await survey(pool, found=lambda role, found: heard.extend((role, h.id) for h in found))
+        await probe_cluster(pool, found=lambda role, found: heard.extend((role, h.id) for h in found))
     assert set(heard) == {(Role.BROKER, h.id) for h in BROKERS} | {(Role.CONTROLLER, h.id) for h in CONTROLLERS}
 
 

@@ -503,7 +503,8 @@ PAGES: Mapping[Reason, Page] = {
 
         Confirm:
 
-            kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep -e 'a pass failed' -e 'the API server'
+            kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | \
+              grep -e 'reconciliation failed' -e 'the API server'
 
         Fix: `the API server: ...`: it is away, or refuses: check its health and the operator's rights
         ([install](../how-to/install.md)). Anything else is a bug: report it with the lines of the log,

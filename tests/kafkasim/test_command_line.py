@@ -110,7 +110,7 @@ def test_a_timeout_bounds_a_pass_as_well(tmp_path: Path) -> None:
         env=ENVIRONMENT, capture_output=True, text=True, timeout=15, check=False,
     )  # fmt: skip  # the request timeout is 30 s
     assert done.returncode == 5
-    assert "timed out; run it again to go on from here" in done.stderr
+    assert "timed out; run the command again to continue" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_standard_input_and_a_state_file_go_together(cluster: dict[str, Any], tm
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("spec: [", "stdin: line 1: not YAML"),
-        ("a: \x07\n", "stdin: not YAML: U+0007 at position 3 is not allowed"),
+        ("spec: [", "stdin: line 1: invalid YAML"),
+        ("a: \x07\n", "stdin: invalid YAML: U+0007 at position 3 is not allowed"),
         ('"a\\nb": 1\n', "stdin: a b: unknown field"),
-        ("a: \xff", "stdin: not YAML"),
+        ("a: \xff", "stdin: invalid YAML"),
     ],
 )
 def test_what_is_wrong_on_standard_input_is_told_in_lines_of_their_own(tmp_path: Path, text: str, said: str) -> None:
@@ -290,11 +290,11 @@ def test_a_downgrade_by_consent_without_the_state_that_tells_of_it_needs_yes(tmp
     with simulator(*RAISED) as process:
         cluster = heard(process)
         document(tmp_path, cluster, DOWN, [CONSENT])
-        assert f"nothing tells whether consent {CONSENT}" in shell(f"{PROGRAM} plan {state}", tmp_path).stdout
+        assert f"it is unknown whether consent {CONSENT}" in shell(f"{PROGRAM} plan {state}", tmp_path).stdout
         for _ in range(2):  # the state that is there from the first time on does not tell either
             done = shell(f"{PROGRAM} apply {state}", tmp_path)
             assert done.returncode == 3
-            assert f"nothing tells whether consent {CONSENT} was already used" in done.stderr
+            assert f"it is unknown whether consent {CONSENT} was already used" in done.stderr
             assert "not a terminal; use --yes to skip confirmation" in done.stderr
         assert finalized(cluster, "share.version") == 1
         assert shell(f"{PROGRAM} apply --yes {state}", tmp_path).returncode == 0

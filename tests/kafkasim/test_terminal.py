@@ -70,12 +70,12 @@ def test_apply_shows_its_plan_and_asks_in_a_terminal(
     with simulator(*RAISED) as process:
         cluster = heard(process)
         document(tmp_path, cluster, DOWN, [CONSENT])
-        answers = [("Apply it? [y/N]", typed)] if typed else []
+        answers = [("Apply this plan? [y/N]", typed)] if typed else []
         ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", *flags), cwd=tmp_path, answers=answers)
         assert finalized(cluster, "share.version") == level
     assert ended.code == code, ended.text
     assert ("1. share.version 1 -> 0" in ended.text) is bool(typed)
-    assert (f"Nothing tells whether consent {CONSENT} was already used" in ended.text) is bool(typed)
+    assert (f"It is unknown whether consent {CONSENT} was already used" in ended.text) is bool(typed)
 
 
 def test_an_apply_that_has_nothing_to_change_asks_nothing(cluster: dict[str, Any], tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from kafkafeatures.reconcile.consider import Considered
 from kafkafeatures.reconcile.file_home import FileHome
 from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
 
-TIMED_OUT = "timed out; run it again to go on from here"
+TIMED_OUT = "timed out; run the command again to continue"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="10m",
         help="wait this long for what resolves automatically (default: 10m)",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask: for scripts")
+    parser.add_argument("--yes", action="store_true", help="skip confirmation (for scripts)")
     parser.add_argument(
         "-o",
         "--output",
         choices=FORMATS[1:],
-        help="form of the status document (default: yaml; on a terminal a line instead of it)",
+        help="format of the status document (default: yaml; on a terminal, a summary line instead)",
     )
 
 
@@ -160,7 +160,7 @@ class _Permission:
         why = self._home.why_unverified(found.proposal.changes)
         if why:
             tell(f"{why[0].upper()}{why[1:]}.")
-        print("Apply it? [y/N] ", end="", file=sys.stderr, flush=True)
+        print("Apply this plan? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
         self._given = plan.hash

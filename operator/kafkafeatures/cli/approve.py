@@ -61,9 +61,9 @@ def _check(resource: KubeResource, named: str) -> None:
 def _why_not(resource: KubeResource) -> str:
     ready = resource.condition(Condition.READY)
     if not ready:
-        return "the operator has not said anything about it yet; try again"
+        return "not reconciled yet; try again"
     if not resource.is_current(ready):
-        return f"the operator has not looked at generation {resource.generation} yet; try again"
+        return f"generation {resource.generation} is not reconciled yet; try again"
     return printable(f"{ready['reason']}: {ready['message']}")
 
 

@@ -138,7 +138,7 @@ def _drift(stage: Stage, simulator: Simulator) -> None:
     _tell("Somebody lowers share.version with kafka-features.sh. (Here: a word to the simulator.)")
     simulator.do("set share.version 0")
     _tell("It is seen and told. Nothing is changed back unless the document says drift.onDrift: Correct.")
-    stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "somebody else made it 0"), into="status.yaml")
+    stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "from 1 to 0"), into="status.yaml")
     _finalized(stage, _one(simulator), {"share.version": 0})
 
 

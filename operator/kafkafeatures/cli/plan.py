@@ -37,21 +37,23 @@ _CODES = {"ApprovalRequired": Exit.APPROVAL, "Blocked": Exit.BLOCKED, "Unknown":
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `plan`."""
     parser.add_argument(
-        "name", nargs="?", type=resource_name, metavar="NAME", help="of a resource on Kubernetes, instead of -f FILE"
+        "name", nargs="?", type=resource_name, metavar="NAME", help="a resource on Kubernetes, instead of -f FILE"
     )
     add_document_flags(parser, required=False)
     add_kube_flags(parser)
     add_output_flag(parser)
     parser.add_argument(
-        "--latest", action="store_true", help="instead of the document's levels: the highest that all nodes support"
+        "--latest",
+        action="store_true",
+        help="plan the highest levels that all nodes support",
     )
-    parser.add_argument("--detailed-exitcode", action="store_true", help="end with 2 when there is something to change")
+    parser.add_argument("--detailed-exitcode", action="store_true", help="exit with 2 if there are changes")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once, decide on paper, and print."""
     if (arguments.name is None) == (arguments.file is None):
-        raise CommandFailed("say either -f FILE, or the NAME of a resource on Kubernetes", Exit.USAGE)
+        raise CommandFailed("specify either -f FILE or the NAME of a resource on Kubernetes", Exit.USAGE)
     verdict = _of_file(arguments) if arguments.name is None else _of_resource(arguments)
     if verdict == "Changes":
         return Exit.CHANGES if arguments.detailed_exitcode else Exit.DONE
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _of_resource(arguments: argparse.Namespace) -> str:
     for flag in ("state", "approve", "secrets_dir", "latest"):
         if getattr(arguments, flag):
-            raise CommandFailed(f"--{flag.replace('_', '-')} goes with -f FILE, not with a NAME", Exit.USAGE)
+            raise CommandFailed(f"--{flag.replace('_', '-')} requires -f FILE instead of NAME", Exit.USAGE)
     from kafkafeatures.cli.kube_plan import show
 
     with connected(arguments) as kube:
@@ -82,7 +84,7 @@ def _of_file(arguments: argparse.Namespace) -> str:
         draw_plan(console(), seen, to_approve=to_approve)
         why = "" if arguments.latest else home.why_unverified(seen.proposal.changes)
         if why and isinstance(seen.decision, Act):
-            print(f"apply asks first, or needs --yes: {why}")
+            print(f"apply asks for confirmation, or needs --yes: {why}")
     else:
         shape = plan_document(
             seen.decision, seen.observation, seen.proposal, seen.verdict,

@@ -53,8 +53,8 @@ def _steps(console: Console, seen: Considered) -> None:
 def _server(verdict: Verdict) -> Text:
     match verdict:
         case Accepted():
-            return Text("The active controller accepts it (validateOnly).", "green")
+            return Text("Dry run (validateOnly) accepted by the active controller.", "green")
         case Refused(_, message):
-            return Text(f"The active controller refuses it (validateOnly): {message}", "red")
+            return Text(f"Dry run (validateOnly) rejected by the active controller: {message}", "red")
         case _:
-            return Text(f"The active controller was not asked, or did not say: {verdict.why}", "yellow")
+            return Text(f"Dry run (validateOnly) unavailable: {verdict.why}", "yellow")

@@ -24,7 +24,7 @@ from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.releases import format_level
 
-NOBODY_LOOKED = "the operator has not said anything about it yet; is it running, and does it watch this namespace?"
+NOBODY_LOOKED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
 
 _READY = {"True": ("ready", "bold green"), "False": ("not ready", "bold red"), "Unknown": ("unknown", "bold yellow")}
@@ -69,14 +69,14 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: str, now: da
 def draw_headline(console: Console, resource: KubeResource, now: datetime) -> None:
     """How it is and since when; which cluster; and whatever makes the rest less true than it looks."""
     ready = resource.condition(Condition.READY)
-    word, style = _READY.get(ready.get("status", ""), ("nothing known", "bold yellow"))
+    word, style = _READY.get(ready.get("status", ""), ("not reconciled", "bold yellow"))
     line = Text.assemble((str(resource), "bold"), "  ", (word, style))
     if ready:
         line.append(f": {ready['reason']}", style).append(f", for {age(ready['lastTransitionTime'], now)}")
     console.print(line, overflow="fold")
     console.print(Text(ready["message"] if ready else NOBODY_LOOKED), overflow="fold")
     facts = (
-        f"Cluster {resource.status['clusterId']}" if resource.status.get("clusterId") else "Cluster not known yet",
+        f"Cluster {resource.status['clusterId']}" if resource.status.get("clusterId") else "cluster unknown",
         resource.status.get("metadataMode", ""),
         f"mode {resource.spec.get('mode', 'Apply')}",
         f"generation {resource.generation}",
@@ -91,19 +91,19 @@ def cautions(resource: KubeResource, now: datetime) -> Iterator[str]:
     """What has to be known before the rest is believed."""
     ready, levels = resource.condition(Condition.READY), resource.condition(Condition.FEATURES_FINALIZED)
     if resource.metadata.get("deletionTimestamp"):
-        yield f"It is being deleted, for {age(resource.metadata['deletionTimestamp'], now)}."
+        yield f"Being deleted for {age(resource.metadata['deletionTimestamp'], now)}."
     if ready and not resource.is_current(ready):
         yield (
-            f"The operator has not looked at generation {resource.generation} yet; what it says is of "
+            f"Generation {resource.generation} is not reconciled yet; the status is of "
             f"generation {ready.get('observedGeneration', '?')}."
         )
     if levels.get("status") == "Unknown":
         since = age(levels["lastTransitionTime"], now)
-        yield f"The cluster could not be read for {since}; levels and plan are what was read before."
+        yield f"The cluster could not be read for {since}; levels and plan are from the last successful read."
     if resource.paused:
-        yield f"Suspended by the annotation {PAUSE}; to go on: kafkafeatures resume {resource.flags}"
+        yield f"Suspended by the annotation {PAUSE}; to resume: kafkafeatures resume {resource.flags}"
     if resource.suspended_in_document:
-        yield "Suspended by spec.suspend in the document; Git decides when it goes on."
+        yield "Suspended by spec.suspend in the document; set it to false there to resume."
 
 
 def draw_features(console: Console, resource: KubeResource) -> None:
@@ -168,11 +168,11 @@ def _plan_line(resource: KubeResource, now: datetime) -> Text:
     if plan.get("approvedBy"):
         line.append(f"  {APPROVED.get(plan['approvedBy'], 'approved')}")
     elif resource.is_approved:
-        line.append("  approved; the operator has not read that yet")
+        line.append("  approved; not reconciled yet")
     elif resource.condition(Condition.APPROVAL_REQUIRED):
         line.append("  waits for approval", "yellow")
     if plan.get("createdAt"):
-        line.append(f"  made {age(plan['createdAt'], now)} ago")
+        line.append(f"  created {age(plan['createdAt'], now)} ago")
     return line
 
 
@@ -181,9 +181,13 @@ def _intent(console: Console, resource: KubeResource, now: datetime) -> None:
     if not intent:
         return
     what = f"{intent.get('target', '?')} {intent.get('before', '?')} -> {intent.get('after', '?')}"
-    outcome = "the controller said yes; it is read back" if intent.get("outcome") else "its outcome is not known yet"
+    outcome = (
+        "accepted by the active controller; the level is being verified"
+        if intent.get("outcome")
+        else "outcome not known yet"
+    )
     sent = f", sent {age(intent['at'], now)} ago" if intent.get("at") else ""
-    _title(console, "Under way")
+    _title(console, "In progress")
     console.print(Text(f"  {what}{sent}; {outcome}"), overflow="fold")
 
 
@@ -206,12 +210,12 @@ def _conditions(console: Console, resource: KubeResource, now: datetime) -> None
 def _history(console: Console, resource: KubeResource) -> None:
     history: Sequence[Mapping[str, Any]] = resource.status.get("history") or ()
     if history:
-        _title(console, "History, the newest first")
+        _title(console, "History, newest first")
     for one in reversed(history[-HISTORY_SHOWN:]):
         line = f"  {one.get('at', '?')}  {one.get('action', '?')}: {one.get('result', '?')}"
         console.print(Text(line), overflow="fold")
     if resource.status.get("spentConsents"):
-        _title(console, "Consents that are spent")
+        _title(console, "Used consents")
         for consent in resource.status["spentConsents"]:
             console.print(Text(f"  {consent}"), overflow="fold")
 

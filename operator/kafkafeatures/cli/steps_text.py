@@ -63,7 +63,7 @@ def told_step(step: Shape) -> str:
 def _fate(step: Shape) -> Text:
     change = _change(step)
     if change is not None and is_downgrade(change):
-        return Text("  lowers it", "yellow")
+        return Text("  downgrade", "yellow")
     undo = UNDO.get(str(step.get("undo")))
     return Text(f"  {undo}", "yellow") if undo else Text("")
 

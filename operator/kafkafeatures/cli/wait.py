@@ -108,9 +108,9 @@ def progress(resource: KubeResource, goal: Goal) -> str:
     """Where it is, in one line."""
     ready = resource.condition(Condition.READY)
     if not ready:
-        line = "the operator has not said anything about it yet"
+        line = "not reconciled yet"
     elif not resource.is_current(ready):
-        line = f"generation {resource.generation} was not looked at yet"
+        line = f"generation {resource.generation} is not reconciled yet"
     else:
         line = f"{ready['reason']}: {ready['message']}"
     if not goal.feature:
@@ -162,10 +162,12 @@ def _goal(text: str) -> Goal:
         return Goal()
     match = _FEATURE.match(text)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is neither ready nor 'feature=NAME>=LEVEL' (in quotes)")
+        raise argparse.ArgumentTypeError(
+            f"invalid condition {text[:60]!r}: expected ready or 'feature=NAME>=LEVEL' (in quotes)"
+        )
     feature, level = match[1], _level(match[1], match[2])
     if level is None or level < 1:
-        raise argparse.ArgumentTypeError(f"{match[2]!r} is no level of {feature} above 0")
+        raise argparse.ArgumentTypeError(f"invalid level {match[2]!r} of {feature}: expected a level above 0")
     return Goal(feature, level)
 
 

@@ -2,8 +2,9 @@
 
 Pure: `decide` gets values and returns a value with a reason. Called by `reconcile/loop.py` and by `plan`.
 
-The order (contract, section 2): wrong cluster; what was sent and not yet settled; nothing to do; drift; everything in
-the way; the server's verdict; approval and suspend; one step. Levels are sent one by one, in the order of the plan.
+The order (contract, section 2): wrong cluster; what was sent and not yet settled; nothing to do; drift; all
+blockers; the active controller's dry run; approval and suspend; one step. Levels are sent one by one, in the order
+of the plan.
 """
 
 from __future__ import annotations
@@ -177,8 +178,8 @@ def decide(
     if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
-            f"what was done so far was done to cluster {memory.cluster_id}, the document names {wanted.cluster_id}; "
-            "make a resource (and a state) of its own for each cluster",
+            f"the status is of cluster {memory.cluster_id}, the document names {wanted.cluster_id}; "
+            "create a separate resource (and state file) for each cluster",
         )
     wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id)
     if wrong is not None:
@@ -191,7 +192,7 @@ def decide(
     if standing is not None:
         return Wait(
             Reason.VERIFYING,
-            f"the outcome of {standing.step} is not known; nothing else is sent before it was read twice",
+            f"the outcome of {standing.step} is unknown; nothing else is sent until the level was read twice",
             after=1.0,
         )
     strangers = strangers_among(wanted.levels, observation)
@@ -230,7 +231,9 @@ def owned_by(rival: Rival | None) -> Wait | Stalled | None:
             Reason.DUPLICATE_OWNER,
             f"{rival.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
         )
-    return Wait(Reason.PREFLIGHT, f"{rival.name} is older; whether it owns this cluster is not known yet", after=1.0)
+    return Wait(
+        Reason.PREFLIGHT, f"{rival.name} is older and may own this cluster; its cluster is not known yet", after=1.0
+    )
 
 
 def _would(proposal: Proposal, found: tuple[Blocker, ...]) -> str:
@@ -246,21 +249,22 @@ def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Bloc
             if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:
                 return Stalled(
                     Reason.CONFLICT_DETECTED,
-                    f"{change.feature} was moved by somebody else {MOST_CORRECTIONS + 1} times within an hour; "
-                    "find out who else manages it, then change the document",
+                    f"{change.feature} was changed outside KafkaFeatures {MOST_CORRECTIONS + 1} times within an hour; "
+                    "find out what else manages it, then update the document",
                     found,
                 )
         return None
     if not proposal.drifted or proposal.changes != proposal.drifted:
         return None
     told_changes = ", ".join(
-        f"{one.feature} was {format_level(one.feature, one.after)} and somebody else made it "
+        f"{one.feature} was changed outside KafkaFeatures from {format_level(one.feature, one.after)} to "
         f"{format_level(one.feature, one.before)}"
         for one in proposal.drifted
     )
     return Held(
         Reason.DRIFTED,
-        f"{told_changes}; to change it back set drift.onDrift to Correct, or the document to what it is",
+        f"drift detected: {told_changes}; set drift.onDrift to Correct to restore it, or set the document to the "
+        "finalized level",
         found,
         (Condition.DRIFT_DETECTED, proposal.drift_reason),
     )
@@ -268,14 +272,16 @@ def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Bloc
 
 def _no_verdict(proposal: Proposal, verdict: Verdict | None) -> Decision | None:
     if isinstance(verdict, Refused):
-        return Stalled(Reason.CONTROLLER_REJECTED, f"the active controller refuses it: {verdict.message}")
+        return Stalled(
+            Reason.CONTROLLER_REJECTED, f"dry run (validateOnly) rejected by the active controller: {verdict.message}"
+        )
     if not to_validate(proposal.changes):
         return None  # kraft.version alone is judged when it is sent
     if isinstance(verdict, Unavailable) or verdict is None:
-        why = verdict.why if verdict else "not asked yet"
+        why = verdict.why if verdict else "not run yet"
         if verdict and verdict.rights:
             return Stalled(Reason.NOT_AUTHORIZED, why)
-        return Wait(Reason.PREFLIGHT, f"no verdict of the active controller: {why}", after=2.0)
+        return Wait(Reason.PREFLIGHT, f"dry run (validateOnly) unavailable: {why}", after=2.0)
     return None
 
 
@@ -287,8 +293,8 @@ def _not_approved(wanted: Wanted, proposal: Proposal) -> Decision | None:
     if another:
         return Held(
             Reason.APPROVAL_REQUIRED,
-            f"what was approved is another plan; the plan now is {plan.hash[:HASH_SHOWN]}: {what}; "
-            "approve this one, or remove the approval",
+            f"the approval is for another plan; the current plan is {plan.hash[:HASH_SHOWN]}: {what}; "
+            "approve this plan, or remove the approval",
             condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED),
         )
     return Held(
@@ -327,7 +333,7 @@ def _wrong_cluster(observation: Observation, pinned: str) -> Decision | None:
     if pinned and observation.cluster_id.value != pinned:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
-            f"this is cluster {observation.cluster_id.value}, expected was {pinned}; check the bootstrap addresses",
+            f"connected to cluster {observation.cluster_id.value}, expected {pinned}; check the bootstrap addresses",
         )
     return None
 
@@ -347,14 +353,14 @@ def _read_back(desired: Mapping[str, int], observation: Observation) -> Decision
         node, feature = behind[0]
         return Wait(
             Reason.VERIFYING,
-            f"{node.title} still reads {feature} {_seen_on(node, feature)}"
+            f"{node.title} still reports {feature} {_seen_on(node, feature)}"
             + (f", and {len(behind) - 1} more readings are behind" if len(behind) > 1 else ""),
             after=LAG * max(1.0, len(observation.nodes) / 20),
         )
     if not desired:
-        return Done(Reason.IN_SYNC, "no level is wanted; the cluster is left as it is")
+        return Done(Reason.IN_SYNC, "the document names no level; the cluster is left unchanged")
     told_levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in desired.items())
-    return Done(Reason.IN_SYNC, f"finalized and read on every living node: {told_levels}")
+    return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {told_levels}")
 
 
 def _seen_on(node: Node, feature: str) -> int | None:

@@ -324,7 +324,7 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Mappin
 
 def status_of_pending(*, generation: int, now: datetime) -> Json:
     """The first word about a resource, before its cluster was asked."""
-    said = {Condition.READY: ("Unknown", Reason.PENDING, "nothing was read yet")}
+    said = {Condition.READY: ("Unknown", Reason.PENDING, "not reconciled yet")}
     return _facts_of_before(said, generation=generation, previous={}, now=now)
 
 
@@ -431,7 +431,8 @@ def _drift(proposal: Proposal) -> Said:
     if not proposal.drifted:
         return None
     moved = ", ".join(
-        f"{one.feature} was {format_level(one.feature, one.after)} and is {format_level(one.feature, one.before)}"
+        f"{one.feature} was changed outside KafkaFeatures from {format_level(one.feature, one.after)} to "
+        f"{format_level(one.feature, one.before)}"
         for one in proposal.drifted
     )
     return "True", proposal.drift_reason, moved
@@ -467,7 +468,7 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
     if isinstance(observation.finalized, Unknown):
         return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
     if not proposal.desired:
-        return "True", Reason.NOTHING_DESIRED, "no level is wanted"
+        return "True", Reason.NOTHING_DESIRED, "the document names no level"
     strangers = strangers_among(proposal.desired, observation)
     if not isinstance(decision, Act) and not proposal.changes and decision.blockers:
         if isinstance(decision, Wait):

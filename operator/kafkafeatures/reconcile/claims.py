@@ -119,4 +119,4 @@ def _cluster_of(resource: Mapping[str, Any]) -> str:
 
 def _told(rival: Key, to: Key) -> str:
     """Who may write resources in one namespace need not know what is in another."""
-    return str(rival) if rival.namespace == to.namespace else "a resource of another namespace"
+    return str(rival) if rival.namespace == to.namespace else "a resource in another namespace"

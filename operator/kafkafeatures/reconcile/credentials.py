@@ -65,7 +65,7 @@ def bootstrap_of(cluster: ClusterSpec) -> Bootstrap:
         except ValueError as error:
             problems.append(str(error))
     if not problems and not any(found):
-        problems.append("spec.cluster: bootstrapServers and bootstrapControllers name no address; write host:port")
+        problems.append("spec.cluster: bootstrapServers and bootstrapControllers are empty; expected host:port")
     if problems:
         raise InvalidDocument(tuple(problems))
     return Bootstrap(*found)
@@ -94,10 +94,10 @@ def material_of(material: Material) -> Read:
         if texts is not None:
             return texts.get(key)
         if reference.kind == "ConfigMap":
-            raise CredentialsInvalid(f"there is no ConfigMap {reference.name}")
+            raise CredentialsInvalid(f"ConfigMap {reference.name} not found")
         # One text for both: who may write a resource must not learn which Secrets exist.
         raise CredentialsInvalid(
-            f'the Secret {reference.name} is not there, or does not carry the label {CREDENTIALS}: "true"'
+            f'Secret {reference.name} does not exist, or does not have the label {CREDENTIALS}: "true"'
         )
 
     return read
@@ -109,9 +109,9 @@ def secrets_in(folder: Path | None) -> Read:
     def read(reference: Reference, key: str) -> str | None:
         name = reference.name
         if folder is None:
-            raise CredentialsInvalid(f"secret {name} is wanted; say where secrets are with --secrets-dir")
+            raise CredentialsInvalid(f"secret {name} is required; name the directory of the secrets with --secrets-dir")
         if not (folder / name).is_dir():
-            raise CredentialsInvalid(f"no folder {folder / name}; a secret is a folder of its keys")
+            raise CredentialsInvalid(f"directory {folder / name} not found; it must contain a file for each key")
         try:
             return (folder / name / key).read_text(encoding="utf-8")
         except FileNotFoundError:

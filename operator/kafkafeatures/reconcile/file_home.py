@@ -47,7 +47,7 @@ def read_file(path: Path) -> KafkaFeatures:
     with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
         data = file.read(MAX_DOCUMENT_BYTES + 1)
     if len(data) > MAX_DOCUMENT_BYTES:
-        raise InvalidDocument((f"too long; a document has at most {MAX_DOCUMENT_BYTES} bytes",))
+        raise InvalidDocument((f"document too long; at most {MAX_DOCUMENT_BYTES} bytes are allowed",))
     try:
         documents = [one for one in yaml.load_all(data, Loader=_Loader) if one is not None]
     except yaml.reader.ReaderError as error:  # raw bytes, or characters, that no YAML may have
@@ -55,26 +55,26 @@ def read_file(path: Path) -> KafkaFeatures:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise InvalidDocument((f"{where}not YAML: {_problem_of(error)}",)) from None
+        raise InvalidDocument((f"{where}invalid YAML: {_problem_of(error)}",)) from None
     except RecursionError:
-        raise InvalidDocument(("too deeply nested; this is no KafkaFeatures document",)) from None
+        raise InvalidDocument(("nested too deeply; this is not a KafkaFeatures document",)) from None
     except (UnicodeDecodeError, ValueError) as error:
-        raise InvalidDocument((f"not YAML: {str(error).splitlines()[0]}",)) from None
+        raise InvalidDocument((f"invalid YAML: {str(error).splitlines()[0]}",)) from None
     except (LookupError, AttributeError, TypeError, ArithmeticError):  # a tag such as !!timestamp on what is none
-        raise InvalidDocument(("not YAML: a value does not fit its tag; tags are not needed here",)) from None
+        raise InvalidDocument(("invalid YAML: a value does not match its tag; remove the tag",)) from None
     if len(documents) != 1:
-        raise InvalidDocument((f"found {len(documents)} documents; one file holds one KafkaFeatures",))
+        raise InvalidDocument((f"found {len(documents)} documents; expected one KafkaFeatures document per file",))
     return read_document(documents[0])
 
 
 def _problem_of(error: yaml.YAMLError) -> str:
     problem = str(getattr(error, "problem", None) or error)
-    return "a tab; indent with spaces" if "'\\t'" in problem else problem
+    return "found a tab; indent with spaces" if "'\\t'" in problem else problem
 
 
 def _of_reader(error: Any) -> str:
     what = f"byte 0x{error.character[0]:02x}" if isinstance(error.character, bytes) else f"U+{error.character:04X}"
-    return f"not YAML: {what} at position {error.position} is not allowed; YAML is printable text in UTF-8"
+    return f"invalid YAML: {what} at position {error.position} is not allowed; YAML is printable text in UTF-8"
 
 
 class _Decimal(float):
@@ -105,7 +105,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         # An alias is how a small file becomes a huge document; nobody needs one here.
         if self.check_event(yaml.events.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases are not used here", None)
+            raise yaml.composer.ComposerError(None, None, "aliases are not supported", None)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -114,7 +114,7 @@ class _Loader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str) or key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {str(key)[:60]!r} stands twice or is no text", key_node.start_mark
+                    None, None, f"the key {str(key)[:60]!r} is duplicated or not a string", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
@@ -176,7 +176,7 @@ class FileHome:
         if not consent:
             return ""
         lost = f"the state file {self._state} was created after it" if self._state else "there is no state file"
-        return f"nothing tells whether consent {consent} was already used: {lost}"
+        return f"it is unknown whether consent {consent} was already used: {lost}"
 
     async def read(self) -> Resource:
         """As the port says. The document was read once: a command works on what it was given."""
@@ -234,7 +234,7 @@ class FileHome:
             return
         if not data.strip():
             raise StateUnreadable(
-                f"{self._state} is empty: what was under way is not known; remove it if nothing was, "
+                f"{self._state} is empty, so a change in progress would be unknown; remove it if there was none, "
                 "or name another with --state"
             )
         try:
@@ -242,7 +242,7 @@ class FileHome:
         except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
             document = None
         if not isinstance(document, dict) or document.get("kind") != KIND or "status" not in document:
-            raise StateUnreadable(f"{self._state} is no state file of {KIND}; name another with --state")
+            raise StateUnreadable(f"{self._state} is not a {KIND} state file; name another with --state")
         found, ours = document.get("metadata"), self._resource.metadata
         metadata = found if isinstance(found, dict) else {}
         name, namespace = metadata.get("name"), metadata.get("namespace", ours.namespace)

@@ -139,7 +139,7 @@ class KubeHome:
         try:
             answer = await self._api.replace_status(self._object, sent, manager=writer.manager, dry_run=dry_run)
         except Invalid as error:
-            raise SchemaOutdated(f"the API server refuses the status ({error})", status) from None
+            raise SchemaOutdated(f"the API server rejects the status ({error})", status) from None
         return answer, list(dropped_fields(sent, answer.get("status")))
 
 
@@ -169,4 +169,4 @@ def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
 
 def _check(dropped: list[str], status: Mapping[str, Any]) -> None:
     if dropped:
-        raise SchemaOutdated(f"the API server does not keep {', '.join(dict.fromkeys(dropped))}", status)
+        raise SchemaOutdated(f"the API server drops {', '.join(dict.fromkeys(dropped))}", status)

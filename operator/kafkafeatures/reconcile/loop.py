@@ -139,7 +139,7 @@ async def _act(
         case Rejected(code, message):
             # Only what was not validated before comes to this: kraft.version, or a cluster that changed in between.
             close_intent(status, f"refused ({code}): {message}", stamp(shell.now()), shell.age_of)
-            refused = Stalled(Reason.CONTROLLER_REJECTED, f"the active controller refuses {step}: {message}")
+            refused = Stalled(Reason.CONTROLLER_REJECTED, f"the active controller rejected {step}: {message}")
             found = replace(found, before=status, decision=refused)
             status = _status(shell, resource, found)
             await shell.home.write_status(status)

@@ -75,7 +75,7 @@ class Operators:
         names = ", ".join(sorted(str(one) for one in (self._us, *others)))
         return (
             f"{_TOLD}: {names}; nothing is sent to Kafka until only one is left: "
-            "stop the others, then restart the one that stays"
+            "stop the others, then restart the remaining one"
         )
 
     def is_told(self, stalled: Mapping[str, Any], generation: int) -> bool:

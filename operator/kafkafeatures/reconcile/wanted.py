@@ -49,9 +49,7 @@ def _levels(resource: KafkaFeatures) -> dict[str, int]:
             continue
         version = metadata_version_named(one.level)
         if version is None:
-            message = (
-                f"metadata.version {one.level!r} is not known; write the number, or use a newer version of this tool"
-            )
+            message = f"unknown metadata.version {one.level!r}; use its number, or a newer version of this tool"
             raise UnknownRelease((f"spec.features.levels[{index}].level: {message}",))
         levels[one.name] = version.level
     return levels
@@ -62,6 +60,6 @@ def _bundle(release: str | None) -> dict[str, int]:
         return {}
     found = bundle(release)
     if found is None:
-        message = f"Kafka {release!r} is not known; name levels, or use a newer version of this tool"
+        message = f"unknown Kafka release {release!r}; name levels instead, or use a newer version of this tool"
         raise UnknownRelease((f"spec.features.releaseVersion: {message}",))
     return found

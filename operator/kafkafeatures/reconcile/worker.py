@@ -155,7 +155,7 @@ class Worker:
 
     def forget_versions(self) -> None:
         """Of every resource: etcd was restored, and a version may stand for something else than it did."""
-        logger.warning("the API server has an older state than before: etcd was restored; every resource is read anew")
+        logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
         for of_versions in (self._written, self._settled, self._rests):
             of_versions.clear()
 
@@ -205,14 +205,14 @@ class Worker:
             logger.warning("the API server: %s", error, extra=_labels(key))
             return
         if isinstance(error, TimeoutError):
-            message = "a pass took longer than its deadline and was ended; nothing is decided by that, it begins again"
+            message = "the reconciliation exceeded its deadline and was cancelled; it is retried"
         elif isinstance(error, SchemaOutdated):
             message = str(error)
         elif isinstance(error, KubeError):
             message = f"the API server: {error}"
         else:
-            message = f"{type(error).__name__} in the operator: a bug; its log says where"
-        logger.error("a pass failed: %s", message, extra=_labels(key), exc_info=error)
+            message = f"{type(error).__name__} in the operator: a bug; see the operator's log"
+        logger.error("reconciliation failed: %s", message, extra=_labels(key), exc_info=error)
         if isinstance(error, Refused | SchemaOutdated):
             return  # it would refuse this as well
         home = self._home(key)
@@ -331,7 +331,7 @@ class Worker:
 
     def _before_act(self, _: Considered) -> None:
         if self._operators.handed_over:
-            raise Conflict("the operator is being stopped; the next one acts")
+            raise Conflict("the operator is shutting down; its successor continues")
 
     async def _close(self, key: Key) -> None:
         self._settled.pop(key, None)
@@ -352,7 +352,7 @@ class Worker:
             return await read(namespace, reference.name)
         except Refused:  # whether or not it is there
             raise CredentialsInvalid(
-                f"the operator has no right to read the {reference.kind} {reference.name}; "
+                f"the operator is not authorized to read the {reference.kind} {reference.name}; "
                 f"allow its ServiceAccount to get {reference.kind.lower()}s in the namespace {namespace}"
             ) from None
 
@@ -390,7 +390,7 @@ class Worker:
         if pace.left >= 0.0:
             return 0.0
         pace.left = 0.0
-        logger.warning("one pass follows another without an end; the next one waits", extra=_labels(key))
+        logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", TOLL, extra=_labels(key))
         return TOLL
 
     def _pace(self, key: Key) -> _Pace:
@@ -413,7 +413,7 @@ class Worker:
         self._operators.forget(key)
         self._watcher.forgot(key)
         await self._close(key)
-        logger.info("gone; its cluster is left as it is", extra=_labels(key))
+        logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
 
     async def _post_events(self, before: Mapping[str, Any], home: KubeHome) -> None:
         for record in events_between(before, home.status):
@@ -423,7 +423,7 @@ class Worker:
             try:
                 await self._api.create_event(event["metadata"]["namespace"], event)
             except KubeError as error:
-                logger.warning("an Event was lost: %s", error)
+                logger.warning("an Event could not be written: %s", error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def test_flags_that_cannot_be_used(words: tuple[str, ...], code: int, said: str)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "found 0 documents; one file holds one KafkaFeatures"),
+        ("", "found 0 documents; expected one KafkaFeatures document per file"),
         ("{", "line 1"),
         ("kind: Pod", "kind"),
         ("a: 1\n---\nb: 2", "found 2 documents"),

@@ -69,4 +69,7 @@ def test_a_release_that_is_not_known_is_refused_with_the_way_out(tmp_path: Path)
     )
     done = run("plan", "-f", str(path))
     assert done.returncode == 4
-    assert "spec.features.releaseVersion: Kafka '9.9' is not known; name levels, or use a newer version" in done.stderr
+    assert (
+        "spec.features.releaseVersion: unknown Kafka release '9.9'; name levels instead, or use a newer version"
+        in done.stderr
+    )

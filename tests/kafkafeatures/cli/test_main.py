@@ -46,9 +46,9 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("apply",), 64, "required: -f"),
         (("apply", "-f", "/nowhere.yaml"), 4, "/nowhere.yaml: No such file"),
         (("apply", "-f", "/dev/null", "--timeout", "soon"), 64, "no duration"),
-        (("plan",), 64, "either -f FILE, or the NAME"),
-        (("plan", "orders", "-f", "/dev/null"), 64, "either -f FILE, or the NAME"),
-        (("plan", "orders", "--latest"), 64, "--latest goes with -f FILE"),
+        (("plan",), 64, "either -f FILE or the NAME"),
+        (("plan", "orders", "-f", "/dev/null"), 64, "either -f FILE or the NAME"),
+        (("plan", "orders", "--latest"), 64, "--latest requires -f FILE"),
         (("status",), 64, "required: NAME"),
         (("status", "kafka/orders"), 64, "is no name of a resource"),
         (("wait", "orders", "--for", "feature=group.version"), 64, "in quotes"),
@@ -96,7 +96,7 @@ def test_an_unreachable_cluster_sends_nothing_and_leaves_an_honest_state(tmp_pat
     [
         ("bootstrapServers: kafka", "spec.cluster.bootstrapServers: 'kafka' is no address; write host:port"),
         ("bootstrapControllers: 'k:x'", "spec.cluster.bootstrapControllers: 'k:x' has no port from 1 to 65535"),
-        ("bootstrapServers: ',,,'", "spec.cluster: bootstrapServers and bootstrapControllers name no address"),
+        ("bootstrapServers: ',,,'", "spec.cluster: bootstrapServers and bootstrapControllers are empty"),
         ("bootstrapServers: kafka, tls: {caSecretRef: {name: ca}}", "'kafka' is no address; write host:port"),
     ],
 )

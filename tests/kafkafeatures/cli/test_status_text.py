@@ -58,7 +58,7 @@ def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        ("none", "kafka/orders  nothing known"),
+        ("none", "kafka/orders  not reconciled"),
         ("in sync", "kafka/orders  ready: InSync, for 12m"),
         ("acting", "kafka/orders  not ready: UpdatingFeatures, for 12m"),
         ("approval", "To approve it: kafkafeatures approve orders -n kafka --plan sha256:"),
@@ -67,10 +67,10 @@ def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
         ("approval", "metadata.version  21 (3.9-IV0)  27 (4.1-IV1)  7-27       Pending"),
         ("stalled", "  GhostRegistration: controller 3003 (h:3003) is registered with metadata.version 1-21"),
         ("stalled", "    start a controller with id 3003 on the new Kafka once"),
-        ("suspended", "Suspended by spec.suspend in the document; Git decides when it goes on."),
+        ("suspended", "Suspended by spec.suspend in the document; set it to false there to resume."),
         ("observed", "kafka/orders  ready: Observed, for 12m"),
         ("unreachable", "kafka/orders  unknown: Unreachable, for 12m"),
-        ("unreachable", "The cluster could not be read for 12m; levels and plan are what was read before."),
+        ("unreachable", "The cluster could not be read for 12m; levels and plan are from the last successful read."),
     ],
 )
 def test_a_status_says_how_it_is_and_what_to_do(kind: str, line: str) -> None:
@@ -86,14 +86,14 @@ def test_in_a_narrow_terminal_each_feature_has_lines_of_its_own() -> None:
 
 def test_facts_of_an_older_generation_are_said_to_be_so() -> None:
     lines = shown(resource(statuses.in_sync(1), generation=2))
-    assert "The operator has not looked at generation 2 yet; what it says is of generation 1." in lines
+    assert "Generation 2 is not reconciled yet; the status is of generation 1." in lines
     assert any("(of generation 1)" in line for line in lines)
 
 
 def test_of_a_plan_approved_a_moment_ago_it_says_that_the_operator_has_to_read_it() -> None:
     status = statuses.waiting_for_approval()
     lines = shown(resource(status, annotations={"kafkafeatures.dev/approve": status["plan"]["hash"]}))
-    assert any("approved; the operator has not read that yet" in line for line in lines)
+    assert any("approved; not reconciled yet" in line for line in lines)
     assert not any(line.startswith(HINT) for line in lines)
 
 
@@ -107,8 +107,8 @@ def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> No
         "spentConsents": ["share.version:1->0"],
     }
     lines = shown(resource({**statuses.acting(), **more}))
-    assert "  group.version 0 -> 1, sent 12m ago; its outcome is not known yet" in lines
-    at = lines.index("History, the newest first")
+    assert "  group.version 0 -> 1, sent 12m ago; outcome not known yet" in lines
+    at = lines.index("History, newest first")
     assert [line.split("  ")[2] for line in lines[at + 1 : at + 3]] == [
         "share.version 0 -> 1: refused (95): no",
         "metadata.version 20 -> 21: read back",

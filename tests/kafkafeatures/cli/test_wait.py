@@ -71,8 +71,8 @@ def test_what_ends_it_early_says_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("found", "goal", "line"),
     [
-        (resource(), READY, "the operator has not said anything about it yet"),
-        (resource(statuses.in_sync(1), generation=2), READY, "generation 2 was not looked at yet"),
+        (resource(), READY, "not reconciled yet"),
+        (resource(statuses.in_sync(1), generation=2), READY, "generation 2 is not reconciled yet"),
         (resource(statuses.acting()), READY, "UpdatingFeatures: metadata.version 21 -> 27"),
         (resource(statuses.acting()), Goal("group.version", 1), "group.version is at 0; UpdatingFeatures: "),
         (resource(statuses.in_sync()), MORE, "metadata.version is at 21 (3.9-IV0), and the document does not"),

@@ -53,7 +53,7 @@ def test_a_level_counts_once_every_living_node_reads_it() -> None:
     decision = deciding({"metadata.version": 21}, late)
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.VERIFYING
-    assert "broker 1 still reads metadata.version 20" in decision.message
+    assert "broker 1 still reports metadata.version 20" in decision.message
 
 
 def test_a_node_that_is_down_does_not_keep_a_cluster_from_being_in_sync() -> None:

@@ -68,7 +68,7 @@ def test_of_another_namespace_no_name_is_told() -> None:
     theirs = resource("secret-project", "1", cluster="c")
     theirs["metadata"]["namespace"] = "theirs"
     made = claims(theirs, resource("ours", "2", cluster="c"))
-    assert made.rival_of(key("ours"), "c") == Rival("a resource of another namespace", known=True)
+    assert made.rival_of(key("ours"), "c") == Rival("a resource in another namespace", known=True)
 
 
 def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:

@@ -132,7 +132,7 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
         ),
         (
             {"bootstrapServers": ",,,"},
-            "spec.cluster: bootstrapServers and bootstrapControllers name no address; write host:port",
+            "spec.cluster: bootstrapServers and bootstrapControllers are empty; expected host:port",
         ),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_plan_of_an_older_generation_is_not_approved(orders: Orders, person: P
     orders.apply("orders", {"metadata.version": 21}, **CLUSTER)
     done = person.run("approve", "orders", "--yes")
     assert done.returncode == 4
-    assert "has not looked at generation 2 yet" in done.stderr
+    assert "generation 2 is not reconciled yet" in done.stderr
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 4), ("", 4), ("yesterday", 4)])

@@ -43,7 +43,7 @@ def test_status_prints_the_object_for_scripts(orders: Orders, person: Person) ->
 def test_before_the_operator_spoke_it_says_so(orders: Orders, person: Person) -> None:
     done = person.run("status", "orders", "-n", NS)
     assert done.returncode == 0
-    assert "the operator has not said anything about it yet" in done.stdout
+    assert "not reconciled yet" in done.stdout
 
 
 def kubectl(person: Person, *words: str) -> str:

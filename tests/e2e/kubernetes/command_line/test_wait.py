@@ -22,13 +22,13 @@ def test_waiting_is_over_only_for_the_new_generation(orders: Orders, person: Per
     orders.write(statuses.in_sync(1))
     orders.apply("orders", {"metadata.version": 21}, **CLUSTER)
     with person.running("wait", "orders", "--for", "ready") as wait:
-        wait.until_it_says("generation 2 was not looked at yet")
+        wait.until_it_says("generation 2 is not reconciled yet")
         orders.write(statuses.acting(2))
         wait.until_it_says("UpdatingFeatures: metadata.version 21 -> 27")
         assert wait.process.poll() is None
         orders.write(statuses.in_sync(2))
         assert wait.ends() == 0
-        assert wait.err.count("generation 2 was not looked at yet") == 1
+        assert wait.err.count("generation 2 is not reconciled yet") == 1
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_waiting_ends_early_where_somebody_has_to_act(
     orders: Orders, person: Person, made: str, code: int, said: str, goal: str
 ) -> None:
     with person.running("wait", "orders", "--for", goal) as wait:
-        wait.until_it_says("the operator has not said anything about it yet")
+        wait.until_it_says("not reconciled yet")
         orders.write(getattr(statuses, made)(1))
         assert wait.ends() == code
         assert said in wait.err
@@ -50,7 +50,7 @@ def test_what_stalled_an_older_generation_ends_nothing(orders: Orders, person: P
     orders.write(statuses.stalled(1))
     orders.apply("orders", {"metadata.version": 21}, **CLUSTER)
     with person.running("wait", "orders") as wait:
-        wait.until_it_says("generation 2 was not looked at yet")
+        wait.until_it_says("generation 2 is not reconciled yet")
         orders.write(statuses.in_sync(2))
         assert wait.ends() == 0
 

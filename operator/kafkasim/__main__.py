@@ -51,7 +51,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--metadata-version", type=_metadata_version, metavar="LEVEL", help="27 or 4.1-IV1")
     parser.add_argument("--feature", action="append", default=[], type=_level, metavar="NAME=LEVEL")
     for role in ("broker", "controller"):
-        for kind, text in (("old", "runs another release"), ("ghost", "registered, but not there any more")):
+        for kind, text in (("old", "runs another release"), ("ghost", "registered, but no such node exists any more")):
             parser.add_argument(
                 f"--{kind}-{role}", action="append", default=[], type=_other_node, metavar="ID=RELEASE",
                 help=f"a {role} that {text}",

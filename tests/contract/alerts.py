@@ -12,7 +12,7 @@ import yaml
 
 from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
 
-STALLED = [reason for reason, told in EXPLAINED.items() if Condition.STALLED in told.conditions]
+STALLED = [reason for reason, info in EXPLAINED.items() if Condition.STALLED in info.conditions]
 
 
 @dataclass(frozen=True)

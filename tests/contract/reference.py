@@ -38,10 +38,10 @@ _EXITS = {
 def reasons() -> str:
     """Conditions and their reasons."""
     rows = [
-        f"| `{reason.value}` | {', '.join(told.conditions)} | {told.meaning} | {told.acts or '-'} |"
-        for reason, told in EXPLAINED.items()
+        f"| `{reason.value}` | {', '.join(info.conditions)} | {info.meaning} | {info.outcome or '-'} |"
+        for reason, info in EXPLAINED.items()
     ]
-    return "\n".join(["# Reasons", "", NOTE, "| Reason | Of | Meaning | Who acts |", "|---|---|---|---|", *rows, ""])
+    return "\n".join(["# Reasons", "", NOTE, "| Reason | Of | Meaning | Outcome |", "|---|---|---|---|", *rows, ""])
 
 
 def commands() -> str:

@@ -1,6 +1,6 @@
-"""The runbooks: a page for each reason where a human acts, and for each alert. `make docs` writes them.
+"""The runbooks: a page for each reason that requires action, and for each alert. `make docs` writes them.
 
-What a reason means and who acts stands in `api/reasons.py`, what to do about it in `runbook_texts.py`.
+What a reason means stands in `api/reasons.py`, what to do about it in `runbook_texts.py`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from tests.contract.alerts import ALERTS, RESOURCE
 from tests.contract.runbook_texts import OPERATOR_DOWN, PAGES, Page
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
-HUMAN = [reason for reason, told in EXPLAINED.items() if told.acts == "a human"]
+ACTED_ON = [reason for reason, info in EXPLAINED.items() if info.needs_action]
 SECTIONS = {"Safe": "What is safe", "Confirm": "Confirm", "Fix": "Fix"}
 
 
 def page_of(reason: Reason) -> str:
     """One page; the head is what `api/reasons.py` says."""
-    told = EXPLAINED[reason]
-    head = f"Reason of {' and '.join(told.conditions)}. Who acts: {told.acts}."
-    return _written(reason, head, told.meaning, PAGES[reason])
+    info = EXPLAINED[reason]
+    head = f"Reason of {' and '.join(info.conditions)}. {info.outcome.capitalize()}."
+    return _written(reason, head, info.meaning, PAGES[reason])
 
 
 def operator_down() -> str:
     """Of the alert; no status can say it."""
-    head = "No reason of a condition. Who acts: a human."
-    return _written("OperatorDown", head, "nobody answers where the metrics of the operator are", OPERATOR_DOWN)
+    head = "No reason of a condition. Action required."
+    return _written("OperatorDown", head, "the metrics endpoint of the operator does not answer", OPERATOR_DOWN)
 
 
 def _written(title: str, head: str, meaning: str, page: Page) -> str:
@@ -38,13 +38,13 @@ def _written(title: str, head: str, meaning: str, page: Page) -> str:
 
 def index() -> str:
     """All pages, and which alert leads where."""
-    reasons = [(f"[{one}]({one}.md)", ", ".join(EXPLAINED[one].conditions), EXPLAINED[one].meaning) for one in HUMAN]
+    reasons = [(f"[{one}]({one}.md)", ", ".join(EXPLAINED[one].conditions), EXPLAINED[one].meaning) for one in ACTED_ON]
     alerts = [(f"`{one.name}`", one.summary.replace(RESOURCE, "a resource"), _link(one.runbook)) for one in ALERTS]
     return f"""# Runbooks
 
 {NOTE}
 
-A page for each reason where a human acts. The reason of a resource:
+A page for each reason that requires action. The reason of a resource:
 
     kubectl get kff -A
 

@@ -138,7 +138,7 @@ def test_every_way_of_being_unreachable_that_a_human_has_to_cure_is_degraded() -
     for kind in FailureKind:
         status = unreachable(kind)
         reason = next(one["reason"] for one in status["conditions"] if one["type"] == Condition.REACHABLE)
-        human = EXPLAINED[Reason(reason)].acts == "a human"
+        human = EXPLAINED[Reason(reason)].needs_action
         assert run(HEALTH, resource(status))["status"] == ("Degraded" if human else "Progressing"), kind
 
 

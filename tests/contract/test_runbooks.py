@@ -1,4 +1,4 @@
-"""A page for every reason where a human acts, and no page about nothing."""
+"""A page for every reason that requires action, and no page for anything else."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
 from tests.contract.reference import PAGES
 from tests.contract.runbook_texts import PAGES as TEXTS
-from tests.contract.runbooks import HUMAN, SECTIONS
+from tests.contract.runbooks import ACTED_ON, SECTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "runbooks"
 WRITTEN = sorted(path.name for path in FOLDER.glob("*.md"))
 
 
-def test_every_reason_where_a_human_acts_has_a_page() -> None:
-    assert set(HUMAN) <= set(TEXTS)
-    assert all(told.acts for told in EXPLAINED.values() if Condition.STALLED in told.conditions)
+def test_every_reason_that_requires_action_has_a_page() -> None:
+    assert set(ACTED_ON) <= set(TEXTS)
+    assert all(info.needs_action for info in EXPLAINED.values() if Condition.STALLED in info.conditions)
 
 
 def test_no_page_is_left_over() -> None:

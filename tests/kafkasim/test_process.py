@@ -106,7 +106,7 @@ def test_the_demo_tells_its_story_piped_in_80_columns_without_colour() -> None:
     assert "SIMULATED" in done.stdout
     assert "\x1b" not in done.stdout
     assert done.stdout.count("$ kafkafeatures plan") == 2
-    for words in ("7-25", "Plan: Blocked", "UpdateFeatures share.version 1 -> 0", "was used already", "Drifted"):
+    for words in ("7-25", "Plan: Blocked", "UpdateFeatures share.version 1 -> 0", "was already used", "Drifted"):
         assert words in done.stdout
 
 

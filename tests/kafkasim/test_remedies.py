@@ -57,7 +57,7 @@ def test_the_cure_of_a_ghost_is_printed_as_the_command_that_cures_it(
     found = REMEDY.search(printed.stdout)
     assert found is not None, printed
     cured = shell(f"{found[0]} --yes", tmp_path)
-    assert (cured.returncode, cured.stdout) == (0, "broker 7 is not registered any more\n"), cured
+    assert (cured.returncode, cured.stdout) == (0, "broker 7 is no longer registered\n"), cured
     assert shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path).returncode == 0
 
 

@@ -44,7 +44,7 @@ def test_the_cure_of_a_ghost_controller_is_what_the_blocker_says_step_by_step(
     assert found is not None  # now the command alone
     assert found[0] == f"kafkafeatures unregister --controller 3004 --bootstrap-server {servers}"
     done = shell(f"{found[0]} --yes", tmp_path)
-    assert (done.returncode, done.stdout) == (0, "controller 3004 is not registered any more\n"), done
+    assert (done.returncode, done.stdout) == (0, "controller 3004 is no longer registered\n"), done
     assert "3004" not in shell(f"kafkafeatures describe --bootstrap-server {servers}", tmp_path).stdout
 
 

@@ -1,6 +1,6 @@
 """Conditions, reasons, and what a blocker can be: the closed lists of the contract, section 3.
 
-A name stands here once. `core/report.py` puts them into a status; nothing else may invent one.
+Each name is written here once. `core/report.py` puts them into a status; no other module may invent one.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ class Condition(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reasons in use. The comment says who acts: T time, H a human."""
+    """Reasons in use. `EXPLAINED` says what each means, and whether somebody has to act."""
 
     IN_SYNC = "InSync"
     OBSERVED = "Observed"
     PENDING = "Pending"
     SUSPENDED = "Suspended"
     DRIFTED = "Drifted"
-    APPROVAL_REQUIRED = "ApprovalRequired"  # H
-    PLAN_PENDING = "PlanPending"  # H
-    PLAN_CHANGED = "PlanChanged"  # H
+    APPROVAL_REQUIRED = "ApprovalRequired"
+    PLAN_PENDING = "PlanPending"
+    PLAN_CHANGED = "PlanChanged"
     LEVEL_BEHIND = "LevelBehind"
     LEVEL_AHEAD = "LevelAhead"
-    PREFLIGHT = "Preflight"  # T
-    UPDATING_FEATURES = "UpdatingFeatures"  # T
-    VERIFYING = "Verifying"  # T
-    WAITING_FOR_NODES = "WaitingForNodes"  # T
-    WAITING_FOR_QUORUM = "WaitingForQuorum"  # T
-    MIGRATING = "Migrating"  # T
-    INTERNAL_ERROR = "InternalError"  # T
-    INVALID_SPEC = "InvalidSpec"  # H
-    UNKNOWN_RELEASE = "UnknownRelease"  # H
-    UNKNOWN_FEATURE = "UnknownFeature"  # H
-    UNSUPPORTED_LEVEL = "UnsupportedLevel"  # H
-    GHOST_REGISTRATION = "GhostRegistration"  # H
-    NODE_REFUSED = "NodeRefused"  # H
-    DEPENDENCY_MISSING = "DependencyMissing"  # H
-    DOWNGRADE_REFUSED = "DowngradeRefused"  # H
-    CONSENT_REQUIRED = "ConsentRequired"  # H
-    CONSENT_SPENT = "ConsentSpent"  # H
-    CONFLICT_DETECTED = "ConflictDetected"  # H
-    CONTROLLER_REJECTED = "ControllerRejected"  # H
-    NOT_AUTHORIZED = "NotAuthorized"  # H
-    ZOOKEEPER_MODE = "ZooKeeperMode"  # H
-    CLUSTER_ID_MISMATCH = "ClusterIdMismatch"  # H
-    DUPLICATE_OWNER = "DuplicateOwner"  # H
-    SCHEMA_OUTDATED = "SchemaOutdated"  # H
+    PREFLIGHT = "Preflight"
+    UPDATING_FEATURES = "UpdatingFeatures"
+    VERIFYING = "Verifying"
+    WAITING_FOR_NODES = "WaitingForNodes"
+    WAITING_FOR_QUORUM = "WaitingForQuorum"
+    MIGRATING = "Migrating"
+    INTERNAL_ERROR = "InternalError"
+    INVALID_SPEC = "InvalidSpec"
+    UNKNOWN_RELEASE = "UnknownRelease"
+    UNKNOWN_FEATURE = "UnknownFeature"
+    UNSUPPORTED_LEVEL = "UnsupportedLevel"
+    GHOST_REGISTRATION = "GhostRegistration"
+    NODE_REFUSED = "NodeRefused"
+    DEPENDENCY_MISSING = "DependencyMissing"
+    DOWNGRADE_REFUSED = "DowngradeRefused"
+    CONSENT_REQUIRED = "ConsentRequired"
+    CONSENT_SPENT = "ConsentSpent"
+    CONFLICT_DETECTED = "ConflictDetected"
+    CONTROLLER_REJECTED = "ControllerRejected"
+    NOT_AUTHORIZED = "NotAuthorized"
+    ZOOKEEPER_MODE = "ZooKeeperMode"
+    CLUSTER_ID_MISMATCH = "ClusterIdMismatch"
+    DUPLICATE_OWNER = "DuplicateOwner"
+    SCHEMA_OUTDATED = "SchemaOutdated"
     CONNECTED = "Connected"
     PARTIALLY_CONNECTED = "PartiallyConnected"
     UNREACHABLE = "Unreachable"
@@ -93,98 +93,145 @@ class BlockerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReasonInfo:
-    """What a reason means to people. `acts`: who has to do something, empty for nobody."""
+    """What a reason means for users, and what becomes of it: `AUTOMATIC`, `ACTION`, or empty where all is well."""
 
     conditions: tuple[Condition, ...]
     meaning: str
-    acts: str = ""
+    outcome: str = ""
+
+    @property
+    def needs_action(self) -> bool:
+        """Whether it stays until somebody acts; each such reason has a runbook."""
+        return self.outcome == ACTION
 
 
-_TIME, _HUMAN = "nobody: time", "a human"
-_READY, _RECONCILING, _STALLED = Condition.READY, Condition.RECONCILING, Condition.STALLED
-_REACHABLE, _FINALIZED = Condition.REACHABLE, Condition.FEATURES_FINALIZED
+AUTOMATIC = "resolves automatically"
+ACTION = "action required"
+
+
+def _each(*conditions: Condition, outcome: str = "", meanings: Mapping[Reason, str]) -> Mapping[Reason, ReasonInfo]:
+    return {reason: ReasonInfo(conditions, meaning, outcome) for reason, meaning in meanings.items()}
+
 
 EXPLAINED: Mapping[Reason, ReasonInfo] = {
-    Reason.IN_SYNC: ReasonInfo(
-        (_READY,), "every desired level was read on the active controller and on every living node"
+    **_each(
+        Condition.READY,
+        meanings={
+            Reason.IN_SYNC: "every desired level is finalized and verified on every live node",
+            Reason.OBSERVED: "mode Observe: the message says what would be changed; nothing is sent",
+        },
     ),
-    Reason.OBSERVED: ReasonInfo((_READY,), "mode Observe: the message says what would be done; nothing is sent"),
-    Reason.PENDING: ReasonInfo((_READY,), "nothing was read yet", _TIME),
-    Reason.SUSPENDED: ReasonInfo((_READY,), "suspended: what was sent is finished, nothing else is begun", _HUMAN),
-    Reason.DRIFTED: ReasonInfo((_READY,), "a level that was reached was moved by somebody else", _HUMAN),
-    Reason.APPROVAL_REQUIRED: ReasonInfo((_READY,), "the plan waits for its hash", _HUMAN),
-    Reason.PLAN_PENDING: ReasonInfo((Condition.APPROVAL_REQUIRED,), "nobody approved the plan yet", _HUMAN),
-    Reason.PLAN_CHANGED: ReasonInfo(
-        (Condition.APPROVAL_REQUIRED,), "what was approved is another plan than today's", _HUMAN
+    **_each(
+        Condition.READY,
+        outcome=AUTOMATIC,
+        meanings={
+            Reason.PENDING: "not reconciled yet",
+            Reason.UNREACHABLE: "no node could be reached",
+        },
     ),
-    Reason.LEVEL_BEHIND: ReasonInfo(
-        (Condition.DRIFT_DETECTED,), "somebody lowered a level that had been reached", _HUMAN
+    **_each(
+        Condition.READY,
+        outcome=ACTION,
+        meanings={
+            Reason.SUSPENDED: "suspended: an update that was sent is completed, no other one is started",
+            Reason.DRIFTED: "drift detected: a level that had been reached was changed outside KafkaFeatures",
+            Reason.APPROVAL_REQUIRED: "the plan has to be approved by its hash",
+        },
     ),
-    Reason.LEVEL_AHEAD: ReasonInfo(
-        (Condition.DRIFT_DETECTED,), "somebody raised a level that had been reached", _HUMAN
+    **_each(
+        Condition.APPROVAL_REQUIRED,
+        outcome=ACTION,
+        meanings={
+            Reason.PLAN_PENDING: "the plan is not approved yet",
+            Reason.PLAN_CHANGED: "the approval is for another plan than the current one",
+        },
     ),
-    Reason.PREFLIGHT: ReasonInfo((_READY, _RECONCILING), "something needed for a decision could not be read", _TIME),
-    Reason.UPDATING_FEATURES: ReasonInfo((_READY, _RECONCILING), "one UpdateFeatures is under way", _TIME),
-    Reason.VERIFYING: ReasonInfo(
-        (_READY, _RECONCILING), "a level is read back, or an unknown outcome is settled", _TIME
+    **_each(
+        Condition.DRIFT_DETECTED,
+        outcome=ACTION,
+        meanings={
+            Reason.LEVEL_BEHIND: "a level that had been reached was lowered outside KafkaFeatures",
+            Reason.LEVEL_AHEAD: "a level that had been reached was raised outside KafkaFeatures",
+        },
     ),
-    Reason.WAITING_FOR_NODES: ReasonInfo((_READY, _RECONCILING), "a node is old, or its range is not known", _TIME),
-    Reason.WAITING_FOR_QUORUM: ReasonInfo((_READY, _RECONCILING), "no active controller with a majority", _TIME),
-    Reason.MIGRATING: ReasonInfo((_READY, _RECONCILING), "a migration from ZooKeeper is open", _TIME),
-    Reason.INTERNAL_ERROR: ReasonInfo(
-        (_READY, _RECONCILING), "a pass failed or hung: a bug; see the operator's log", _TIME
+    **_each(
+        Condition.READY,
+        Condition.RECONCILING,
+        outcome=AUTOMATIC,
+        meanings={
+            Reason.PREFLIGHT: "a fact that the decision needs could not be read",
+            Reason.UPDATING_FEATURES: "an UpdateFeatures request is in progress",
+            Reason.VERIFYING: "a level is being verified, or the outcome of an update is not known yet",
+            Reason.WAITING_FOR_NODES: "a node runs an older Kafka, or its supported range is not known",
+            Reason.WAITING_FOR_QUORUM: "no active controller with a majority",
+            Reason.MIGRATING: "a migration from ZooKeeper is in progress",
+            Reason.INTERNAL_ERROR: "a reconciliation failed or hung: a bug; see the operator's log",
+        },
     ),
-    Reason.INVALID_SPEC: ReasonInfo(
-        (_READY, _STALLED), "the document contradicts itself, or an address is none", _HUMAN
+    **_each(
+        Condition.READY,
+        Condition.STALLED,
+        outcome=ACTION,
+        meanings={
+            Reason.INVALID_SPEC: "the document contradicts itself, or an address is invalid",
+            Reason.UNKNOWN_RELEASE: "this version does not know the Kafka release or the level name",
+            Reason.UNKNOWN_FEATURE: "no node supports a feature of that name",
+            Reason.UNSUPPORTED_LEVEL: "no node supports the level",
+            Reason.GHOST_REGISTRATION: (
+                "ghost registration: a node that no longer exists is still registered, with an older range"
+            ),
+            Reason.NODE_REFUSED: "a broker keeps trying to register, and the active controller rejects it",
+            Reason.DEPENDENCY_MISSING: "a feature requires another feature at a higher level",
+            Reason.DOWNGRADE_REFUSED: "Kafka refuses the downgrade, whatever the consents: metadata would be lost",
+            Reason.CONSENT_REQUIRED: "a downgrade, or the change to a dynamic quorum, needs a consent",
+            Reason.CONSENT_SPENT: "the consent was already used; a consent can be used once",
+            Reason.CONFLICT_DETECTED: (
+                "a level is changed outside KafkaFeatures again and again, or a second operator writes the status"
+            ),
+            Reason.CONTROLLER_REJECTED: "the active controller rejected the change; its message says why",
+            Reason.NOT_AUTHORIZED: "an ACL is missing; the message has the command that grants it",
+            Reason.ZOOKEEPER_MODE: "features cannot be finalized in ZooKeeper mode",
+            Reason.CLUSTER_ID_MISMATCH: "the addresses lead to another cluster than expected, or to two",
+            Reason.DUPLICATE_OWNER: "an older Apply resource owns the same cluster",
+            Reason.SCHEMA_OUTDATED: "the installed CRD is older than the operator",
+        },
     ),
-    Reason.UNKNOWN_RELEASE: ReasonInfo(
-        (_READY, _STALLED), "a release or level name this version does not know", _HUMAN
+    **_each(Condition.REACHABLE, meanings={Reason.CONNECTED: "nodes and metadata log were read"}),
+    **_each(
+        Condition.REACHABLE,
+        outcome=AUTOMATIC,
+        meanings={Reason.BOOTSTRAP_UNREACHABLE: "none of the bootstrap addresses answers"},
     ),
-    Reason.UNKNOWN_FEATURE: ReasonInfo((_READY, _STALLED), "no node supports a feature of that name", _HUMAN),
-    Reason.UNSUPPORTED_LEVEL: ReasonInfo((_READY, _STALLED), "no node supports the level", _HUMAN),
-    Reason.GHOST_REGISTRATION: ReasonInfo(
-        (_READY, _STALLED), "a node that is gone is still registered with an old range", _HUMAN
+    **_each(
+        Condition.REACHABLE,
+        outcome=ACTION,
+        meanings={
+            Reason.PARTIALLY_CONNECTED: "something could not be read; the message says what and why",
+            Reason.TLS_FAILED: "the TLS handshake failed",
+            Reason.AUTHENTICATION_FAILED: "authentication failed",
+            Reason.CREDENTIALS_INVALID: "a Secret or ConfigMap is missing, unlabelled or unusable",
+            Reason.ADDRESS_REFUSED: "the operator's settings do not allow the address",
+        },
     ),
-    Reason.NODE_REFUSED: ReasonInfo(
-        (_READY, _STALLED), "a broker keeps trying and the controller does not register it", _HUMAN
+    **_each(
+        Condition.FEATURES_FINALIZED,
+        meanings={
+            Reason.ALL_AT_TARGET: "every desired level is finalized",
+            Reason.NOTHING_DESIRED: "the document names no level",
+        },
     ),
-    Reason.DEPENDENCY_MISSING: ReasonInfo((_READY, _STALLED), "a feature needs another one at a higher level", _HUMAN),
-    Reason.DOWNGRADE_REFUSED: ReasonInfo(
-        (_READY, _STALLED), "the downgrade would lose metadata, whatever was consented", _HUMAN
+    **_each(
+        Condition.FEATURES_FINALIZED,
+        outcome=AUTOMATIC,
+        meanings={
+            Reason.BEHIND_TARGET: "some levels are not changed yet",
+            Reason.UNKNOWN: "the finalized levels could not be read",
+        },
     ),
-    Reason.CONSENT_REQUIRED: ReasonInfo((_READY, _STALLED), "a loss was not consented to", _HUMAN),
-    Reason.CONSENT_SPENT: ReasonInfo((_READY, _STALLED), "the consent was used already; it is good once", _HUMAN),
-    Reason.CONFLICT_DETECTED: ReasonInfo(
-        (_READY, _STALLED),
-        "somebody else moves the same level again and again, or a second operator writes the status",
-        _HUMAN,
+    **_each(
+        Condition.FEATURES_FINALIZED,
+        outcome=ACTION,
+        meanings={Reason.BLOCKED: "a blocker prevents the change; see blockers"},
     ),
-    Reason.CONTROLLER_REJECTED: ReasonInfo(
-        (_READY, _STALLED), "the active controller refuses it, in its own words", _HUMAN
-    ),
-    Reason.NOT_AUTHORIZED: ReasonInfo((_READY, _STALLED), "an ACL is missing; the message has the line", _HUMAN),
-    Reason.ZOOKEEPER_MODE: ReasonInfo((_READY, _STALLED), "features cannot be finalized in ZooKeeper mode", _HUMAN),
-    Reason.CLUSTER_ID_MISMATCH: ReasonInfo(
-        (_READY, _STALLED), "the addresses lead to another cluster, or to two", _HUMAN
-    ),
-    Reason.DUPLICATE_OWNER: ReasonInfo((_READY, _STALLED), "an older Apply resource owns the same cluster", _HUMAN),
-    Reason.SCHEMA_OUTDATED: ReasonInfo((_READY, _STALLED), "the installed CRD is older than the operator", _HUMAN),
-    Reason.CONNECTED: ReasonInfo((_REACHABLE,), "nodes and metadata log were read"),
-    Reason.PARTIALLY_CONNECTED: ReasonInfo(
-        (_REACHABLE,), "something could not be read; the message says what and why", _HUMAN
-    ),
-    Reason.UNREACHABLE: ReasonInfo((_READY,), "not a single node could be asked", _TIME),
-    Reason.BOOTSTRAP_UNREACHABLE: ReasonInfo((_REACHABLE,), "none of the bootstrap addresses answers", _TIME),
-    Reason.TLS_FAILED: ReasonInfo((_REACHABLE,), "no TLS session", _HUMAN),
-    Reason.AUTHENTICATION_FAILED: ReasonInfo((_REACHABLE,), "the login was refused", _HUMAN),
-    Reason.CREDENTIALS_INVALID: ReasonInfo(
-        (_REACHABLE,), "a Secret or ConfigMap is missing, unlabelled or unusable", _HUMAN
-    ),
-    Reason.ADDRESS_REFUSED: ReasonInfo((_REACHABLE,), "the operator's settings forbid the address", _HUMAN),
-    Reason.ALL_AT_TARGET: ReasonInfo((_FINALIZED,), "every desired level is finalized"),
-    Reason.NOTHING_DESIRED: ReasonInfo((_FINALIZED,), "the document names no level"),
-    Reason.BEHIND_TARGET: ReasonInfo((_FINALIZED,), "levels are still to be changed", _TIME),
-    Reason.BLOCKED: ReasonInfo((_FINALIZED,), "something prevents the change; see blockers", _HUMAN),
-    Reason.UNKNOWN: ReasonInfo((_FINALIZED,), "the finalized levels could not be read", _TIME),
 }
-"""Of every reason; docs/reference/reasons.md is made of it."""
+"""Every reason; docs/reference/reasons.md is generated from it."""

@@ -91,7 +91,7 @@ def _cure(stage: Stage, simulator: Simulator) -> None:
 
     _tell("The ghost is forgotten, and somebody upgrades broker 2. (Here: a word to the simulator.)")
     unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
-    stage.run(unregister, code=Exit.DONE, shows=("broker 4 is not registered any more",))
+    stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
     simulator.do("upgrade broker 2 4.2")
 
     _tell("The plan is clean now. What is not safe to undo is marked; naming a level exactly is its approval.")
@@ -111,7 +111,7 @@ def _back(stage: Stage, simulator: Simulator) -> None:
     apply = ("apply", "-f", "levels.yaml")
     _tell("Somebody reverts the document in Git. A level that is finalized is never lowered by accident.")
     stage.write("levels.yaml", lowered)
-    stage.run(apply, code=Exit.BLOCKED, shows=("would lower it", _CONSENT), into="status.yaml")
+    stage.run(apply, code=Exit.BLOCKED, shows=("is a downgrade", _CONSENT), into="status.yaml")
 
     _tell("If that is what is meant, the document says so, for exactly this change:")
     stage.show(consent)
@@ -119,11 +119,11 @@ def _back(stage: Stage, simulator: Simulator) -> None:
     stage.run(apply, code=Exit.DONE, shows=("share.version 1 -> 0", "InSync"), into="status.yaml")
     _finalized(stage, servers, {"share.version": 0})
 
-    _tell("Raised again. The consent still stands in Git; a second revert is refused, for a consent is good once.")
+    _tell("Raised again. The consent is still in Git, but a consent can be used once: a second revert is refused.")
     stage.write("levels.yaml", raised + consent)
     stage.run(apply, code=Exit.DONE, shows=("share.version 0 -> 1", "InSync"), into="status.yaml")
     stage.write("levels.yaml", lowered + consent)
-    stage.run(apply, code=Exit.BLOCKED, shows=("was used already",), into="status.yaml")
+    stage.run(apply, code=Exit.BLOCKED, shows=("was already used",), into="status.yaml")
     stage.write("levels.yaml", raised)
     _finalized(stage, servers, {"share.version": 1})
 

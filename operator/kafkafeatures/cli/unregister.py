@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         _ask(on_cluster(_look_at(settings, role, node_id)), role)
     on_cluster(_unregister(settings, role, node_id))
-    print(f"{role.value.lower()} {node_id} is not registered any more")
+    print(f"{role.value.lower()} {node_id} is no longer registered")
     return Exit.DONE
 
 

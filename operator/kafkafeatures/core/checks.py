@@ -3,7 +3,7 @@
 An ordered chain of small pure checks; `blockers` runs all of them, so that people see everything at once. Called by
 `core/decide.py` on every pass. A check that cannot tell says so with a blocker: nothing passes by silence.
 
-What Kafka itself checks is in `FeatureControlManager.java`; it counts every registered node, living or not, and from
+What Kafka itself checks is in `FeatureControlManager.java`; it counts every registered node, live or not, and from
 metadata.version 15 (3.7-IV0) the controllers too. We also look where Kafka does not: controllers below that level,
 and voters that never registered.
 """
@@ -32,7 +32,7 @@ CONTROLLER_REGISTRATION = 15
 
 IN_ZOOKEEPER_MODE = Blocker(
     BlockerKind.ZOOKEEPER_MODE,
-    "the cluster runs on ZooKeeper; features can be finalized in KRaft mode only",
+    "the cluster runs in ZooKeeper mode; features can be finalized only in KRaft mode",
     "migrate the cluster to KRaft first",
 )
 """No client can finalize a feature there: brokers run with empty features (`KafkaServer.scala`)."""
@@ -42,8 +42,8 @@ IN_ZOOKEEPER_MODE = Blocker(
 class Question:
     """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
 
-    `consents`: those given, `spent`: those of them that were used already. `strangers`: wanted features no node knows.
-    `cluster_flags`: how our own commands reach the cluster.
+    `consents`: those given, `spent`: those of them that were used already. `unknown_features`: desired
+    ones that no node knows. `cluster_flags`: how our own commands reach the cluster.
     """
 
     observation: Observation
@@ -51,18 +51,18 @@ class Question:
     verdict: Verdict | None = None
     consents: frozenset[str] = frozenset()
     spent: frozenset[str] = frozenset()
-    strangers: tuple[tuple[str, int], ...] = ()
+    unknown_features: tuple[tuple[str, int], ...] = ()
     cluster_flags: str = ANY_CLUSTER
 
 
-def strangers_among(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
-    """Wanted features no node knows, with their levels. Level 0 of one that Kafka does have is no stranger."""
+def unknown_features_in(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
+    """Desired features that no node knows, with their levels. Level 0 of one that Kafka does have is not among them."""
     known = observation.feature_names()
     return tuple((f, v) for f, v in desired.items() if known and f not in known and (v or f not in KAFKAS_FEATURES))
 
 
 def blockers(question: Question) -> tuple[Blocker, ...]:
-    """Everything in the way of the changes, in the order of the chain; empty: they may be sent."""
+    """All blockers of the changes, in the order of the chain; empty: they may be sent."""
     if question.observation.in_zookeeper_mode:
         return (IN_ZOOKEEPER_MODE,)  # no check means anything there
     return tuple(found for check in CHAIN for found in check(question))
@@ -77,8 +77,8 @@ def migration_is_open(question: Question) -> Iterator[Blocker]:
     elif mode.value is MetadataMode.MIGRATING:
         yield Blocker(
             BlockerKind.MIGRATION,
-            "a migration from ZooKeeper is open; no level moves until it is finalized or rolled back",
-            "finish the migration",
+            "a migration from ZooKeeper is in progress; no level is changed until it is finalized or rolled back",
+            "finalize the migration or roll it back",
         )
 
 
@@ -86,7 +86,7 @@ def quorum_is_known(question: Question) -> Iterator[Blocker]:
     """Without an active controller nothing can be decided, and a sent request may be kept and applied later."""
     why = question.observation.no_quorum
     if why is not None:
-        remedy = why.remedy or "bring a majority of the controllers back"
+        remedy = why.remedy or "restore a majority of the controllers"
         text = f"no active controller is known: {replace(why, remedy='')}"
         yield Blocker(BlockerKind.QUORUM, text, remedy, why=why.kind)
     finalized = question.observation.finalized
@@ -95,13 +95,13 @@ def quorum_is_known(question: Question) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.QUORUM, text, finalized.why.remedy, why=finalized.why.kind)
 
 
-def kraft_version_is_raised_for_good(question: Question) -> Iterator[Blocker]:
-    """0 -> 1 turns a static quorum into a dynamic one, for ever, and only Kafka 4.1 and newer really do it."""
+def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
+    """0 -> 1 makes a static quorum dynamic, which is irreversible, and only Kafka 4.1 and newer really do it."""
     for change in question.changes:
         if change.feature != KRAFT_VERSION:
             continue
         if change.after < change.before:
-            yield _refused_downgrade(change, "kraft.version never goes back")
+            yield _refused_downgrade(change, "kraft.version cannot be downgraded")
             continue
         yield from _whoever_is_registered_is_known(change, question.observation)
         for node in question.observation.nodes:
@@ -131,7 +131,7 @@ def _whoever_is_registered_is_known(change: UpdateFeature, observation: Observat
         if isinstance(found, Unknown):
             yield Blocker(
                 BlockerKind.NODE_UNKNOWN,
-                f"which {role} are registered could not be read: {found.why.message}",
+                f"the registered {role} could not be read: {found.why.message}",
                 found.why.remedy or "grant access to the metadata log",
                 feature=change.feature,
                 wanted=change.after,
@@ -140,28 +140,28 @@ def _whoever_is_registered_is_known(change: UpdateFeature, observation: Observat
 
 
 def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
-    """A level below the finalized one is refused loudly: a reverted document must never lower a cluster.
+    """A level below the finalized one is refused loudly: a reverted document must never downgrade a cluster.
 
-    A consent names exactly one change and is good once, so that one left in Git never authorises a later revert.
+    A consent names exactly one change and can be used once, so that one left in Git never authorises a later revert.
     """
     for change in question.changes:
         consent = consent_for(change)
         if not consent or (consent in question.consents and consent not in question.spent):
             continue
         if change.feature == KRAFT_VERSION and change.after < change.before:
-            continue  # no consent would help: `kraft_version_is_raised_for_good` speaks of it
+            continue  # no consent would help: `kraft_version_can_be_raised` speaks of it
         what = (
             f"{change.feature} is finalized at {format_level(change.feature, change.before)}; "
-            f"{format_level(change.feature, change.after)} would lower it"
+            f"{format_level(change.feature, change.after)} is a downgrade"
             if is_downgrade(change)
-            else f"{change} changes the kind of quorum for good"
+            else f"{change} makes the quorum dynamic, which is irreversible"
         )
         if consent in question.consents:
             yield Blocker(
                 BlockerKind.CONSENT,
-                f"{what}, and the consent {consent!r} was used already",
-                f"a consent is good once: take {_with_its_level(change, consent)} out of the document, apply, "
-                "and only then add it again",
+                f"{what}, and the consent {consent!r} was already used",
+                f"a consent can be used once: remove {_with_its_level(change, consent)} from the document, apply it, "
+                "then add it again",
                 feature=change.feature,
                 wanted=change.after,
                 reason=Reason.CONSENT_SPENT,
@@ -170,7 +170,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
             yield Blocker(
                 BlockerKind.DOWNGRADE if is_downgrade(change) else BlockerKind.CONSENT,
                 what,
-                f"if that is meant, add {consent!r} to spec.consents",
+                f"if this is intended, add {consent!r} to spec.consents",
                 feature=change.feature,
                 wanted=change.after,
                 reason=Reason.CONSENT_REQUIRED,
@@ -189,8 +189,8 @@ def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Block
         if floor is not None and change.after < floor:
             yield _refused_downgrade(
                 change,
-                f"metadata.version {format_level(change.feature, change.before)} can go down to "
-                f"{format_level(change.feature, floor)} and not to {change.after}: metadata would be lost",
+                f"metadata.version {format_level(change.feature, change.before)} can be downgraded to "
+                f"{format_level(change.feature, floor)}, not to {change.after}: metadata would be lost",
             )
 
 
@@ -198,7 +198,7 @@ def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
     return Blocker(
         BlockerKind.DOWNGRADE,
         message,
-        "set the level in the document to the finalized one, or higher",
+        "set the level in the document to the finalized level or higher",
         feature=change.feature,
         wanted=change.after,
         reason=Reason.DOWNGRADE_REFUSED,
@@ -217,9 +217,9 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
             if proposed.get(needed, 0) < least and (feature in moved or needed in moved):
                 yield Blocker(
                     BlockerKind.DEPENDENCY,
-                    f"{feature} {level} depends on {needed} {format_level(needed, least)}, "
+                    f"{feature} {level} requires {needed} {format_level(needed, least)}, "
                     f"which would be {proposed.get(needed, 0)}",
-                    f"name {needed} {least} or higher in the same document",
+                    f"set {needed} to {least} or higher in the same document",
                     feature=feature if feature in moved else needed,
                     wanted=level if feature in moved else proposed.get(needed, 0),
                 )
@@ -227,13 +227,13 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
 
 def features_exist(question: Question) -> Iterator[Blocker]:
     """A name nobody supports is a typing error, or needs a newer Kafka."""
-    for feature, level in question.strangers:
+    for feature, level in question.unknown_features:
         names = question.observation.feature_names()
         similar = get_close_matches(feature, {*names, *KAFKAS_FEATURES}, n=1)
         yield Blocker(
             BlockerKind.UNKNOWN_FEATURE,
             f"unknown feature {feature}: no node supports it",
-            "upgrade Kafka: a newer release has it"
+            "upgrade Kafka to a release that supports it"
             if feature in KAFKAS_FEATURES
             else f"{f'did you mean {similar[0]}? ' if similar else ''}features of this cluster: {', '.join(names)}",
             feature=feature,
@@ -242,10 +242,10 @@ def features_exist(question: Question) -> Iterator[Blocker]:
 
 
 def every_node_supports_it(question: Question) -> Iterator[Blocker]:
-    """Every node, registered or voting, living or not, has a known range that holds the level."""
-    strangers = {feature for feature, _ in question.strangers}
+    """Every node, registered or voting, live or not, has a known range that holds the level."""
+    unknown_features = {feature for feature, _ in question.unknown_features}
     for change in question.changes:
-        if change.feature in strangers:
+        if change.feature in unknown_features:
             continue  # said once by `features_exist`, not once per node
         impossible = _supported_nowhere(change, question.observation)
         if impossible is not None:
@@ -278,7 +278,7 @@ CHAIN: tuple[Check, ...] = (
     quorum_is_known,
     what_is_lost_has_a_consent,
     metadata_version_stays_above_its_floor,
-    kraft_version_is_raised_for_good,
+    kraft_version_can_be_raised,
     dependencies_are_met,
     features_exist,
     every_node_supports_it,  # the one Kafka checks too, though not for every controller
@@ -388,7 +388,7 @@ def _ghosts(change: UpdateFeature, found: VersionRange, question: Question, node
     controllers = Role.CONTROLLER in nodes[0].roles
     has = f"without {change.feature}" if found == NOT_SUPPORTED else f"with {change.feature} {found}"
     gone = (
-        verb(nodes, " but no such voter exists any more", " but no such voters exist any more")
+        verb(nodes, " but is no longer a voter", " but are no longer voters")
         if controllers
         else f" but {verb(nodes, 'is', 'are')} fenced and {verb(nodes, 'does', 'do')} not answer"
     )
@@ -402,8 +402,8 @@ def _ghosts(change: UpdateFeature, found: VersionRange, question: Question, node
 
 def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:
     return (
-        f"{title_of(nodes)} {verb(nodes, 'runs', 'run')} Kafka before 4.1, which accepts kraft.version and does not "
-        "raise it",
+        f"{title_of(nodes)} {verb(nodes, 'runs', 'run')} a Kafka release before 4.1, which accepts a kraft.version "
+        "update but does not apply it",
         f"upgrade Kafka on {these(nodes)}",
     )
 
@@ -411,7 +411,7 @@ def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:
 def _refused(nodes: Nodes) -> tuple[str, str]:
     return (
         f"{title_of(nodes)} {verb(nodes, 'keeps', 'keep')} fetching the metadata log but {verb(nodes, 'is', 'are')} "
-        f"not registered: the controller refuses {verb(nodes, 'it', 'them')}",
+        f"not registered: the active controller rejects {verb(nodes, 'it', 'them')}",
         f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels, or stop "
         f"{verb(nodes, 'it', 'them')}; the active controller's log says why",
     )

@@ -16,7 +16,7 @@ from typing import Any
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.blockers import Blocker, grouped
-from kafkafeatures.core.checks import Question, blockers, quorum_is_known, strangers_among
+from kafkafeatures.core.checks import Question, blockers, quorum_is_known, unknown_features_in
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import BY_HASH, HASH_SHOWN, Plan, changes_between, is_downgrade, plan_of, undo_of
 from kafkafeatures.core.readings import FailureKind, Role
@@ -195,16 +195,16 @@ def decide(
             f"the outcome of {standing.step} is unknown; nothing else is sent until the level was read twice",
             after=1.0,
         )
-    strangers = strangers_among(wanted.levels, observation)
+    unknown_features = unknown_features_in(wanted.levels, observation)
     # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
     readable = not proposal.desired if observation.in_zookeeper_mode else isinstance(observation.finalized, Known)
-    if not proposal.changes and not strangers and readable:
+    if not proposal.changes and not unknown_features and readable:
         done = _read_back(proposal.desired, observation)
         if wanted.mode is Mode.OBSERVE and isinstance(done, Done):
             return Done(Reason.OBSERVED, done.message)
         return done
     question = Question(
-        observation, proposal.changes, verdict, wanted.consents, memory.spent, strangers, wanted.cluster_flags
+        observation, proposal.changes, verdict, wanted.consents, memory.spent, unknown_features, wanted.cluster_flags
     )
     found = blockers(question)
     if wanted.mode is Mode.OBSERVE:

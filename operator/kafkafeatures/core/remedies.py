@@ -47,12 +47,12 @@ def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
     ids = shortened(node.id for node in nodes)
     return (
         f"start {verb(nodes, 'a controller with id', 'controllers with the ids')} {ids} on the new Kafka once, so that "
-        f"{verb(nodes, 'it registers', 'they register')} anew, and stop {verb(nodes, 'it', 'them')}"
+        f"{verb(nodes, 'it registers', 'they register')} again, then stop {verb(nodes, 'it', 'them')}"
     )
 
 
 def _ghost_brokers(nodes: Nodes, flags: str) -> str:
-    gone = verb(nodes, "if it is gone for good", "for each that is gone for good")
+    gone = verb(nodes, "if it is permanently gone", "for each that is permanently gone")
     return (
         f"{gone}: kafkafeatures unregister --broker {nodes[0].id} {flags}; "
         f"otherwise start {verb(nodes, 'it', 'them')} on the new Kafka"

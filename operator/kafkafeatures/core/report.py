@@ -14,7 +14,7 @@ from kafkafeatures.api.names import API_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.bounds import bounded
-from kafkafeatures.core.checks import strangers_among
+from kafkafeatures.core.checks import unknown_features_in
 from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
 from kafkafeatures.core.levels import VersionRange, common
@@ -469,17 +469,17 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
         return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
     if not proposal.desired:
         return "True", Reason.NOTHING_DESIRED, "the document names no level"
-    strangers = strangers_among(proposal.desired, observation)
+    unknown_features = unknown_features_in(proposal.desired, observation)
     if not isinstance(decision, Act) and not proposal.changes and decision.blockers:
         if isinstance(decision, Wait):
             return "Unknown", Reason.UNKNOWN, decision.message  # nobody leads, so nobody can confirm them
         return "False", Reason.BLOCKED, "see blockers"
-    if not proposal.changes and not strangers:  # whatever else the pass came to: of the levels, this was read
+    if not proposal.changes and not unknown_features:  # whatever else the pass came to: of the levels, this was read
         levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in proposal.desired.items())
         return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
     if not isinstance(decision, Act) and decision.blockers:
         return "False", Reason.BLOCKED, "see blockers"
-    unknown = (f"no node supports {feature}" for feature, _ in strangers)
+    unknown = (f"no node supports {feature}" for feature, _ in unknown_features)
     return "False", Reason.BEHIND_TARGET, ", ".join((*map(str, proposal.changes), *unknown))
 
 

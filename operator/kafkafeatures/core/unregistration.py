@@ -54,7 +54,7 @@ def _answers(_: Observation, node: Node) -> str:
     if isinstance(node.answer, Known):
         return f"controller {node.id} answers at {node.answer.where}; stop it first"
     if node.answer.why.kind not in _NOBODY_THERE:
-        return f"it is not known whether controller {node.id} runs: {node.answer.why}"
+        return f"it is unknown whether controller {node.id} runs: {node.answer.why}"
     return ""
 
 
@@ -75,9 +75,8 @@ def _level(observation: Observation, node: Node) -> str:
         return ""
     return (
         f"Kafka can unregister a controller once metadata.version "
-        f"{format_level(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} is finalized, "
-        f"and it is {format_level(METADATA_VERSION, level)}; until then "
-        + before_controllers_can_be_unregistered((node,))
+        f"{format_level(METADATA_VERSION, CONTROLLER_UNREGISTRATION)} is finalized; "
+        f"it is {format_level(METADATA_VERSION, level)}; until then " + before_controllers_can_be_unregistered((node,))
     )
 
 

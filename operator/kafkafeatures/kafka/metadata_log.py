@@ -459,5 +459,5 @@ def _stale(patience: float, *, answered: bool = True) -> Stale:
     what = "the leader answers, but shows" if answered else "no leader answers, and there was"
     return Stale(
         f"{what} no sign of a majority of controllers for {patience:g} s",
-        remedy="bring a majority of the controllers back",
+        remedy="restore a majority of the controllers",
     )

@@ -43,7 +43,7 @@ def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_p
     )
     refused = run("apply", "-f", str(lonely))
     assert refused.returncode == 4
-    assert "depends on metadata.version 23 (4.0-IV1)" in refused.stderr
+    assert "requires metadata.version 23 (4.0-IV1)" in refused.stderr
 
     document = write_document(
         tmp_path / "levels.yaml",
@@ -76,7 +76,7 @@ def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_p
     ("wanted", "said"),
     [
         ({"metadata.version": 99}, "no node supports metadata.version 99"),
-        ({"metadata.version": 20}, "would lower it"),
+        ({"metadata.version": 20}, "is a downgrade"),
         ({"group.versoin": 1}, "unknown feature group.versoin: no node supports it; did you mean group.version?"),
         (
             {"metadata.version": 22, "group.version": 7},

@@ -90,10 +90,10 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert f"Controller {GONE} only supports versions 7-30" in theirs.stdout + theirs.stderr
     blocked = raised(cluster, document)
     assert blocked.returncode == 4
-    cure = f"start a controller with id {GONE} on the new Kafka once, so that it registers anew, and stop it"
+    cure = f"start a controller with id {GONE} on the new Kafka once, so that it registers again, then stop it"
     assert cure in blocked.stderr
     low = refused(cluster, GONE)
-    assert "once metadata.version 33 (4.4-IV2) is finalized, and it is 30 (4.3-IV0)" in low
+    assert "once metadata.version 33 (4.4-IV2) is finalized; it is 30 (4.3-IV0)" in low
     assert cure in low
 
     # The cure, as it was said.
@@ -108,7 +108,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert f"kafkafeatures unregister --controller {GONE} --bootstrap-server {cluster.bootstrap_servers}" in text
     assert typed(cluster, "3004").returncode == 4
     cured = typed(cluster, str(GONE))
-    assert (cured.returncode, cured.stdout) == (0, f"controller {GONE} is not registered any more\n".encode()), cured
+    assert (cured.returncode, cured.stdout) == (0, f"controller {GONE} is no longer registered\n".encode()), cured
     assert state(cluster) == ""
 
     # Kafka itself unregisters whom it is told to, also one that was stopped this moment: that is no refused broker.

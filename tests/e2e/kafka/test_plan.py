@@ -250,4 +250,4 @@ def test_an_old_kafka_is_not_asked_to_raise_kraft_version(tmp_path: Path) -> Non
     with Cluster(tmp_path / "kafka", OLD, controllers=1, brokers=1, release_version="3.9") as old:
         path = document(tmp_path / "l.yaml", old, features=level("kraft.version", 1), consents=["dynamic-quorum"])
         waiting = apply(path, "--timeout", "15s", code=5)  # somebody may be upgrading it just now
-        assert "runs Kafka before 4.1" in waiting["blockers"][0]["message"]
+        assert "runs a Kafka release before 4.1" in waiting["blockers"][0]["message"]

@@ -81,5 +81,5 @@ def test_a_ghost_is_forgotten_once_its_id_was_typed(cluster: Cluster) -> None:
     assert node(seen(cluster), 3)["state"] == "Ghost"
     done = typed(cluster, "3")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == b"broker 3 is not registered any more\n"
+    assert done.stdout == b"broker 3 is no longer registered\n"
     assert {one["id"] for one in seen(cluster)["nodes"]} == {1, 2, 3001}  # type: ignore[attr-defined]

@@ -39,7 +39,7 @@ def blockers(resources: Resources, name: str) -> set[tuple[str, int]]:
 def test_a_dependency_that_is_not_met_is_stalled(resources: Resources, operator: Operator) -> None:
     resources.apply("needs", {"eligible.leader.replicas.version": 1})
     told = resources.until("needs", "Stalled", "DependencyMissing")
-    assert "depends on metadata.version" in told["message"]
+    assert "requires metadata.version" in told["message"]
     assert requests_of_a_while(operator) <= FEW
 
 

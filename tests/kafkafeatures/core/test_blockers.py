@@ -67,7 +67,7 @@ def test_grouping_loses_no_node_and_names_each_once_per_kind(shapes: list[dict[s
         ),
         (
             SHAPES[6],
-            "3 brokers (1-3) keep fetching the metadata log but are not registered: the controller refuses them",
+            "3 brokers (1-3) keep fetching the metadata log but are not registered: the active controller rejects them",
             "upgrade Kafka on these brokers so that it supports the finalized levels, or stop them; "
             "the active controller's log says why",
         ),
@@ -119,11 +119,11 @@ def test_a_level_below_every_range_names_the_lowest() -> None:
             "did you mean metadata.version? features of this cluster: metadata.version,",
         ),
         ("no.such", "features of this cluster: metadata.version, group.version"),
-        ("share.version", "upgrade Kafka: a newer release has it"),
+        ("share.version", "upgrade Kafka to a release that supports it"),
     ],
 )
 def test_a_misspelt_feature_gets_a_suggestion_and_one_of_a_newer_kafka_does_not(feature: str, remedy: str) -> None:
-    question = Question(observation(), (), strangers=((feature, 1),))
+    question = Question(observation(), (), unknown_features=((feature, 1),))
     (unknown,) = blockers(question)
     assert unknown.message == f"unknown feature {feature}: no node supports it"
     assert unknown.remedy.startswith(remedy)

@@ -204,7 +204,7 @@ def test_a_blocker_says_who_what_and_what_to_do() -> None:
     [
         (
             21,
-            "start a controller with id 3003 on the new Kafka once, so that it registers anew, and stop it; once "
+            "start a controller with id 3003 on the new Kafka once, so that it registers again, then stop it; once "
             "metadata.version 33 (4.4-IV2) is finalized: kafkafeatures unregister --controller 3003 "
             "--bootstrap-server HOST:PORT",
         ),

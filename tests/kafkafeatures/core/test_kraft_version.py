@@ -41,16 +41,16 @@ def test_it_is_raised_where_every_range_and_every_registration_is_known() -> Non
     ("seen", "said"),
     [
         pytest.param(
-            observe(probe(C1, C2, brokers=NO_BROKERS), DENIED), "which brokers are registered", id="controllers only"
+            observe(probe(C1, C2, brokers=NO_BROKERS), DENIED), "the registered brokers could", id="controllers only"
         ),
         pytest.param(
             observe(probe(C1, C2, B1, brokers=BrokerList((Host(1, "h", 1),), lists_fenced=False)), DENIED),
-            "which brokers are registered",
+            "the registered brokers could",
             id="a list of brokers that leaves out those that are fenced",
         ),
         pytest.param(
             observe(probe(C1, C2, B1, controllers=SILENT), DENIED),
-            "which controllers are registered",
+            "the registered controllers could",
             id="no list of controllers",
         ),
         pytest.param(

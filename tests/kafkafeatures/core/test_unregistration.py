@@ -46,8 +46,8 @@ def test_a_ghost_may_go_from_the_level_on_that_kafka_needs(level: int) -> None:
         (cluster(node(3003, state=NodeState.GHOST, said=SILENT, voter=True)), 3003, "controller 3003 is a voter"),
         (cluster(node(3003, state=NodeState.LIVE, said=answer(), voter=False)), 3003, "controller 3003 answers at"),
         (cluster(node(3003, state=NodeState.UNREACHABLE, said=SILENT, voter=False)), 3003, "was fetching"),
-        (cluster(level=32), 3003, "once metadata.version 33 (4.4-IV2) is finalized, and it is 32 (4.4-IV1); until then "
-         "start a controller with id 3003 on the new Kafka once, so that it registers anew, and stop it"),
+        (cluster(level=32), 3003, "once metadata.version 33 (4.4-IV2) is finalized; it is 32 (4.4-IV1); until then "
+         "start a controller with id 3003 on the new Kafka once, so that it registers again, then stop it"),
         (cluster(cluster_id=UNREAD), 3003, "the cluster could not be identified"),
         (cluster(registered_controllers=UNREAD), 3003, "the registered controllers could not be read"),
         (cluster(active_controller=UNREAD), 3003, "the active controller is not known"),
@@ -70,4 +70,4 @@ def test_a_voter_that_only_the_quorum_names_stays() -> None:
 @pytest.mark.parametrize("kind", set(FailureKind) - {FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER})
 def test_whatever_took_a_connection_at_its_address_may_be_the_controller(kind: FailureKind) -> None:
     ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)
-    assert "it is not known whether controller 3003 runs" in objection(cluster(ghost), 3003)
+    assert "it is unknown whether controller 3003 runs" in objection(cluster(ghost), 3003)

@@ -39,7 +39,7 @@ soak: $(VENV)/.dev ## as test, with the long seeds and many more leader changes;
 format: $(VENV)/.dev ## let the formatter and the linter mend what they can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-docs: $(VENV)/.dev ## write anew what is made of the code: docs/reference, docs/runbooks, files of the chart, the output in README
+docs: $(VENV)/.dev ## write anew what is made of the code: docs/reference, docs/runbooks, files of the chart, the output in README and docs
 	@$(BIN)/python -m tests.contract.reference
 
 lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
@@ -50,14 +50,15 @@ lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	  --no-header --upgrade pyproject.toml --extra operator -o requirements/operator.lock
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade pyproject.toml --extra operator --group dev -o requirements/dev.lock
-	@echo hatchling | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	@printf '%s\n' hatchling pip | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade - -o requirements/build.lock
 
 clean: ## remove the environment and what tools leave behind; caches outside the tree stay
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# hatchling builds the package from the sources in place; it is locked as well, so nothing unlocked is ever fetched.
+# hatchling builds the package from the sources in place, and pip writes the commands: with Python 3.11's own pip they import
+# `re` before any line of ours, and Ctrl-C meanwhile is a traceback. Both are locked as well, so nothing unlocked is ever fetched.
 $(VENV)/.runtime: requirements/runtime.lock requirements/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

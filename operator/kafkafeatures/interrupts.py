@@ -3,6 +3,7 @@
 Imported before anything else, so it imports only what Python itself has loaded by then. While a program starts or ends
 there is nothing to clean up, and it is left at once. While a command runs Ctrl-C is KeyboardInterrupt, so that locks,
 folders and processes are given back. What was started with SIGINT ignored (in the background of a script) ignores it.
+What comes before our first line (Python's `site`, the lines that pip writes into a command) is not ours to guard.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The output in README is made by running the commands that stand above it: `make docs` writes it anew.
+"""The output in README and docs is made by running the commands that stand above it: `make docs` writes it anew.
 
 A block of a page that begins with `<!-- example: SCENE -->` is run line by line, as a shell in a window of 100 columns
-would, on a simulated cluster of that scene. Documents are those of the same page, by the name in their first line. What
-differs from run to run (ports, ids, offsets) is written as the page has always had it.
+would, on a cluster of that scene. Documents are those of the same page, by the name in their first line. What differs
+from run to run (ports, ids, ages) is written as the pages always have it; "..." stands for lines that are left out.
+Scenes on Kubernetes are what tests/e2e/kubernetes makes of them: where a page is no longer right, the test names a file
+that is.
 """
 
 from __future__ import annotations
@@ -16,14 +18,18 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.kafkasim.test_process import heard, simulator
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md",)
+PAGES = ("README.md", *sorted(str(one.relative_to(ROOT)) for one in (ROOT / "docs").rglob("*.md")))
+MARK = "<!-- example: {} -->"
 BLOCK = re.compile(r"<!-- example: (?P<scene>[a-z]+) -->\n```\n(?P<text>.*?)```\n", re.DOTALL)
+COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+LEFT_OUT = re.compile(r"^ *\.\.\.\n", re.MULTILINE)
 DOCUMENT = re.compile(r"```yaml\n(?P<text># (?P<name>\S+)\n.*?)```\n", re.DOTALL)
-CLUSTER_ID = "IIZIi2ZwSAuI47sS45EM2g"
+CLUSTER_ID, PLAN = "IIZIi2ZwSAuI47sS45EM2g", "sha256:8c71e41eb5de"
 FIRST_PORT = 19091
 """Of the pages: the controllers' in the order of their ids, then the brokers'."""
 
@@ -31,7 +37,7 @@ Words = Mapping[str, str]
 """What is said on this run, and what the page says instead."""
 
 
-def rewritten(page: str, scene: str, words: Words) -> str:
+def rewritten(page: str, scene: str, words: Words, **environment: str) -> str:
     """The page with the output of its blocks of this scene as it is now."""
     there = {told: real for real, told in words.items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -41,28 +47,34 @@ def rewritten(page: str, scene: str, words: Words) -> str:
         def of_block(found: re.Match[str]) -> str:
             if found["scene"] != scene:
                 return found[0]
-            lines = [line for line in found["text"].splitlines() if line.startswith("$ ")]
-            ran = _run([_replaced(line[2:], there) for line in lines], Path(folder))
+            asked = COMMAND.findall(found["text"])
+            ran = _run([_replaced(line, there) for line, _ in asked], Path(folder), environment)
             shown = "".join(
-                f"{line}\n{_steady(_replaced(output, words))}" for line, output in zip(lines, ran, strict=True)
+                f"$ {line}\n{left_out(before, _steady(_replaced(now, words)))}"
+                for (line, before), now in zip(asked, ran, strict=True)
             )
-            return f"<!-- example: {scene} -->\n```\n{shown}```\n"
+            return f"{MARK.format(scene)}\n```\n{shown}```\n"
 
         return BLOCK.sub(of_block, page)
 
 
-def _run(lines: list[str], folder: Path) -> list[str]:
+def _run(lines: list[str], folder: Path, environment: Mapping[str, str]) -> list[str]:
     """The output of each line, of one shell."""
     mark = "--- the end of a line ---"
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"
-    }  # fmt: skip
+    here = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
+    environment = {**os.environ, **here, **environment}
     script = "\n".join(f"{line}\n(code=$?; echo '{mark}'; exit $code)" for line in lines)
     done = subprocess.run(
         ["bash"], input=script, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, timeout=300, check=False,
     )  # fmt: skip
     return done.stdout.split(f"{mark}\n")[: len(lines)]
+
+
+def left_out(before: str, now: str) -> str:
+    """What the page shows, where that is what is printed but for the lines that it leaves out."""
+    shown = LEFT_OUT.split(before)
+    return before if re.fullmatch("(?:.*\n)*?".join(map(re.escape, shown)), now) else now
 
 
 def _replaced(text: str, words: Words) -> str:
@@ -72,6 +84,7 @@ def _replaced(text: str, words: Words) -> str:
 
 def _steady(text: str) -> str:
     text = re.sub(r"offset [0-9]+, epoch [0-9]+", "offset 43, epoch 1", text)
+    text = re.sub(r"(?<=, for )[0-9]+s\b|\b[0-9]+s(?= ago)", "0s", text)
     text = re.sub(r"active controller [0-9]+", "active controller 3001", text)
     return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
@@ -85,7 +98,7 @@ def words_of(servers: str) -> Words:
 
 
 _LEVELS = ("--metadata-version", "25", *(f"--feature={name}" for name in ("group.version=1", "transaction.version=2")))
-_SIMULATED = {
+SIMULATED = {
     "blocked": ("--controllers", "2", "--old-broker", "3=4.1", "--ghost-controller", "3003=4.1"),
     "ready": (),
 }
@@ -94,16 +107,34 @@ _SIMULATED = {
 @contextmanager
 def simulated(scene: str) -> Iterator[Words]:
     """Its cluster: Kafka 4.3, with the levels of 4.0."""
-    with simulator("--release", "4.3", "--feature", "kraft.version=1", *_LEVELS, *_SIMULATED[scene]) as process:
+    with simulator("--release", "4.3", "--feature", "kraft.version=1", *_LEVELS, *SIMULATED[scene]) as process:
         yield words_of(str(heard(process)["bootstrapServers"]))
 
 
 def as_simulated(page: str) -> str:
     """The page with the output of all its blocks as it is now."""
-    for scene in _SIMULATED:
+    for scene in SIMULATED:
+        if MARK.format(scene) not in page:
+            continue
         with simulated(scene) as words:
             page = rewritten(page, scene, words)
     return page
 
 
-SCENES = tuple(_SIMULATED)
+SCENES = (*SIMULATED, "approval", "installed")
+"""The last two are on Kubernetes: the operator as a process with simulated Kafka; all of it, as README installs it."""
+
+
+def pages_of(scene: str) -> dict[str, str]:
+    """What stands in the pages that show this scene."""
+    pages = {name: (ROOT / name).read_text() for name in PAGES}
+    return {name: page for name, page in pages.items() if MARK.format(scene) in page}
+
+
+def on_kubernetes(scene: str, status: Mapping[str, Any], folder: Path, **environment: str) -> None:
+    """The pages of this scene show what is printed now. `status`: of the resource, whose plan waits for approval."""
+    words = {status["clusterId"]: CLUSTER_ID, status["plan"]["hash"][: len(PLAN)]: PLAN}
+    for name, page in pages_of(scene).items():
+        now = rewritten(page, scene, words, **environment)
+        (folder / Path(name).name).write_text(now)
+        assert now == page, f"{name} as it is to be: {folder / Path(name).name}"

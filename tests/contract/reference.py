@@ -1,6 +1,6 @@
 """Writes what is made of the code: `make docs`. A test fails while a file is not what this would write.
 
-The reference, the runbooks, the chart's copies of the CRD and of the alerts, and the output in README.
+The reference, the runbooks, the chart's copies of the CRD and of the alerts, and the output in README and docs.
 """
 
 from __future__ import annotations

@@ -1,17 +1,25 @@
-"""What README shows is what its commands print."""
+"""What README and docs show is what the commands print."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.examples import BLOCK, PAGES, ROOT, SCENES, as_simulated
+from tests.examples import BLOCK, PAGES, ROOT, SCENES, SIMULATED, as_simulated, left_out, pages_of
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", {name: None for scene in SIMULATED for name in pages_of(scene)})
 def test_the_output_in_a_page_is_what_its_commands_print(name: str) -> None:
     page = (ROOT / name).read_text()
-    assert {found["scene"] for found in BLOCK.finditer(page)} == set(SCENES)
     assert as_simulated(page) == page, "run: make docs"
+
+
+def test_no_page_shows_an_output_that_no_test_compares() -> None:
+    shown = {name: (ROOT / name).read_text() for name in PAGES}
+    assert {found["scene"] for page in shown.values() for found in BLOCK.finditer(page)} == set(SCENES)
+    outside = {name: re.findall(r"^\s*\$ .*", BLOCK.sub("", page), re.MULTILINE) for name, page in shown.items()}
+    assert {name: lines for name, lines in outside.items() if lines} == {}
 
 
 def test_an_output_that_its_input_cannot_give_is_found_out() -> None:
@@ -19,3 +27,16 @@ def test_an_output_that_its_input_cannot_give_is_found_out() -> None:
     wrong = page.replace("share.version 0 -> 1: Applied", "group.version 0 -> 1: Applied")
     assert wrong != page
     assert as_simulated(wrong) == page
+
+
+@pytest.mark.parametrize(
+    ("page", "printed", "shown"),
+    [
+        ("a\n...\nd\n", "a\nb\nc\nd\n", "a\n...\nd\n"),
+        ("a\n...\nd\n", "a\nb\nc\ne\n", "a\nb\nc\ne\n"),
+        ("a\nd\n", "a\nb\nd\n", "a\nb\nd\n"),
+        ("...\nd\n", "d\n", "...\nd\n"),
+    ],
+)
+def test_a_page_may_leave_lines_out_and_no_others(page: str, printed: str, shown: str) -> None:
+    assert left_out(page, printed) == shown

@@ -1,4 +1,4 @@
-"""What README shows is what its commands print, on the real nodes that it speaks of."""
+"""What README and docs show is what its commands print, on the real nodes that it speaks of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.kafka.cli import describe, node
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, RECENT
-from tests.examples import PAGES, ROOT, rewritten, words_of
+from tests.examples import pages_of, rewritten, words_of
 
 WITH_A_GHOST: dict[str, Any] = {"versions": {3: MIDDLE, 3003: MIDDLE}}
 """Broker 3 still runs 4.1.2, and so did controller 3003 before it was removed from the quorum."""
@@ -26,6 +26,5 @@ def test_the_output_in_a_page_is_what_its_commands_print(tmp_path: Path, scene: 
             gone.kill()
             wait_until("controller 3003 is a ghost", lambda: node(describe(cluster), gone.id)["state"] == "Ghost")
         words = words_of(cluster.bootstrap_servers)
-        for name in PAGES:
-            page = (ROOT / name).read_text()
+        for page in pages_of(scene).values():
             assert rewritten(page, scene, words) == page, "run: make docs"

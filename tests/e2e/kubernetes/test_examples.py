@@ -1,0 +1,27 @@
+"""What docs show of the commands on Kubernetes is what they print, with a real API server and a simulated cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.e2e.kubernetes.resources import Resources
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.operator import Operator
+from tests.examples import on_kubernetes
+from tests.kafkasim.test_process import heard, simulator
+
+CLUSTER = ("--release", "4.2", "--metadata-version", "25")
+
+
+def test_the_output_in_a_page_is_what_its_commands_print(
+    control_plane: ControlPlane, operator: Operator, tmp_path: Path
+) -> None:
+    resources = Resources(control_plane)
+    with simulator(*CLUSTER) as kafka:
+        cluster = {"bootstrapServers": str(heard(kafka)["bootstrapServers"])}
+        features = {"releaseVersion": "4.2"}
+        resources.apply("orders", cluster=cluster, features=features, approval={"policy": "Always"})
+        resources.until("orders", "ApprovalRequired", "PlanPending")
+        kubeconfig = str(control_plane.kubeconfig)
+        on_kubernetes("approval", resources.status("orders"), tmp_path, KUBECONFIG=kubeconfig)
+        resources.delete("orders")

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkafeatures import interrupts
-from kafkafeatures.cli.client_config import ConfigInvalid, read_security
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.remedies import cluster_flags
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.settings import ClusterSettings, Security, parse_addresses
 
@@ -68,6 +66,8 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
 
 def flags_of(arguments: argparse.Namespace) -> str:
     """The same flags once more, for commands that are shown to be copied."""
+    from kafkafeatures.core.remedies import cluster_flags
+
     return cluster_flags(
         arguments.bootstrap_server or "", arguments.bootstrap_controller or "", str(arguments.config or "")
     )
@@ -109,6 +109,8 @@ async def look(settings: ClusterSettings) -> Observation:
 def _security(path: Path | None) -> Security:
     if path is None:
         return Security()
+    from kafkafeatures.cli.client_config import ConfigInvalid, read_security
+
     try:
         security = read_security(path)
         if security.tls is not None or security.sasl is not None:

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         draw(console(), observation, api_names=api_names, flags=flags_of(arguments))
     else:
-        from kafkafeatures.core.report import cluster_document
+        from kafkafeatures.core.cluster_document import cluster_document
 
         print_document(cluster_document(observation, api_names=api_names), arguments.output)
     return Exit.DONE

@@ -80,7 +80,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kafkafeatures {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser, prog=parser.prog)
     for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:
         module, help_line = COMMANDS[name]
         sub = subparsers.add_parser(name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False)

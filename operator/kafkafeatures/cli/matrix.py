@@ -16,6 +16,7 @@ from rich.text import Text
 
 from kafkafeatures.cli.output import natural_width
 from kafkafeatures.core.blockers import shortened, title_of, verb
+from kafkafeatures.core.cluster_document import supported_by_all
 from kafkafeatures.core.observation import (
     NOT_SUPPORTED,
     Known,
@@ -29,7 +30,6 @@ from kafkafeatures.core.observation import (
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.remedies import ghost_remedy
-from kafkafeatures.core.report import supported_by_all
 
 UNKNOWN_CELL, ABSENT_CELL = "?", "-"
 

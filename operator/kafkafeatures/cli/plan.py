@@ -19,8 +19,9 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import add_kube_flags, connected
 from kafkafeatures.cli.output import add_output_flag, console, print_document
 from kafkafeatures.cli.values import resource_name
+from kafkafeatures.core.cluster_document import supported_by_all
 from kafkafeatures.core.decide import Act
-from kafkafeatures.core.report import plan_document, plan_verdict, supported_by_all
+from kafkafeatures.core.report import plan_document, plan_verdict
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.ages import Ages

@@ -7,11 +7,12 @@ makes the observation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.readings import Failure
-from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
+if TYPE_CHECKING:
+    from kafkafeatures.core.observation import Observation
+    from kafkafeatures.core.readings import Failure
+    from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
 
 
 class Unreachable(Exception):

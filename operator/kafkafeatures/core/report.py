@@ -15,10 +15,10 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.checks import unknown_features_in
+from kafkafeatures.core.cluster_document import Json, feature_shape, node_shape, not_read, or_none, source_shape
 from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
-from kafkafeatures.core.levels import VersionRange, common
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.observation import Known, Node, Observation, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
@@ -29,88 +29,6 @@ MAX_BLOCKERS = 20
 MAX_FEATURES = 64
 MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes
 MAX_WORDS = 512  # bytes of a blocker's message, and of its remedy
-
-Json = dict[str, Any]
-
-
-# --- shapes shared by `describe`, plans and statuses ---
-
-
-def cluster_document(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> Json:
-    """The document of `describe -o json` (contract section 5); `api_names` given: with every API's version range."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Cluster",
-        "clusterId": _or_none(observation.cluster_id),
-        "metadataMode": _or_none(observation.mode),
-        "activeController": _or_none(observation.active_controller),
-        "source": source_shape(observation),
-        "features": [feature_shape(observation, name) for name in observation.feature_names()],
-        "nodes": [node_shape(node, api_names=api_names) for node in observation.nodes],
-        "notRead": _not_read(observation),
-    }
-
-
-def _not_read(observation: Observation) -> list[Json]:
-    return [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps]
-
-
-def source_shape(observation: Observation) -> Json:
-    """Where the facts come from; an offset only where there is one."""
-    source = observation.source
-    if source.kind is SourceKind.METADATA_LOG:
-        return {"kind": source.kind.value, "offset": source.offset, "epoch": source.epoch}
-    return {"kind": source.kind.value}
-
-
-def feature_shape(observation: Observation, name: str) -> Json:
-    """One feature over all nodes. `unknownNodes`: ids whose range could not be read; the ranges are of the others."""
-    shape: Json = {"name": name}
-    if isinstance(observation.finalized, Known):
-        level = observation.finalized.value.get(name, 0)
-        shape["finalized"] = level
-        if level_name(name, level):
-            shape["finalizedName"] = level_name(name, level)
-    supported = supported_by_all(observation, name)
-    if supported is not None:
-        shape["supportedMin"], shape["supportedMax"] = supported.min, supported.max
-    unknown = [node.id for node in observation.nodes if isinstance(node.range_of(name), Unknown)]
-    if unknown:
-        shape["unknownNodes"] = unknown
-    return shape
-
-
-def supported_by_all(observation: Observation, name: str) -> VersionRange | None:
-    """Highest minimum and lowest maximum over every node whose range is known."""
-    ranges = (node.range_of(name) for node in observation.nodes if node.state is not NodeState.REFUSED)
-    return common(found.value for found in ranges if isinstance(found, Known))
-
-
-def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:
-    """One node: what it is to the cluster, and the ranges that are known of it."""
-    shape: Json = {"id": node.id, "roles": [role.value for role in node.roles], "state": node.state.value}
-    if node.port >= 0:
-        shape["host"], shape["port"] = node.host, node.port
-    shape["features"] = node_ranges(node)
-    if isinstance(node.answer, Known):
-        shape["finalized"] = dict(sorted(node.answer.value.finalized.items()))
-        if api_names is not None:
-            shape["apis"] = {
-                api_names.get(key, str(key)): {"min": versions.min, "max": versions.max}
-                for key, versions in sorted(node.answer.value.apis.items())
-            }
-    else:
-        shape["why"] = str(node.answer.why)
-    return shape
-
-
-def node_ranges(node: Node) -> Json:
-    """Feature to {min, max}; a feature the node does not have, or whose range is Unknown, is not in it."""
-    names = set(node.answer.value.supported) if isinstance(node.answer, Known) else set()
-    for ranges in node.registered.values():
-        names.update(ranges.value)
-    found = {name: node.range_of(name) for name in sorted(names)}
-    return {name: {"min": one.value.min, "max": one.value.max} for name, one in found.items() if isinstance(one, Known)}
 
 
 def blocker_shape(blocker: Blocker) -> Json:
@@ -153,11 +71,11 @@ def plan_document(
         "kind": "Plan",
         "resource": name,
         "generation": generation,
-        "clusterId": _or_none(observation.cluster_id),
+        "clusterId": or_none(observation.cluster_id),
         "verdict": plan_verdict(decision, observation, proposal),
         "hash": proposal.plan.hash if proposal.changes else "",
         "irreversible": bool(proposal.changes) and proposal.plan.irreversible,
-        "metadataMode": _or_none(observation.mode),
+        "metadataMode": or_none(observation.mode),
         "source": source_shape(observation),
         "reason": (Reason.UPDATING_FEATURES if isinstance(decision, Act) else decision.reason).value,
         "message": str(decision.step) if isinstance(decision, Act) else decision.message,
@@ -168,7 +86,7 @@ def plan_document(
             for n, step in enumerate(proposal.plan.steps if proposal.changes else (), start=1)
         ],
         "blockers": [blocker_shape(blocker) for blocker in blocked],
-        "notRead": _not_read(observation),
+        "notRead": not_read(observation),
     }
     if verdict is not None:
         document["serverVerdict"] = verdict_shape(verdict)
@@ -486,7 +404,3 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
 def stamp(moment: datetime) -> str:
     """RFC 3339 in UTC, whole seconds, as Kubernetes writes it."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _or_none(fact: Known[Any] | Unknown) -> Any:
-    return fact.value if isinstance(fact, Known) else None

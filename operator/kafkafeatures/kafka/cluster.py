@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.observe import observe
@@ -25,9 +25,7 @@ from kafkafeatures.core.readings import (
     NodeAnswer,
     Role,
 )
-from kafkafeatures.core.steps import NotSent, Outcome, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.kafka import features
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
 from kafkafeatures.kafka.memory import Memory, Share
@@ -35,10 +33,13 @@ from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.settings import Address, ClusterSettings
-from kafkafeatures.kafka.unregister import Hosted, hosted_by, unregister
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 from kraftlog import Image
+
+if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
+    from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
+    from kafkafeatures.kafka.unregister import Hosted
 
 LOG_PATIENCE = 2
 """Request timeouts a look waits for the metadata log: a snapshot of a large cluster comes in several parts."""
@@ -127,6 +128,9 @@ class Cluster:
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
         """As the port says, by the way the last look found."""
+        from kafkafeatures.core.steps import Unavailable
+        from kafkafeatures.kafka import features
+
         if self._last is None:
             return Unavailable("the cluster was not looked at yet")
         return await features.validate(self._pool, features.route(self._last), changes)
@@ -134,16 +138,24 @@ class Cluster:
     @property
     def sends_to_active_controller(self) -> bool:
         """As the port says."""
+        from kafkafeatures.kafka import features
+
         return self._last is not None and features.route(self._last).controller is not None
 
     async def update(self, change: UpdateFeature) -> Outcome:
         """As the port says, by the way the last look found."""
+        from kafkafeatures.core.steps import NotSent
+        from kafkafeatures.kafka import features
+
         if self._last is None:
             return NotSent("the cluster was not looked at yet")
         return await features.update_feature(self._pool, features.route(self._last), change)
 
     async def topics_on(self, broker: int) -> Hosted | Failure:
         """What a broker hosts, as of the last look. A Failure where that cannot be known for certain."""
+        from kafkafeatures.kafka import features
+        from kafkafeatures.kafka.unregister import hosted_by
+
         if self._last is None or self._image is None:
             return Failure(
                 FailureKind.NOT_ASKED,
@@ -155,6 +167,9 @@ class Cluster:
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
         """Take back the registration of a node in this role. None: it is gone."""
+        from kafkafeatures.kafka import features
+        from kafkafeatures.kafka.unregister import unregister
+
         if self._last is None:
             return Failure(FailureKind.NOT_ASKED, f"Unregister{role.value}", "the cluster was not looked at yet")
         return await unregister(self._pool, features.route(self._last), role, node_id)

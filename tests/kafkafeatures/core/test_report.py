@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.cluster_document import cluster_document
 from kafkafeatures.core.decide import Act, Decision, Done, Memory, Rival, Stalled, Standing, Wait, decide, propose
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import (
-    cluster_document,
     status_of,
     status_of_failed_pass,
     status_of_invalid,

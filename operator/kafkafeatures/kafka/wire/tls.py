@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import ssl
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -112,6 +111,8 @@ def _certificates(path: Path) -> list[bytes]:
 
 
 def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
+    import tempfile  # which no other connection needs
+
     if not tls.certificate or not tls.key:
         raise TlsFailed("a client certificate needs its key, and a key its certificate", remedy="give both, as PEM")
     # OpenSSL reads a key from a file only; this one is ours alone and is gone at once.

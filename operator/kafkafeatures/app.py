@@ -1,35 +1,37 @@
 """The operator, put together: Kopf watches, the queue wakes the worker, the worker makes a pass for a resource.
 
-Everything runs in one task group, so that the death of a part is the end of the process, and Kubernetes starts it anew.
+Everything runs in one loop and one task group, Kopf too: the death of a part is the end of the process, and Kubernetes
+starts it anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
 from kafkafeatures import __version__
 from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.memory import Limits, Memory
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
-from kafkafeatures.kube.api import Key, Listing
+from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.api_server import ApiServer
 from kafkafeatures.kube.client import connected, in_pod
+from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.reconcile.worker import OpenCluster, Surroundings, Worker
+from kafkafeatures.resources import RELIST_DELAY, Resources
 from kafkafeatures.settings import OperatorSettings
-from kafkafeatures.watch import Watch
 
 THREADS = 256
 """Names are resolved in threads, and one that does not resolve holds its thread for many seconds. Each cluster has its
@@ -39,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 Opener = Callable[[ClusterSettings, Recorder], OpenCluster]
+Host = Callable[[Hosted, tuple[str, ...], Environment], Awaitable[None]]
 
 
 def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM) -> Opener:
@@ -54,68 +57,123 @@ def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM)
     return lambda cluster, recorder: Cluster(cluster, recorder=recorder, memory=memory, environment=environment)
 
 
-async def run(settings: OperatorSettings, *, opener: Opener | None = None, environment: Environment = SYSTEM) -> None:
-    """Until SIGTERM or SIGINT. Raises OSError where the port is taken, and whatever ends a part of it."""
-    opened = opener or real_clusters(settings, environment)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    claims, metrics = Claims(), Metrics(environment)
-    async with connected() as api:
-        api_server = ApiServer(api, environment)
-        await api_server.refresh()
-        policy = _policy(settings, api_server)
+class Operator:
+    """What is done with resources that come and go. `Hosted` of `handlers.py`, and of every test that is its host.
+
+    `prepare`: what has to be done before anything is connected to.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        opener: Opener,
+        environment: Environment,
+        settings: OperatorSettings,
+        policy: AddressPolicy,
+        *,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._api, self._environment, self._settings = api, environment, settings
+        self._prepare = prepare
+        self._claims, metrics = Claims(), Metrics(environment)
         around = Surroundings(environment, settings.operator, policy)
-        worker = Worker(api, claims, lambda cluster: opened(cluster, metrics), around, metrics)
-        queue = Queue(
-            worker.work,
-            failed=worker.failed,
+        self._worker = Worker(api, self._claims, lambda cluster: opener(cluster, metrics), around, metrics)
+        self._queue: Queue[Key] = Queue(
+            self._worker.work,
+            failed=self._worker.failed,
             waited=metrics.waited,
             at_once=settings.at_once,
             deadline=settings.deadline,
             monotonic=environment.monotonic,
         )
-
-        def listed(namespaces: Sequence[str], listing: Listing) -> None:
-            if listing.restored:
-                worker.forget_versions()
-            for resource in listing.resources:
-                claims.note(resource)
-            found = [Key.of(resource) for resource in listing.resources]
-            # One of them that was not found was deleted while nobody watched: its pass sees that, and forgets it.
-            known = [key for key in queue.known if key.namespace in namespaces or "" in namespaces]
-            for key in dict.fromkeys((*found, *known)):
-                queue.wake(key)
-
-        def seen(resource: Mapping[str, Any]) -> None:
-            if worker.is_news(resource):
-                claims.note(resource)
-                queue.wake(Key.of(resource))
-
-        watch = Watch(
-            api, settings.namespaces, listed=listed, seen=seen, every=settings.resync, environment=environment
+        self._resources = Resources(
+            api,
+            settings.namespaces,
+            environment,
+            changed=self._wake,
+            gone=self._queue.wake,  # its pass finds that out, and forgets it
+            restored=self._worker.forget_versions,
+            every=settings.resync,
         )
-        health = Health(lambda: str(queue.hung() or ""), watch.missing, metrics.registry)
-        async with serving(health, settings.listen_host, settings.listen_port) as port, _obituary():
-            logger.info("kafka-features-operator %s, probes and metrics on port %d", __version__, port)
+        self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.missing, metrics.registry)
+        self.pages = AsyncExitStack()
+        """What answers probes. Closed at the end: the host waits for whatever is still open then."""
+        self._stopping, self._over = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> None:
+        """Until `end`, or the death of a part."""
+        try:
+            if self._prepare is not None:
+                await self._prepare()
             async with asyncio.TaskGroup() as parts:
-                passes = parts.create_task(queue.run(), name="queue")
-                watching = parts.create_task(watch.run(), name="watch")
-                looking = parts.create_task(api_server.keep_looking(), name="where the API server is")
-                await stop.wait()
+                passes = parts.create_task(self._queue.run(), name="queue")
+                listing = parts.create_task(self._resources.run(), name="lists of resources")
+                await self._stopping.wait()
                 logger.info("stopping: passes that are under way are finished")
-                worker.hand_over()
-                queue.stop()
-                watching.cancel()
-                looking.cancel()
-                await asyncio.wait((passes,), timeout=settings.grace)
+                self._worker.hand_over()
+                self._queue.stop()
+                listing.cancel()
+                await asyncio.wait((passes,), timeout=self._settings.grace)
                 passes.cancel()  # what it interrupts has its intent written: the next operator looks what became of it
-        await worker.close()
+            await self._worker.close()
+        finally:
+            self._over.set()
+
+    async def begin(self) -> None:
+        """As the host says: all namespaces were listed, and the API server names the kind to whoever would watch it."""
+        await self._resources.known.wait()
+        while True:
+            with suppress(KubeError):
+                if await self._api.serves_resources():
+                    return
+            await self._environment.sleep(RELIST_DELAY)
+
+    def watching(self, namespace: str, *, holds: bool) -> None:
+        """As the host says."""
+        self._resources.watching(namespace, holds=holds)
+
+    def show(self, resource: Mapping[str, Any], *, gone: bool = False) -> None:
+        """As the host says."""
+        self._resources.show(resource, gone=gone)
+
+    async def end(self) -> None:
+        """As the host says."""
+        self._stopping.set()
+        await self._over.wait()
+        await self.pages.aclose()
+
+    def _wake(self, resources: Sequence[Mapping[str, Any]]) -> None:
+        changed = [resource for resource in resources if self._worker.is_news(resource)]
+        for resource in changed:
+            self._claims.note(resource)
+        for resource in changed:
+            self._queue.wake(Key.of(resource))
 
 
-@asynccontextmanager
-async def _obituary() -> AsyncIterator[None]:
+async def run(
+    settings: OperatorSettings, *, opener: Opener | None = None, environment: Environment = SYSTEM, host: Host = host
+) -> None:
+    """Until SIGTERM or SIGINT. Raises OSError where the port is taken, and whatever ends a part of it."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
+    async with connected() as api:
+        api_server = ApiServer(api, environment)
+        opened = opener or real_clusters(settings, environment)
+        policy = _policy(settings, api_server)
+        operator = Operator(api, opened, environment, settings, policy, prepare=api_server.refresh)
+        async with operator.pages:
+            pages = serving(operator.health, settings.listen_host, settings.listen_port)
+            port = await operator.pages.enter_async_context(pages)
+            logger.info("kafka-features-operator %s, probes and metrics on port %d", __version__, port)
+            with log_fatal_failure():
+                async with asyncio.TaskGroup() as parts:
+                    parts.create_task(operator.run(), name="operator")
+                    looking = parts.create_task(api_server.keep_looking(), name="where the API server is")
+                    await host(operator, settings.namespaces, environment)
+                    looking.cancel()
+
+
+@contextmanager
+def log_fatal_failure() -> Iterator[None]:
     """The death of a part is in the log, with its cause, before the process ends of it."""
     try:
         yield

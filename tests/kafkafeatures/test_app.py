@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import ssl
 import threading
 from collections.abc import AsyncIterator, Mapping
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from kafkafeatures import app, watch
+from kafkafeatures import app
+from kafkafeatures.environment import Environment
+from kafkafeatures.handlers import Hosted
 from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.kube.errors import NoAccount
 from kafkafeatures.settings import OperatorSettings
@@ -88,6 +87,9 @@ class Api:
         self.restored = False
         self.go = {namespace: asyncio.Semaphore(1) for namespace in names}
 
+    async def serves_resources(self) -> bool:
+        return True
+
     async def endpoints(self) -> frozenset[tuple[str, int]]:
         return frozenset()
 
@@ -107,30 +109,48 @@ class Api:
         )
 
 
-async def ended(namespace: str, seen: object, stop: Future[Any]) -> None:
-    """A watch that shows nothing and ends at once."""
-    stop.set_result(int)
+class Host:
+    """Watches that hold and show nothing."""
+
+    def __init__(self) -> None:
+        self.operator: Hosted | None = None
+        self.namespaces: tuple[str, ...] = ()
+        self.told_to_stop = asyncio.Event()
+
+    async def __call__(self, operator: Hosted, namespaces: tuple[str, ...], environment: Environment) -> None:
+        self.operator, self.namespaces = operator, namespaces or ("",)
+        try:
+            await operator.begin()
+            self.begin_anew()
+            await self.told_to_stop.wait()
+        finally:
+            await operator.end()
+
+    def begin_anew(self) -> None:
+        assert self.operator is not None
+        for namespace in self.namespaces:
+            self.operator.watching(namespace, holds=False)
+            self.operator.watching(namespace, holds=True)
 
 
 @asynccontextmanager
 async def operator(
     monkeypatch: pytest.MonkeyPatch, api: Api, namespaces: tuple[str, ...] = ()
-) -> AsyncIterator[Worker]:
+) -> AsyncIterator[tuple[Worker, Host]]:
     @asynccontextmanager
     async def connected() -> AsyncIterator[Api]:
         yield api
 
     for name, value in (("connected", connected), ("Worker", Worker)):
         monkeypatch.setattr(app, name, value)
-    for name, value in (("watch", ended), ("RELIST_DELAY", 0.0)):
-        monkeypatch.setattr(watch, name, value)
     MADE.clear()
+    host = Host()
     settings = OperatorSettings(namespaces=namespaces, listen_host="127.0.0.1", listen_port=0)
-    running = asyncio.create_task(app.run(settings))
+    running = asyncio.create_task(app.run(settings, host=host))
     try:
         while not MADE:  # noqa: ASYNC110 - it is made before anything is awaited that could take long
             await asyncio.sleep(0)
-        yield MADE[0]
+        yield MADE[0], host
     finally:
         running.cancel()
         await asyncio.wait([running])
@@ -141,18 +161,20 @@ async def test_what_a_list_does_not_show_any_more_has_a_pass_which_finds_that_it
 ) -> None:
     """Deleted while nobody watched: no watch ever shows it."""
     api = Api(**{"": ["kafka/old", "other/new"]})
-    async with operator(monkeypatch, api) as worker:
+    async with operator(monkeypatch, api) as (worker, host):
         await worker.until_worked("kafka/old", "other/new")
         api.names[""] = ["other/new"]
+        host.begin_anew()
         api.go[""].release()
-        await worker.until_worked("kafka/old", "other/new", "kafka/old", "other/new")
+        await worker.until_worked("kafka/old", "other/new", "kafka/old")
 
 
 async def test_a_list_of_one_namespace_says_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(one=["one/a"], two=["two/b"])
-    async with operator(monkeypatch, api, ("one", "two")) as worker:
+    async with operator(monkeypatch, api, ("one", "two")) as (worker, host):
         await worker.until_worked("one/a", "two/b")
         api.names["one"] = []
+        host.begin_anew()
         api.go["one"].release()
         await worker.until_worked("one/a", "two/b", "one/a")
 
@@ -161,19 +183,20 @@ async def test_after_a_restore_of_etcd_what_is_remembered_by_version_is_forgotte
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     api = Api(**{"": ["kafka/orders"]})
-    async with operator(monkeypatch, api) as worker:
+    async with operator(monkeypatch, api) as (worker, host):
         await worker.until_worked("kafka/orders")
         assert not worker.forgot
         api.restored = True
+        host.begin_anew()
         api.go[""].release()
         await worker.until_worked("kafka/orders", "kafka/orders")
         assert worker.forgot
 
 
 async def test_who_is_stopped_hands_over_before_the_last_passes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with operator(monkeypatch, Api(**{"": ["kafka/orders"]})) as worker:
+    async with operator(monkeypatch, Api(**{"": ["kafka/orders"]})) as (worker, host):
         await worker.until_worked("kafka/orders")
-        os.kill(os.getpid(), signal.SIGTERM)
+        host.told_to_stop.set()
         async with asyncio.timeout(5):
             while not worker.handed_over:  # noqa: ASYNC110 - the end of the process tells nobody
                 await asyncio.sleep(0)

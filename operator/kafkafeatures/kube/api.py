@@ -39,6 +39,9 @@ class KubernetesApi(Protocol):
     def began(self) -> datetime | None:
         """When the first answer came, by the API server's clock."""
 
+    async def serves_resources(self) -> bool:
+        """Whether discovery names the kind of our resources. One that was just installed can be listed before that."""
+
     async def resource(self, key: Key) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""
 

@@ -118,6 +118,14 @@ class KubeApi:
         """What the API server proves itself to. Raises OSError where the file of its CA cannot be used."""
         return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
+    async def serves_resources(self) -> bool:
+        """As the protocol says."""
+        groups = await self._ask("GET", "/apis")
+        if all(group["name"] != GROUP for group in groups["groups"]):
+            return False
+        kinds = await self._ask("GET", f"/apis/{GROUP}/{VERSION}")
+        return any(kind["name"] == PLURAL for kind in kinds["resources"])
+
     async def resource(self, key: Key) -> dict[str, Any]:
         """As the protocol says."""
         return self._known(await self._ask("GET", _path(key.namespace, key.name)))

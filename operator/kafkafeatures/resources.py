@@ -1,0 +1,147 @@
+"""Which resources there are: watches say what changes, and lists of our own close whatever they leave open.
+
+All namespaces are listed before any resource is worked on: who owns which cluster? From then on each is listed when its
+watch begins anew (no watch shows what was deleted meanwhile, and etcd may have been restored), at a jittered resync
+(whatever made a watch deaf), and every few seconds while there is none. A namespace that refuses, or is not there,
+keeps no other one waiting. Whoever holds the watches (`handlers.py`) calls `watching` and `show`; part of `app.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kafkafeatures.environment import Environment
+from kafkafeatures.kube.api import Key, KubernetesApi, Listing
+from kafkafeatures.kube.errors import Gone, KubeError, Refused
+from kafkafeatures.reconcile.queue import not_before
+
+RELIST_DELAY = 5.0
+"""Seconds until a namespace that could not be listed, or is not watched, is listed again."""
+
+Resource = Mapping[str, Any]
+Version = tuple[str, str]
+logger = logging.getLogger(__name__)
+
+
+class Resources:
+    """Of these namespaces; of all there are for none.
+
+    `changed` is told of resources that came, or are not what they were; `gone` of each that went; `restored`, before
+    that, of an etcd that has an older state than before. `every`: seconds between lists while all is well.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespaces: Sequence[str],
+        environment: Environment,
+        *,
+        changed: Callable[[Sequence[Resource]], None],
+        gone: Callable[[Key], None],
+        restored: Callable[[], None],
+        every: float,
+    ) -> None:
+        self._api, self._environment = api, environment
+        self._namespaces = tuple(namespaces) or ("",)
+        self._changed, self._gone, self._restored, self._every = changed, gone, restored, every
+        self._unlisted, self._unwatched = set(self._namespaces), set(self._namespaces)
+        self._was_watched: set[str] = set()
+        self._begun_anew = {namespace: asyncio.Event() for namespace in self._namespaces}
+        self._logged: dict[str, str] = {}
+        self._latest: dict[Key, Version] = {}
+        self.known = asyncio.Event()
+        """Every namespace was listed, or refused to be."""
+
+    def missing(self) -> str:
+        """The namespaces whose resources are not known now; empty while all are."""
+        return ", ".join(sorted(one or "all namespaces" for one in self._unlisted | self._unwatched))
+
+    def watching(self, namespace: str, *, holds: bool) -> None:
+        """Whether the API server has taken a watch request that still holds."""
+        if not holds:
+            self._unwatched.add(namespace)
+            return
+        self._unwatched.discard(namespace)
+        if namespace in self._was_watched:
+            self._begun_anew[namespace].set()
+        self._was_watched.add(namespace)
+
+    def show(self, resource: Resource, *, gone: bool = False) -> None:
+        """What a watch shows. It begins with all that are there, also with those that were listed already."""
+        if gone:
+            self._forget(Key.of(resource))
+        elif self._is_new(resource):
+            self._changed([resource])
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        listings = await asyncio.gather(*(self._first(namespace) for namespace in self._namespaces))
+        self._take({ns: one for ns, one in zip(self._namespaces, listings, strict=True) if one is not None})
+        self.known.set()
+        async with asyncio.TaskGroup() as parts:
+            for namespace in self._namespaces:
+                parts.create_task(self._follow(namespace), name=f"lists of {namespace or 'all namespaces'}")
+
+    async def _first(self, namespace: str) -> Listing | None:
+        """None where it is refused; whoever is only away is waited for."""
+        while True:
+            try:
+                return await self._list(namespace)
+            except (Refused, Gone):
+                return None
+            except KubeError as error:
+                await self._environment.sleep(not_before(RELIST_DELAY, error))
+
+    async def _follow(self, namespace: str) -> None:
+        begun_anew, pause = self._begun_anew[namespace], 0.0
+        while True:
+            whole = namespace not in self._unlisted | self._unwatched
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._environment.jittered(self._every) if whole else RELIST_DELAY + pause):
+                    await begun_anew.wait()
+            begun_anew.clear()
+            try:
+                self._take({namespace: await self._list(namespace)})
+                pause = 0.0
+            except KubeError as error:
+                pause = not_before(0.0, error)
+
+    async def _list(self, namespace: str) -> Listing:
+        where = namespace or "all namespaces"
+        try:
+            found = await self._api.resources(namespace)
+        except KubeError as error:
+            self._unlisted.add(namespace)
+            if self._logged.get(namespace) != str(error):
+                self._logged[namespace] = str(error)
+                logger.warning("the resources of %s could not be listed: %s", where, error)
+            raise
+        self._unlisted.discard(namespace)
+        if self._logged.pop(namespace, ""):
+            logger.info("the resources of %s are listed again", where)
+        return found
+
+    def _take(self, listings: Mapping[str, Listing]) -> None:
+        if any(listing.restored for listing in listings.values()):
+            self._latest = dict.fromkeys(self._latest, ("", ""))  # the same versions stand for other contents
+            self._restored()
+        found = [resource for listing in listings.values() for resource in listing.resources]
+        listed = {Key.of(resource) for resource in found}
+        self._changed([resource for resource in found if self._is_new(resource)])
+        for key in [key for key in self._latest if key.namespace in listings or "" in listings]:
+            if key not in listed:
+                self._forget(key)
+
+    def _is_new(self, resource: Resource) -> bool:
+        key, metadata = Key.of(resource), resource["metadata"]
+        version = metadata["uid"], metadata["resourceVersion"]
+        before, self._latest[key] = self._latest.get(key), version
+        return before != version
+
+    def _forget(self, key: Key) -> None:
+        if self._latest.pop(key, None) is not None:
+            self._gone(key)

@@ -1,0 +1,247 @@
+"""Kopf as the host of the process, on an API server of a few lines: what ends a watch, and what ends the process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kafkafeatures import handlers
+from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.handlers import host
+from kafkafeatures.kube.client import Account
+from tests.kafkafeatures.threads import until
+
+LOST = None
+"""Instead of an event: the connection is lost."""
+
+
+def event(kind: str, name: str = "orders", **fields: Any) -> dict[str, Any]:
+    metadata = {"namespace": "one", "name": name, "uid": name, "resourceVersion": "7"}
+    return {"type": kind, "object": {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata} | fields}
+
+
+class Server:
+    """`answers`: of watch requests for a namespace, one after the other; then they hold and show nothing. A number is
+    a status, a list the events of one request.
+    """
+
+    def __init__(self, **answers: list[Any]) -> None:
+        self.answers = answers
+        self.over = asyncio.Event()
+        self.asked: list[str] = []
+        self.watches: list[tuple[str, Mapping[str, str]]] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(f"{request.method} {request.path}")
+        if "watch" in request.query:
+            return await self._watch(request)
+        group = {"name": GROUP, "versions": [{"version": VERSION}], "preferredVersion": {"version": VERSION}}
+        answers: dict[str, dict[str, Any]] = {
+            "/api": {"versions": ["v1"]},
+            "/api/v1": {"resources": [_kind("namespaces", "Namespace")]},
+            "/apis": {"groups": [group]},
+            f"/apis/{GROUP}/{VERSION}": {"resources": [_kind(PLURAL, KIND)]},
+        }
+        return web.json_response(answers[request.path])
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        namespace = request.path.partition("/namespaces/")[2].partition("/")[0]
+        self.watches.append((namespace, dict(request.query)))
+        turns = self.answers.get(namespace or "all", [])
+        turn = turns.pop(0) if turns else []
+        if isinstance(turn, int):
+            return web.json_response({"kind": "Status", "code": turn, "message": "no"}, status=turn)
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        for one in turn:
+            if one is LOST:
+                assert request.transport is not None
+                request.transport.abort()
+                return stream
+            await stream.write(json.dumps(one).encode() + b"\n")
+        await self.over.wait()
+        return stream
+
+
+def _kind(name: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": ["list", "watch", "patch"]}
+
+
+class Operator:
+    """What the host told."""
+
+    def __init__(self, *, begins: bool = True) -> None:
+        self.begins = asyncio.Event()
+        if begins:
+            self.begins.set()
+        self.begun = self.ended = False
+        self.shown: list[str] = []
+        self.held: dict[str, bool] = {}
+        self.pages = AsyncExitStack()
+
+    async def begin(self) -> None:
+        self.begun = True
+        await self.begins.wait()
+
+    def watching(self, namespace: str, *, holds: bool) -> None:
+        self.held[namespace] = holds
+
+    def show(self, resource: Mapping[str, Any], *, gone: bool) -> None:
+        self.shown.append(("-" if gone else "") + resource["metadata"]["name"])
+
+    async def end(self) -> None:
+        self.ended = True
+        await self.pages.aclose()
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "RETRY_DELAY", 0.01)
+
+
+@asynccontextmanager
+async def hosted(
+    served: Server,
+    operator: Operator,
+    monkeypatch: pytest.MonkeyPatch,
+    *namespaces: str,
+    environment: Environment = SYSTEM,
+) -> AsyncIterator[asyncio.Task[None]]:
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", served.answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    # It is in Kopf's loop, and Kopf waits at its end for everything that is under way there.
+    operator.pages.push_async_callback(runner.cleanup)
+    operator.pages.callback(served.over.set)
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+
+    async def account() -> Account:
+        return Account(f"http://127.0.0.1:{runner.addresses[0][1]}", None, None, None, None, None, True)
+
+    monkeypatch.setattr(handlers, "account", account)
+    running = asyncio.create_task(host(operator, namespaces, environment))
+    try:
+        yield running
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_what_a_watch_shows_is_told_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    served, operator = Server(all=[[event("ADDED"), event("MODIFIED", "bills"), event("DELETED")]]), Operator()
+    async with hosted(served, operator, monkeypatch):
+        await until(lambda: sorted(operator.shown) == ["-orders", "bills", "orders"])
+    assert operator.held == {"": True}
+    assert {one.partition(" ")[0] for one in served.asked} == {"GET"}
+
+
+async def test_one_loop_watches_all_namespaces_and_one_that_refuses_takes_no_other_one_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served, operator = Server(one=[[event("ADDED")]], other=[403] * 5), Operator()
+    async with hosted(served, operator, monkeypatch, "one", "other"):
+        await until(lambda: operator.held == {"one": True, "other": False} and operator.shown)
+        await until(lambda: operator.held["other"])
+    assert [namespace for namespace, _ in served.watches].count("one") == 1
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 405, 410, 422, 429, 500, 503])
+async def test_a_watch_that_is_refused_does_not_hold_and_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """404 above all: a kind whose definition was deleted, and comes back. Kopf by itself would end."""
+    served, operator = Server(all=[status, status, [event("ADDED")]]), Operator()
+    async with hosted(served, operator, monkeypatch):
+        await until(lambda: operator.held == {"": False})
+        await until(lambda: operator.shown == ["orders"] and operator.held[""])
+
+
+async def test_who_is_not_known_any_more_logs_in_again_and_not_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    served, operator = Server(all=[401, 401, 401, [event("ADDED")]]), Operator()
+    environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
+    async with hosted(served, operator, monkeypatch, environment=environment):
+        await until(lambda: operator.shown == ["orders"])
+    assert pauses == [0.0, *[pytest.approx(handlers.RETRY_DELAY)] * 3]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param([event("MODIFIED"), LOST], id="the connection is lost"),
+        pytest.param(
+            [event("MODIFIED"), {"type": "ERROR", "object": {"kind": "Status", "code": 410}}], id="too long ago"
+        ),
+    ],
+)
+async def test_no_watch_goes_on_from_where_another_one_ended(monkeypatch: pytest.MonkeyPatch, end: list[Any]) -> None:
+    """An etcd that was restored has not come as far as the last watch saw."""
+    served, operator = Server(all=[list(end), list(end)]), Operator()
+    async with hosted(served, operator, monkeypatch):
+        await until(lambda: len(served.watches) == 3 and operator.held[""])
+    assert [query["resourceVersion"] for _, query in served.watches] == ["0"] * 3
+    assert all("sendInitialEvents" not in query for _, query in served.watches)
+    assert all(query["timeoutSeconds"].isdecimal() for _, query in served.watches)
+
+
+async def test_a_watch_needs_none_of_the_threads_that_names_without_an_answer_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    hanging = asyncio.create_task(asyncio.to_thread(over.wait, 20))
+    await asyncio.sleep(0)
+    served, operator = Server(one=[[event("ADDED")]]), Operator()
+    try:
+        async with hosted(served, operator, monkeypatch, "one", "two"):
+            await until(lambda: operator.shown == ["orders"] and operator.held == {"one": True, "two": True})
+    finally:
+        over.set()
+        await hanging
+
+
+async def test_an_end_that_nobody_expects_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes starts it anew."""
+    error = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcdserver: no leader"}}
+    served, operator = Server(all=[[error]]), Operator()
+    async with hosted(served, operator, monkeypatch) as running:
+        with pytest.raises(Exception, match="no leader"):
+            await asyncio.wait_for(asyncio.shield(running), 5)
+    assert operator.ended
+
+
+async def test_nothing_is_watched_before_the_operator_is_ready_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    served, operator = Server(), Operator(begins=False)
+    async with hosted(served, operator, monkeypatch):
+        await until(lambda: operator.begun)
+        assert served.asked == []
+        operator.begins.set()
+        await until(lambda: operator.held == {"": True})
+
+
+@pytest.mark.parametrize("begins", [True, False], ids=["while it watches", "before it watches"])
+async def test_told_to_stop_it_ends_the_operator_and_then_itself(monkeypatch: pytest.MonkeyPatch, begins: bool) -> None:
+    operator = Operator(begins=begins)
+    async with hosted(Server(), operator, monkeypatch) as running:
+        await until(lambda: operator.held == {"": True} if begins else operator.begun)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 5)
+    assert operator.ended

@@ -1,0 +1,205 @@
+"""Which resources there are: a namespace that refuses keeps no other one waiting, and lists show what watches miss."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkafeatures import resources as module
+from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.resources import Resources
+from tests.kafkafeatures.threads import until
+from tests.simulated.kubernetes import ApiServer, Fault, Reply, Request, refusal
+
+Json = dict[str, Any]
+SPEC = {"cluster": {"bootstrapServers": "kafka:9092"}}
+AT_ONCE = replace(SYSTEM, random=lambda: 0.0)
+
+
+class Site:
+    """An API server, and what was told of its resources: `a` changed, `-a` is gone, `!` etcd was restored."""
+
+    def __init__(self, *namespaces: str, every: float = 3600.0, environment: Environment = AT_ONCE) -> None:
+        self.server = ApiServer()
+        self.refused: dict[str, Reply] = {}
+        self.listed: list[str] = []
+        self.told: list[str] = []
+        self.resources = Resources(
+            self.server.client(self._fault),
+            namespaces,
+            environment,
+            changed=lambda changed: self.told.extend(one["metadata"]["name"] for one in changed),
+            gone=lambda key: self.told.append(f"-{key.name}"),
+            restored=lambda: self.told.append("!"),
+            every=every,
+        )
+
+    def create(self, name: str, namespace: str = "one") -> Json:
+        return self.server.create(namespace, name, SPEC)
+
+    def change(self, name: str, namespace: str = "one") -> Json:
+        return self.server.edit(namespace, name, lambda one: one["metadata"].update(labels={"a": "b"}))
+
+    def watch(self, *namespaces: str) -> None:
+        """One that begins, or begins anew."""
+        for namespace in namespaces:
+            self.resources.watching(namespace, holds=False)
+            self.resources.watching(namespace, holds=True)
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.resources.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _fault(self, request: Request) -> Fault | None:
+        namespace = request.path.partition("/namespaces/")[2].partition("/")[0]
+        self.listed.append(namespace)
+        return Fault(self.refused[namespace]) if namespace in self.refused else None
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RELIST_DELAY", 0.001)
+
+
+async def test_a_namespace_that_refuses_keeps_no_other_one_waiting() -> None:
+    site = Site("one", "other")
+    site.create("a")
+    site.create("b", "other")
+    site.refused["other"] = refusal(403, "no")
+    site.watch("one", "other")
+    async with site.following():
+        await site.resources.known.wait()
+        assert (site.told, site.resources.missing()) == (["a"], "other")
+        del site.refused["other"]
+        await until(lambda: site.told == ["a", "b"] and site.resources.missing() == "")
+    assert site.listed.count("one") == 1
+
+
+async def test_nothing_is_told_before_every_namespace_answered() -> None:
+    """Who is only away may hold an older resource, which owns a cluster."""
+    site = Site("one", "other")
+    site.create("a")
+    site.create("b", "other")
+    site.refused["other"] = refusal(503, "away")
+    site.watch("one", "other")
+    async with site.following():
+        await until(lambda: site.listed.count("other") > 2)
+        assert (site.told, site.resources.known.is_set(), site.resources.missing()) == ([], False, "other")
+        del site.refused["other"]
+        await until(lambda: site.told == ["a", "b"])
+
+
+async def test_what_a_deaf_watch_misses_the_next_list_shows() -> None:
+    site = Site(every=0.005)
+    site.create("a")
+    site.create("b")
+    site.watch("")
+    async with site.following():
+        await until(lambda: site.told == ["a", "b"])
+        site.change("a")
+        site.server.delete("one", "b")
+        site.create("c")
+        await until(lambda: len(site.told) > 4)
+        assert (site.told, site.resources.missing()) == (["a", "b", "a", "c", "-b"], "")
+
+
+async def test_what_did_not_change_is_not_told_again() -> None:
+    site = Site(every=0.001)
+    site.create("a")
+    site.watch("")
+    async with site.following():
+        await until(lambda: len(site.listed) > 3)
+        assert site.told == ["a"]
+
+
+async def test_what_a_watch_begins_with_was_listed_already() -> None:
+    site = Site()
+    first = site.create("a")
+    site.watch("")
+    async with site.following():
+        await site.resources.known.wait()
+        for resource in (first, site.create("b"), site.change("a")):
+            site.resources.show(resource)
+        assert site.told == ["a", "b", "a"]
+
+
+async def test_what_is_gone_is_told_once_and_lives_again_as_another() -> None:
+    site = Site()
+    last = site.create("a")
+    site.watch("")
+    async with site.following():
+        await site.resources.known.wait()
+        site.resources.show(last, gone=True)
+        site.resources.show(last, gone=True)
+        site.server.delete("one", "a")
+        site.resources.show(site.create("a"))
+        assert site.told == ["a", "-a", "a"]
+
+
+async def test_a_watch_that_begins_anew_has_a_list_beside_it() -> None:
+    """What was deleted meanwhile no watch shows."""
+    site = Site("one", "other")
+    site.create("a")
+    site.create("b")
+    site.watch("one", "other")
+    async with site.following():
+        await site.resources.known.wait()
+        site.server.delete("one", "b")
+        site.resources.watching("one", holds=False)
+        assert site.resources.missing() == "one"
+        site.resources.watching("one", holds=True)
+        await until(lambda: site.told == ["a", "b", "-b"])
+        assert (site.listed.count("other"), site.resources.missing()) == (1, "")
+
+
+async def test_a_namespace_that_is_not_watched_counts_as_missing_and_is_listed_again_and_again() -> None:
+    site = Site("one", "other")
+    site.watch("other")
+    async with site.following():
+        await until(lambda: site.listed.count("one") > 3)
+        assert (site.listed.count("other"), site.resources.missing()) == (1, "one")
+        site.create("a")
+        await until(lambda: site.told == ["a"])
+
+
+async def test_after_a_restore_of_etcd_the_same_versions_are_other_contents() -> None:
+    site = Site("one", "other")
+    site.create("a")
+    revision = site.server.revision
+    site.create("b")
+    site.create("c", "other")
+    site.watch("one", "other")
+    async with site.following():
+        await site.resources.known.wait()
+        site.server.restore(revision)
+        site.watch("one", "other")
+        await until(lambda: "-c" in site.told and "-b" in site.told)
+    assert site.told[:5] == ["a", "b", "c", "!", "a"]
+    assert sorted(site.told[5:]) == ["-b", "-c"]
+
+
+async def test_lists_at_rest_are_spread_over_a_tenth_of_their_pause() -> None:
+    """Operators that began together do not ask together for ever."""
+    drawn: list[float] = []
+
+    def draw() -> float:
+        drawn.append(0.5)
+        return 0.5
+
+    environment = replace(SYSTEM, random=draw)
+    site = Site(every=0.001, environment=environment)
+    site.watch("")
+    async with site.following():
+        await until(lambda: len(site.listed) > 2)
+    assert len(drawn) >= 2
+    assert environment.jittered(600.0) == 570.0

@@ -26,7 +26,7 @@ from kafkafeatures.kube.client import account
 WATCH_TIMEOUT = 3600
 """Seconds for one watch request, a whole number as the API server wants it."""
 RETRY_DELAY = 5.0
-"""Seconds between two tries of a request, and between two logins."""
+"""Seconds between two tries of a request, between two logins, and between two watches of the same namespace."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
 """Beside 5xx: what Kopf itself meets with a new login, or with another try."""
 
@@ -111,7 +111,7 @@ class Watches:
 
     def __init__(self, operator: Hosted, environment: Environment) -> None:
         self._operator, self._environment = operator, environment
-        self._next_login = 0.0
+        self._next: dict[str, float] = {}
 
     async def session(self) -> kopf.AiohttpSession:
         """With the account of our own requests.
@@ -119,8 +119,7 @@ class Watches:
         Kopf's own ways in know no login plugins of a kubeconfig, and in a pod they ask for the API server by its name:
         where names do not resolve, Kopf would give up.
         """
-        await self._environment.sleep(max(self._next_login - self._environment.monotonic(), 0.0))
-        self._next_login = self._environment.monotonic() + RETRY_DELAY
+        await self._pause("login")
         info = kopf.ConnectionInfo(**(await account())._asdict())
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
@@ -137,6 +136,7 @@ class Watches:
         watched = "watch" in request.url.query
         if watched:
             self._operator.watching(_namespace(request.url.path), holds=False)
+            await self._pause(request.url.path)
             # From what there is now, never from where another watch ended: an etcd that was restored has not come that
             # far yet, and the API server takes such a request and shows nothing until it has.
             request.url = request.url.without_query_params("sendInitialEvents", "resourceVersionMatch")
@@ -149,6 +149,11 @@ class Watches:
         if watched and response.status == 200:
             self._operator.watching(_namespace(request.url.path), holds=True)
         return response
+
+    async def _pause(self, what: str) -> None:
+        """None for what begins for the first time, or went well for long enough."""
+        await self._environment.sleep(max(self._next.get(what, 0.0) - self._environment.monotonic(), 0.0))
+        self._next[what] = self._environment.monotonic() + RETRY_DELAY
 
 
 def _namespace(path: str) -> str:

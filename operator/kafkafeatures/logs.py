@@ -22,8 +22,6 @@ def configure(kind: str | None) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for noisy in ("kopf", "aiohttp", "kubernetes"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    # Warns that it takes no signals where it does not run in the main thread, which is meant.
-    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
 
 
 class _Text(logging.Formatter):

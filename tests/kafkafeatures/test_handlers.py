@@ -22,8 +22,8 @@ from kafkafeatures.handlers import host
 from kafkafeatures.kube.client import Account
 from tests.kafkafeatures.threads import until
 
-LOST = None
-"""Instead of an event: the connection is lost."""
+LOST, END = "lost", "ended"
+"""Instead of an event: the connection is lost; or the server ends the answer."""
 
 
 def event(kind: str, name: str = "orders", **fields: Any) -> dict[str, Any]:
@@ -68,6 +68,8 @@ class Server:
             if one is LOST:
                 assert request.transport is not None
                 request.transport.abort()
+                return stream
+            if one is END:
                 return stream
             await stream.write(json.dumps(one).encode() + b"\n")
         await self.over.wait()
@@ -180,7 +182,7 @@ async def test_who_is_not_known_any_more_logs_in_again_and_not_without_a_pause(
     environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
     async with hosted(served, operator, monkeypatch, environment=environment):
         await until(lambda: operator.shown == ["orders"])
-    assert pauses == [0.0, *[pytest.approx(handlers.RETRY_DELAY)] * 3]
+    assert [one for one in pauses if one] == [pytest.approx(handlers.RETRY_DELAY)] * 6  # of a login, and of its watch
 
 
 @pytest.mark.parametrize(
@@ -200,6 +202,21 @@ async def test_no_watch_goes_on_from_where_another_one_ended(monkeypatch: pytest
     assert [query["resourceVersion"] for _, query in served.watches] == ["0"] * 3
     assert all("sendInitialEvents" not in query for _, query in served.watches)
     assert all(query["timeoutSeconds"].isdecimal() for _, query in served.watches)
+
+
+async def test_a_watch_that_is_ended_at_once_is_not_begun_again_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    served, operator = Server(all=[[END]] * 5), Operator()
+    environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
+    async with hosted(served, operator, monkeypatch, environment=environment):
+        await until(lambda: len(served.watches) == 6 and operator.held[""])
+    assert [one for one in pauses if one] == [pytest.approx(handlers.RETRY_DELAY)] * 5
 
 
 async def test_a_watch_needs_none_of_the_threads_that_names_without_an_answer_hold(

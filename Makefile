@@ -14,7 +14,7 @@ demo: $(VENV)/.runtime ## see the main story on a simulated cluster: needs Pytho
 	@$(BIN)/kafkafeatures demo
 
 check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property tests; no Kafka, no JVM; below 3 minutes
-	@$(BIN)/python -m tests.run lint types layers unit
+	@$(BIN)/python -m tests.run lint types test-types layers unit
 
 unit: $(VENV)/.dev ## a part of check: the fast tests
 	@$(BIN)/python -m tests.run unit

@@ -89,8 +89,8 @@ def main() -> int:
 def install(folder: Path) -> list[str]:
     """A fresh environment; the command in it."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip = [folder / "bin/pip", "install", "-q", "--disable-pip-version-check"]
-    locks = ["-r", ROOT / "requirements/runtime.lock", "-r", ROOT / "requirements/build.lock"]
+    pip: list[str | Path] = [folder / "bin/pip", "install", "-q", "--disable-pip-version-check"]
+    locks: list[str | Path] = ["-r", ROOT / "requirements/runtime.lock", "-r", ROOT / "requirements/build.lock"]
     subprocess.run([*pip, "--require-hashes", *locks], check=True)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", ROOT], check=True)
     return [str(folder / "bin/kafkafeatures")]

@@ -97,7 +97,7 @@ def unregistered(folder: Path) -> Iterator[unregistrations.Row]:
 
 def may_raise_kraft(active: Node) -> bool:
     """Each voter tells a new leader which kraft.version it supports, after controller.quorum.fetch.timeout.ms."""
-    return decode_response(57, 1, ask(active, RAISE_KRAFT))[1].error_code == 0
+    return bool(decode_response(57, 1, ask(active, RAISE_KRAFT))[1].error_code == 0)
 
 
 def _settled(cluster: Cluster, leader: int) -> tuple[Mapping[str, int], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import Accepted, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kafka.wire.codec import decode_response
+from kafkasim.plan import Plan
 from kafkasim.releases import release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from tests.conformance.cases import SAFE, UPGRADE, WORLDS, Updates, World, cases, recorded, request_of
@@ -43,10 +45,8 @@ LEVELS: Mapping[str, dict[str, int]] = {
 EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
 
 
-def planned(world: World):
-    levels = {name.replace(".", "_"): level for name, level in LEVELS[world.release].items()}
-    metadata_version = levels.pop("metadata_version")
-    return plan({1: world.release}, {3001: world.release}, metadata_version=metadata_version, **levels)
+def planned(world: World) -> Plan:
+    return replace(plan({1: world.release}, {3001: world.release}), levels=LEVELS[world.release])
 
 
 def told(world: World, reply: bytes) -> dict[str, tuple[int, str]]:

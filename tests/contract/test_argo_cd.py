@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from lupa.lua51 import LuaRuntime, lua_type  # type: ignore[import-untyped]  # ships no types
+from lupa.lua51 import LuaRuntime, lua_type
 
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason

@@ -41,6 +41,8 @@ def asked(tree: ast.AST) -> Iterator[str]:
                 yield "loop.time"
             case ast.Attribute(attr="set_to_current_time"):
                 yield "set_to_current_time"
+            case _:
+                pass
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(OPERATOR)))

@@ -11,7 +11,7 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from kafkafeatures.kafka.settings import Sasl
 from kafkafeatures.kafka.wire import sasl
@@ -53,7 +53,7 @@ def line(port: int, name: str, trust: ssl.SSLContext | None = None) -> Iterator[
     with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:
         link = trust.wrap_socket(plain, server_hostname="localhost") if trust else plain
         with link, link.makefile("rwb") as stream:
-            yield Line(stream, name)
+            yield Line(cast("IO[bytes]", stream), name)
 
 
 def answers(release: str, folder: Path) -> Iterator[Reply]:
@@ -73,11 +73,12 @@ def answers(release: str, folder: Path) -> Iterator[Reply]:
             quorum = asked.ask(DescribeQuorumRequest(), 1)
         log = log_requests(decode_response(55, 1, quorum.data)[1].leader_epoch, snapshot)
         standby = next(node for node in cluster.controllers if node is not active)
-        for port, name, messages in (
+        asked_of: tuple[tuple[int, str, list[Any]], ...] = (
             (cluster.nodes[1].ports[INTERNAL], "broker", BROKER),
             (active.ports[CONTROLLER], "active controller", [*CONTROL, *log]),
             (standby.ports[CONTROLLER], "standby controller", [*CONTROL, *log]),
-        ):
+        )
+        for port, name, messages in asked_of:
             with line(port, name) as asked:
                 theirs = decode_response(18, 0, asked.ask(ApiVersionsRequest(), 0).data)[1].api_keys
                 yield asked.ask(ApiVersionsRequest(), 4, as_version=ABROAD)

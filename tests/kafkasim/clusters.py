@@ -14,6 +14,7 @@ from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
 from kafkasim.wire.server import Face, Ports
 from kafkasim.world import World
+from kraftlog.batches import Batch, walk
 
 START_MS = 1_800_000_000_000
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -46,6 +47,15 @@ def settle(made: World, ms: int = 100) -> World:
     """Let some time pass."""
     made.advance(made.now_ms + ms)
     return made
+
+
+def batches(data: bytes) -> list[Batch]:
+    """All there are; none of it is damaged."""
+    found = []
+    for one in walk(data):
+        assert isinstance(one, Batch), one
+        found.append(one)
+    return found
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from kio.serial import entity_reader
 
 from kafkafeatures.core.readings import Role
 from kafkasim.control import RefusedError, perform
+from kafkasim.world import World
 from tests.kafkasim.clusters import exchange, plan, served
 
 TRANSCRIPTS = Path(__file__).parents[1] / "golden" / "transcripts"
@@ -73,6 +74,16 @@ async def compare(face: Any, line: dict[str, Any], role: Role, node: int) -> Non
     assert decoded(answer, api_key, version) == decoded(real, api_key, version), told
 
 
+def leader_of(world: World) -> int:
+    assert world.active is not None
+    return world.active
+
+
+def start_all(world: World) -> None:
+    for voter in world.voters:
+        world.start(Role.CONTROLLER, voter)
+
+
 def role_of(node: int) -> Role:
     return Role.CONTROLLER if node > 3000 else Role.BROKER
 
@@ -85,7 +96,7 @@ async def test_a_4_2_cluster_answers_as_the_recorded_one_did() -> None:
     compared = 0
     async with served(SHAPE_OF_420) as face:
         await perform(face, "stop broker 4")
-        await face.act(lambda world: world.unregister_broker(world.active_node, 4))
+        await face.act(lambda world: world.unregister_broker(world.nodes[Role.CONTROLLER, leader_of(world)], 4))
         for line in lines[:140]:
             case = line.get("case")
             if case == "describe_cluster v2 fenced ghost":
@@ -121,11 +132,11 @@ async def test_a_fetch_that_cannot_be_served_gets_the_recorded_error() -> None:
     made = plan({1: "3.9"}, {3001: "3.9", 3002: "3.9", 3003: "3.9"}, leader=3003)
     async with served(made) as face:
         for _ in range(2):  # the recorded quorum was in epoch 3
-            await face.act(lambda world: world.stop(Role.CONTROLLER, world.active))
+            await face.act(lambda world: world.stop(Role.CONTROLLER, leader_of(world)))
             await face.until(lambda world: world.active is not None)
-            await face.act(lambda world: [world.start(Role.CONTROLLER, voter) for voter in world.voters])
+            await face.act(start_all)
         assert face.world.epoch == 3
-        active = face.world.active
+        active = leader_of(face.world)
         nodes = {3003: active, 3001: next(v for v in face.world.voters if v != active), 1: 1}
         for index, node in FETCHES.items():
             request = bytes.fromhex(lines[index]["req_hex"])

@@ -89,7 +89,7 @@ class Home:
     """A status that survives; every write may be the last."""
 
     def __init__(self, wanted: Wanted) -> None:
-        self.wanted, self.status = wanted, {}
+        self.wanted, self.status = wanted, dict[str, Any]()
 
     async def read(self) -> Resource:
         return Resource("ns/x", 1, self.wanted, json.loads(json.dumps(self.status)))

@@ -13,13 +13,13 @@ from kio.index import load_payload_module, load_response_schema
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
+from kio.static.primitive import i16, i32
 
 from kafkafeatures.core.readings import Role
 from kafkasim.control import RefusedError, perform
 from kafkasim.wire.server import Face
 from kraftlog import Replay
-from kraftlog.batches import walk
-from tests.kafkasim.clusters import exchange, plan, served
+from tests.kafkasim.clusters import batches, exchange, plan, served
 
 BROKER, CONTROLLER = Role.BROKER, Role.CONTROLLER
 LOG = uuid.UUID(int=1)
@@ -32,7 +32,9 @@ def kio(api_key: int, version: int) -> ModuleType:
 async def ask(face: Face, role: Role, node: int, version: int, request: Any) -> Any:
     api_key = request.__api_key__
     out = io.BytesIO()
-    header = RequestHeader(request_api_key=api_key, request_api_version=version, correlation_id=7, client_id="test")
+    header = RequestHeader(
+        request_api_key=api_key, request_api_version=i16(version), correlation_id=i32(7), client_id="test"
+    )
     entity_writer(RequestHeader)(out, header)
     entity_writer(type(request))(out, request)
     frame = struct.pack(">i", len(out.getvalue())) + out.getvalue()
@@ -72,7 +74,7 @@ async def test_the_log_that_fetch_serves_is_the_worlds() -> None:
         while offset < face.world.log.high_watermark:
             part = await fetch(face, offset, max_bytes=500)
             got += part.records
-            offset = max(batch.last_offset + 1 for batch in walk(part.records))
+            offset = max(batch.last_offset + 1 for batch in batches(part.records))
         assert got == face.world.log.read(0, max_bytes=1 << 40)[: len(got)]
         replay = Replay()
         replay.append(got, below=offset)
@@ -88,7 +90,7 @@ async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next
     async with served(plan()) as face:
         end = face.world.log.end_offset
         first = await fetch(face, end, wait_ms=5000)
-        assert [batch.base_offset for batch in walk(first.records)] == [end]
+        assert [batch.base_offset for batch in batches(first.records)] == [end]
         assert first.high_watermark == end
         second = await fetch(face, end + 1, wait_ms=5000)
         assert (second.high_watermark, second.records) == (end + 1, b"")

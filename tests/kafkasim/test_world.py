@@ -9,7 +9,7 @@ from kafkasim.rules import FeatureUpdate
 from kafkasim.world import ELECTION_MS, NOOP_MS, RESTART_MS, SESSION_MS, NoActiveControllerError, World
 from kraftlog import Replay
 from kraftlog.batches import Batch, walk
-from tests.kafkasim.clusters import plan, settle, world
+from tests.kafkasim.clusters import batches, plan, settle, world
 
 EVERYTHING = 1 << 40
 BROKER, CONTROLLER = Role.BROKER, Role.CONTROLLER
@@ -181,7 +181,7 @@ def test_a_snapshot_holds_what_the_log_says(kraft_version: int) -> None:
 def test_a_log_says_where_a_reader_has_parted_from_it() -> None:
     made = a_busy_day(0)
     log = made.log
-    epoch_2 = next(b.base_offset for b in walk(log.read(0, max_bytes=EVERYTHING)) if b.leader_epoch == 2)
+    epoch_2 = next(b.base_offset for b in batches(log.read(0, max_bytes=EVERYTHING)) if b.leader_epoch == 2)
     assert log.diverging(epoch_2, 1) is None
     assert log.diverging(epoch_2 + 3, 1) == Position(epoch_2, 1)
     assert log.diverging(log.end_offset + 1, 2) == Position(log.end_offset, 2)
@@ -192,8 +192,8 @@ def test_a_log_says_where_a_reader_has_parted_from_it() -> None:
 def test_a_read_gives_at_least_one_whole_batch() -> None:
     log = world().log
     first = log.read(2, max_bytes=1)
-    assert [each.base_offset for each in walk(first)] == [1]
-    assert [each.base_offset for each in walk(log.read(4, max_bytes=EVERYTHING, below=6))] == [4, 5]
+    assert [each.base_offset for each in batches(first)] == [1]
+    assert [each.base_offset for each in batches(log.read(4, max_bytes=EVERYTHING, below=6))] == [4, 5]
 
 
 @pytest.mark.parametrize(

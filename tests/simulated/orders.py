@@ -60,7 +60,7 @@ class Orders:
         """By its owner; without words in a way that means nothing. A generation of its own each time."""
         self.server.edit(*KEY, lambda one: one["spec"].update({"drift": {"checkEvery": next(self._ticks)}} | spec))
 
-    def edit_status(self, change: Callable[[Json], object]) -> None:
+    def edit_status(self, change: Callable[[Json], Any]) -> None:
         """By a person. `change` gets the status."""
         self.server.edit_status(*KEY, lambda one: change(one.setdefault("status", {})))
 

@@ -29,7 +29,8 @@ def describe(cluster: Cluster, *flags: str, servers: bool = True, controllers: b
     where += ["--bootstrap-controller", cluster.bootstrap_controllers] if controllers else []
     done = run("describe", *where, *flags, "-o", "json")
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def node(document: dict[str, Any], id_: int) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def levels(document: dict[str, Any]) -> dict[str, int]:
     return {one["name"]: one["finalized"] for one in document["features"]}
 
 
-def write_document(path: Path, wanted: dict[str, int | str], **cluster: Any) -> Path:
+def write_document(path: Path, wanted: Mapping[str, int | str], **cluster: Any) -> Path:
     """A KafkaFeatures document; JSON is YAML."""
     spec = {"cluster": cluster, "features": {"levels": [{"name": n, "level": v} for n, v in wanted.items()]}}
     document = {

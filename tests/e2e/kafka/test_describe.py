@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaAdminClient
@@ -13,17 +12,14 @@ from kafkafeatures.kafka.api_names import API_NAMES
 from tests.e2e.kafka.cli import describe, node, run
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD
+from tests.e2e.rig.releases import MIDDLE, NEWEST
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}
-RELEASES = {OLD: "3.8", MIDDLE: "4.0", NEWEST: "4.2"}
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    version = request.param
-    with Cluster(tmp_path_factory.mktemp("kafka"), version, release_version=RELEASES[version]) as running:
-        yield running
+@pytest.fixture
+def cluster(six: Cluster) -> Cluster:
+    return six
 
 
 def test_every_feature_is_told_as_kafkas_own_tool_tells_it(cluster: Cluster) -> None:

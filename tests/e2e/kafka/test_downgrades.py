@@ -48,10 +48,11 @@ def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_pat
     """State of every kind is written at the higher level. After the downgrade the same records, byte for byte, are in
     the snapshot that the controller writes at the lower level, and both nodes start from it.
     """
-    often = {"metadata.log.max.record.bytes.between.snapshots": "1"}
+    # A killed broker is not let in again before its session has ended.
+    properties = {"metadata.log.max.record.bytes.between.snapshots": "1", "broker.session.timeout.ms": "2000"}
     with Cluster(
         tmp_path / "kafka", world.version, controllers=1, brokers=1, release_version=LOWEST, authorizer=True,
-        properties=often,
+        properties=properties,
     ) as cluster:  # fmt: skip
         active = cluster.nodes[3001]
         supported = decode_response(18, 4, ask(active, WHICH_LEVELS))[1].supported_features[METADATA]

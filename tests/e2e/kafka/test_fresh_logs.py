@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,16 @@ def files_of(cluster: Cluster, kind: str) -> list[Path]:
 
 
 def test_every_batch_and_record_agrees_with_the_dump_tool(written: Cluster) -> None:
-    for path in (*files_of(written, "log"), *files_of(written, "checkpoint")):
-        tool = DUMP_TOOL.get(written.version, "org.apache.kafka.tools.DumpLogSegments")
-        dumped = written.tool(tool, "--cluster-metadata-decoder", "--files", str(path), user=None)
-        assert dumped.returncode == 0, dumped.stderr
-        assert "baseOffset" in dumped.stdout
-        assert compare(path.read_bytes(), dumped.stdout) == [], path
+    paths = [*files_of(written, "log"), *files_of(written, "checkpoint")]
+    tool = DUMP_TOOL.get(written.version, "org.apache.kafka.tools.DumpLogSegments")
+    done = written.tool(tool, "--cluster-metadata-decoder", "--files", ",".join(map(str, paths)), user=None)
+    assert done.returncode == 0, done.stderr
+    _, *parts = re.split(r"^Dumping (.+)$", done.stdout, flags=re.MULTILINE)
+    dumped = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert dumped.keys() == {str(path) for path in paths}
+    for path in paths:
+        assert "baseOffset" in dumped[str(path)]
+        assert compare(path.read_bytes(), dumped[str(path)]) == [], path
 
 
 def test_the_image_is_what_happened(written: Cluster) -> None:

@@ -41,14 +41,16 @@ def level(name: str, value: int | str) -> dict[str, Any]:
 def plan(path: Path, *flags: str, code: int = 0) -> dict[str, Any]:
     done = run("plan", "-f", str(path), "-o", "json", *flags)
     assert done.returncode == code, done.stderr + done.stdout
-    return json.loads(done.stdout)
+    made: dict[str, Any] = json.loads(done.stdout)
+    return made
 
 
 def apply(path: Path, *flags: str, code: int = 0) -> dict[str, Any]:
     done = run("apply", "-f", str(path), "-o", "json", *flags)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    return json.loads(done.stdout)["status"]
+    status: dict[str, Any] = json.loads(done.stdout)["status"]
+    return status
 
 
 def reasons(status: dict[str, Any]) -> dict[str, str]:
@@ -249,5 +251,5 @@ def test_an_old_kafka_is_not_asked_to_raise_kraft_version(tmp_path: Path) -> Non
     """3.9 and 4.0 say yes and write a record without effect (KAFKA-16538, KAFKA-18979)."""
     with Cluster(tmp_path / "kafka", OLD, controllers=1, brokers=1, release_version="3.9") as old:
         path = document(tmp_path / "l.yaml", old, features=level("kraft.version", 1), consents=["dynamic-quorum"])
-        waiting = apply(path, "--timeout", "15s", code=5)  # somebody may be upgrading it just now
+        waiting = apply(path, "--timeout", "5s", code=5)  # somebody may be upgrading it just now
         assert "runs a Kafka release before 4.1" in waiting["blockers"][0]["message"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import Disconnected
 from kafkafeatures.kafka.settings import Address, OAuthClient, Sasl, Security, Tls, parse_addresses
 from kafkafeatures.kafka.wire.connection import connect
@@ -202,7 +203,9 @@ async def test_a_session_outlives_its_tokens(tokens: tuple[Cluster, TokenServer]
     issuer.lifetime, before = 3.0, issuer.issued
     try:
         renewing = await connect(address, security, timeout=10, client_id="t", recorder=authentications)
-        sleeping = await connect(address, security, timeout=10, client_id="t", clock=lambda: 0.0)
+        sleeping = await connect(
+            address, security, timeout=10, client_id="t", environment=Environment(monotonic=lambda: 0.0)
+        )
         async with renewing, sleeping, asyncio.timeout(30):
             while not sleeping.closed:  # the other side of the rule: without a renewal the session ends
                 await renewing.request(ApiVersionsRequest())

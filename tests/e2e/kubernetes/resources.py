@@ -141,7 +141,7 @@ class Resources:
         path = "{.status.conditions[?(@.type=='Ready')].reason}{'\\n'}"
         seen = self.plane.folder / f"watch-{name}"
         with seen.open("w") as file:
-            kubectl = [binary("kubectl"), "--kubeconfig", self.plane.kubeconfig, "-n", self.namespace]
+            kubectl: list[str | Path] = [binary("kubectl"), "--kubeconfig", self.plane.kubeconfig, "-n", self.namespace]
             only = f"--field-selector=metadata.name={name}"
             process = subprocess.Popen([*kubectl, "get", "kff", "--watch", only, "-o", f"jsonpath={path}"], stdout=file)
             try:

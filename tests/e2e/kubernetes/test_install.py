@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -18,8 +18,10 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from tests.e2e.kafka.wire import count_level_records
 from tests.e2e.kubernetes.resources import ROOT, Resources, away
 from tests.e2e.rig.kubernetes.binaries import binary, build
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.images import OPERATOR, PREFIX, operator_image
 from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
+from tests.e2e.rig.kubernetes.kind import KindNode
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import wait_until
@@ -86,7 +88,8 @@ def kafka(installed: Node) -> Iterator[Kafka]:
 
 @pytest.fixture
 def resources(kafka: Kafka) -> Iterator[Resources]:
-    yield Resources(kafka.node.control_plane, namespace=kafka.namespace)
+    plane = cast("ControlPlane", kafka.node.control_plane)  # kind's has all of it that is used here
+    yield Resources(plane, namespace=kafka.namespace)
     kafka.node.control_plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
 
 
@@ -118,7 +121,7 @@ def pods(kafka: Kafka) -> dict[str, tuple[str, int]]:
     }
 
 
-def operator_pod(node: Node) -> dict[str, Any]:
+def operator_pod(node: Node | KindNode) -> dict[str, Any]:
     """The one that is to stay."""
     pods_ = node.control_plane.get("pods", "-n", NS, "-l", "app.kubernetes.io/name=kafka-features-operator")["items"]
     (one,) = (pod for pod in pods_ if "deletionTimestamp" not in pod["metadata"])
@@ -126,7 +129,7 @@ def operator_pod(node: Node) -> dict[str, Any]:
     return found
 
 
-def operator_container(node: Node) -> str:
+def operator_container(node: Node | KindNode) -> str:
     """The id of the one that runs."""
     pod = operator_pod(node)
     assert is_true("Ready", pod)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -220,18 +221,17 @@ def test_a_level_moved_behind_our_back_is_seen_and_reported(resources: Resources
     assert ("Warning", "DriftDetected") in {event[:2] for event in resources.events("drift")}
 
 
+def corrected(resources: Resources, name: str, times: int) -> bool:
+    return sum("corrected" in one["result"] for one in resources.status(name)["history"]) == times
+
+
 def test_a_fight_with_another_writer_is_ended(resources: Resources, kafka: Cluster) -> None:
     drift = {"drift": {"onDrift": "Correct", "checkEvery": "10s"}, "approval": {"policy": "Never"}}
     resources.apply("fight", {SHARE: 1}, **drift)
     resources.wait("fight", "Ready")
     for times in (1, 2):
         meddle(kafka, SHARE, 0)
-        wait_until(
-            "corrected",
-            lambda times=times: (
-                sum("corrected" in one["result"] for one in resources.status("fight")["history"]) == times
-            ),
-        )
+        wait_until("corrected", partial(corrected, resources, "fight", times))
         resources.wait("fight", "Ready")
     meddle(kafka, SHARE, 0)
     resources.until("fight", "Stalled", "ConflictDetected")

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_deleted_at_any_moment_it_is_gone_at_once_and_whoever_comes_next_goes_on
         resources.apply(name, LEVELS)
         away(chance.uniform(0.0, 0.3))
         resources.plane.kubectl("delete", "kff", name, "-n", resources.namespace, "--timeout=2s")
-        wait_until("forgotten", lambda name=name: operator.metric("kafkafeatures_condition", name=name) == 0)
+        wait_until("forgotten", partial(forgotten, operator, name))
         assert feature_records(kafka) <= before + len(LEVELS)
         resources.apply(f"next-{number}", LEVELS)
         resources.wait(f"next-{number}", "Ready")
@@ -84,6 +85,10 @@ def test_deleted_at_any_moment_it_is_gone_at_once_and_whoever_comes_next_goes_on
         resources.delete(f"next-{number}")
         for feature in LEVELS:
             meddle(kafka, feature, 0)
+
+
+def forgotten(operator: Operator, name: str) -> bool:
+    return operator.metric("kafkafeatures_condition", name=name) == 0
 
 
 @dataclass(frozen=True)

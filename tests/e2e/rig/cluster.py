@@ -21,6 +21,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,6 +40,9 @@ LEADER_MOVED = ("NotLeaderOrFollowerException", "NotControllerException")
 """Answers to Kafka's own tools that say nothing of the cluster but that it is between two leaders."""
 TRIES = 5
 
+_FORMATTED: dict[tuple[str, str | None, bool, bool, str, str], Path] = {}
+"""What Kafka's tool made of the first node of each kind."""
+
 REGISTERED = "registration has been persisted to the metadata log"  # ControllerRegistrationManager.scala
 
 
@@ -54,6 +58,10 @@ def listed_brokers(port: int) -> set[int]:
             reply.read(length + 4)
             found.add(id_)
         return found
+
+
+def _lists(port: int, brokers: set[int]) -> bool:
+    return listed_brokers(port) >= brokers
 
 
 def uuid64() -> str:
@@ -86,6 +94,10 @@ class Node(Daemon):
     def port(self) -> int:
         """Of the listener for clients, or of the controller's."""
         return self.ports.get(CLIENT) or self.ports[CONTROLLER]
+
+    def has_registered(self) -> bool:
+        """As a controller, in this life."""
+        return REGISTERED in self.log
 
     @property
     def metadata_dir(self) -> Path:
@@ -179,7 +191,8 @@ class Cluster:
 
     def start(self) -> None:
         try:
-            self._format()
+            for node in self.nodes.values():
+                self._format(node)
             for node in self.nodes.values():
                 node.start(wait=False)
             self.wait_ready()
@@ -193,20 +206,28 @@ class Cluster:
         for node in living:
             node.wait_ready()
             if "controller" in node.roles and (self.release_version or "4") >= "3.7":
-                wait_until(f"controller {node.id} is registered", lambda node=node: REGISTERED in node.log)
+                wait_until(f"controller {node.id} is registered", node.has_registered)
         brokers = {node.id for node in living if "broker" in node.roles}
         for id_ in sorted(brokers):
             port = self.nodes[id_].ports[self.internal]
-            wait_until(f"broker {id_} lists {brokers}", lambda port=port: listed_brokers(port) >= brokers)
+            wait_until(f"broker {id_} lists {brokers}", partial(_lists, port, brokers))
 
     def stop(self) -> None:
         for node in self.nodes.values():
             node.kill()
 
+    def heal(self) -> None:
+        """All nodes run again, whatever a test did to them."""
+        for node in self.nodes.values():
+            node.thaw()
+            if not node.alive:
+                node.start(wait=False)
+        self.wait_ready()
+
     def add_broker(self, id_: int, version: str | None = None, *, start: bool = True) -> Node:
         node = Node(self, id_, "broker", version or self.version)
         self.nodes[id_] = node
-        self._clone(next(n for n in self.brokers if n is not node and n.roles == "broker"), node)
+        self._format(node)
         if start:
             node.start()
         return node
@@ -372,15 +393,27 @@ class Cluster:
 
     # --- formatting ---
 
-    def _format(self) -> None:
-        """Format one node of each role with Kafka's tool and copy what it made: a JVM for each node is slow."""
-        made: dict[str, Node] = {}
-        for node in self.nodes.values():
-            first = made.setdefault("controller" if "controller" in node.roles else "broker", node)
-            if first is node:
-                self._format_with_tool(node)
-            else:
-                self._clone(first, node)
+    def _format(self, node: Node) -> None:
+        """With Kafka's tool once for each kind of node in this process; others get a copy: a JVM for each is slow.
+
+        The first records of a dynamic quorum name its voters; what all others of a kind begin with is the same.
+        """
+        voter = "controller" in node.roles
+        logins = self.kind if self.kind.startswith("SCRAM") else ""
+        quorum = self.cluster_id if self.dynamic and voter else ""
+        kind = (self.version, self.release_version, voter, self.dynamic, logins, quorum)
+        if not (formatted := _FORMATTED.get(kind, Path("never"))).exists():
+            self._format_with_tool(node)
+            formatted = _FORMATTED[kind] = node.folder / "formatted"
+            shutil.copytree(node.folder / "data", formatted)
+        else:
+            shutil.copytree(formatted, node.folder / "data")
+        meta = node.folder / "data" / "meta.properties"
+        lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if "=" in line and line[0] != "#")
+        lines |= {"node.id": str(node.id), "cluster.id": self.cluster_id}
+        if self.dynamic or "directory.id" in lines:
+            lines["directory.id"] = node.directory_id
+        meta.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
     def _format_with_tool(self, node: Node) -> None:
         node.write_properties()
@@ -394,28 +427,10 @@ class Cluster:
             for user, password in USERS.items():
                 words += ["--add-scram", f"{self.kind}=[name={user},password={password}]"]
         done = subprocess.run(
-            release(node.version).java("kafka.tools.StorageTool", *words, log4j="tool"),
+            self.release.java("kafka.tools.StorageTool", *words, log4j="tool"),
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
-        self._name(node)
-
-    def _clone(self, first: Node, node: Node) -> None:
-        fresh = first.folder / "formatted"
-        shutil.copytree(fresh, node.folder / "data")
-        shutil.copytree(fresh, node.folder / "formatted")
-        self._name(node)
-
-    def _name(self, node: Node) -> None:
-        """Write the identity, and keep what was formatted for the next one to copy."""
-        meta = node.folder / "data" / "meta.properties"
-        lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if "=" in line and line[0] != "#")
-        lines["node.id"] = str(node.id)
-        if self.dynamic or "directory.id" in lines:
-            lines["directory.id"] = node.directory_id
-        meta.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        if not (node.folder / "formatted").exists():
-            shutil.copytree(node.folder / "data", node.folder / "formatted")
 
 
 def past_moving_leaders(

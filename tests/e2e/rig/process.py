@@ -17,13 +17,14 @@ ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 
 _PR_SET_PDEATHSIG = 1
 _CHANCE, _GIVEN = random.SystemRandom(), set[int]()  # of this process
+_SHARE, _SHARES = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 4  # of the ports, with suites side by side
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def free_port() -> int:
     """A port nobody listens on, and that no outgoing connection is ever given: the kernel's own range begins above."""
     while True:
-        port = _CHANCE.randrange(12_000, 30_000)
+        port = _CHANCE.randrange(12_000 + _SHARE % _SHARES, 30_000, _SHARES)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -60,7 +60,7 @@ _MAX_FRAMES: Mapping[int, int] = {
 }
 
 
-def encode_request(message: Any, *, version: int, correlation_id: int, client_id: str) -> bytes:
+def encode_request(message: Any, *, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Header and body, without the length in front."""
     schema = _schema(message.api_key, version, "request")
     body = _ENCODERS[message.api_key](schema, message)

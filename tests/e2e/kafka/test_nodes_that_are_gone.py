@@ -1,0 +1,64 @@
+"""Real nodes that are gone: what is left answers in time, and what is missing is a failure of its own.
+
+The cluster does not come back: of the files that ask it, this is the last.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.core.readings import BrokerList, ControllerList, Failure, FailureKind, Role
+from kafkafeatures.kafka.features import route
+from tests.e2e.kafka.test_asking import CONTROLLERS, answering, settings, surveyed
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.releases import OLD
+
+
+async def test_what_is_gone_is_a_failure_and_answers_stay_bounded(six: Cluster) -> None:
+    cluster = six
+    cluster.nodes[2].stop()
+    leader = cluster.leader()
+    standby = next(id_ for id_ in sorted(CONTROLLERS) if id_ != leader)
+    cluster.nodes[standby].kill()
+
+    result, took = await surveyed(settings(cluster, timeout=5.0))
+    print(f"{cluster.version} a broker and a controller stopped: {took:.3f} s")
+    assert answering(result, Role.BROKER) == {1, 3}
+    assert answering(result, Role.CONTROLLER) == CONTROLLERS - {standby}
+    gone = {(n.role, n.id): n.answer.kind for n in result.nodes if isinstance(n.answer, Failure)}
+    expected = {(Role.CONTROLLER, standby): FailureKind.UNREACHABLE}
+    if cluster.version != OLD:  # a stopped broker is fenced, and listed only by DescribeCluster v2
+        expected[Role.BROKER, 2] = FailureKind.UNREACHABLE
+        assert isinstance(result.brokers, BrokerList)
+        assert [h.id for h in result.brokers.brokers if h.is_fenced] == [2]
+    else:
+        gone.pop((Role.BROKER, 2), None)  # older lists forget it, but not at once
+    assert gone == expected
+    assert took < 3
+
+    # Frozen, it accepts connections and says nothing.
+    cluster.nodes[3].freeze()
+    result, took = await surveyed(settings(cluster, timeout=1.5))
+    print(f"{cluster.version} a broker frozen, 1.5 s of patience: {took:.3f} s")
+    cluster.nodes[3].thaw()
+    assert 1 in answering(result, Role.BROKER)
+    assert took < 5
+
+    # Two of three controllers gone. The survivor may go on naming the dead leader, so the quorum is what counts.
+    leader = cluster.leader()
+    cluster.nodes[leader].kill()
+    (last,) = CONTROLLERS - {standby, leader}
+    result, took = await surveyed(settings(cluster, timeout=3.0))
+    print(f"{cluster.version} no leader: {took:.3f} s")
+    assert answering(result, Role.CONTROLLER) == {last}
+    assert isinstance(result.controllers, ControllerList)
+    assert result.controllers.active in (None, leader)
+    assert isinstance(result.quorum, Failure)
+    assert took < 7
+    way = route(result)
+    assert way.closed is not None
+    assert way.stops() == ()
+
+    result, took = await surveyed(settings(cluster, controllers=False, timeout=3.0))
+    print(f"{cluster.version} no leader, from brokers: {took:.3f} s")
+    assert isinstance(result.quorum, Failure)
+    assert 1 in answering(result, Role.BROKER)
+    assert took < 8

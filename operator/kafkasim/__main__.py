@@ -32,7 +32,7 @@ from kafkafeatures.core.releases import metadata_version_named
 from kafkasim.control import RefusedError, perform
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import RELEASES, Release, release_named
-from kafkasim.wire.server import Face, Ports
+from kafkasim.wire.server import Ports, SimulatorServer
 from kafkasim.world import World
 
 FIRST_CONTROLLER = 3001
@@ -115,10 +115,10 @@ async def serve(plan: Plan, *, seed: int, exit_with_stdin: bool) -> None:
     ports = Ports((node.role, node.id) for node in plan.nodes)
     random = Random(seed)  # noqa: S311 - drawn ids and elections of a simulation, no secret
     world = World(replace(plan, addresses=ports.addresses), now_ms=_now_ms(), random=random)
-    async with Face(world, ports, _now_ms) as face:
+    async with SimulatorServer(world, ports, _now_ms) as server:
         _say(_greeting(world))
-        control = asyncio.create_task(_control(face, stop if exit_with_stdin else None))
-        ends = [asyncio.create_task(stop.wait()), asyncio.create_task(face.stopped())]
+        control = asyncio.create_task(_control(server, stop if exit_with_stdin else None))
+        ends = [asyncio.create_task(stop.wait()), asyncio.create_task(server.stopped())]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in (control, *ends):
             task.cancel()
@@ -148,7 +148,7 @@ def _say(document: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-async def _control(face: Face, at_end: asyncio.Event | None) -> None:
+async def _control(server: SimulatorServer, at_end: asyncio.Event | None) -> None:
     """Requests from standard input, until it ends."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -160,7 +160,7 @@ async def _control(face: Face, at_end: asyncio.Event | None) -> None:
         while line := await reader.readline():
             request = line.decode(errors="replace").strip()
             try:
-                await perform(face, request)
+                await perform(server, request)
             except RefusedError as refused:
                 _say({"simulated": True, "request": request, "error": str(refused)})
             else:

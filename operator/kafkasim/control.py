@@ -1,4 +1,4 @@
-"""Control requests: one line of words, done to the world of a face.
+"""Control requests: one line of words, done to the world of a server.
 
 Called by `__main__` with what comes in on standard input. It decides what a line means and when it is done; a line that
 means nothing raises `RefusedError` and changes nothing.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from kafkafeatures.core.readings import Role
 from kafkasim.releases import Release, release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
-from kafkasim.wire.server import Face
+from kafkasim.wire.server import SimulatorServer
 from kafkasim.world import Node, World
 
 FORMS = "upgrade|start ROLE ID [RELEASE], stop|kill ROLE ID, set FEATURE LEVEL, snapshot; ROLE is broker or controller"
@@ -20,26 +20,26 @@ class RefusedError(ValueError):
     """A request that cannot be done, in words for people."""
 
 
-async def perform(face: Face, request: str) -> None:
+async def perform(server: SimulatorServer, request: str) -> None:
     """Do it, and return when a client can see it. Raises RefusedError."""
     match request.split():
         case ["snapshot"]:
-            await face.act(lambda world: world.take_snapshot())
+            await server.act(lambda world: world.take_snapshot())
         case ["set", feature, level] if level.isdecimal():
-            await face.act(lambda world: _set(world, feature, int(level)))
-            await face.until(lambda world: world.log.high_watermark == world.log.end_offset)
+            await server.act(lambda world: _set(world, feature, int(level)))
+            await server.until(lambda world: world.log.high_watermark == world.log.end_offset)
         case ["stop" | "kill" as how, role, node_id]:
-            node = _node(face.world, role, node_id)
-            await face.act(lambda world: world.stop(node.role, node.id, kill=how == "kill"))
-            await face.until(lambda world: world.active is None or world.log.high_watermark == world.log.end_offset)
+            node = _node(server.world, role, node_id)
+            await server.act(lambda world: world.stop(node.role, node.id, kill=how == "kill"))
+            await server.until(lambda world: world.active is None or world.log.high_watermark == world.log.end_offset)
         case ["start", role, node_id]:
-            await _begin(face, _node(face.world, role, node_id), None)
+            await _begin(server, _node(server.world, role, node_id), None)
         case ["start", role, node_id, release]:
-            await _begin(face, _node(face.world, role, node_id), _release(release))
+            await _begin(server, _node(server.world, role, node_id), _release(release))
         case ["upgrade", role, node_id, release]:
-            node, target = _node(face.world, role, node_id), _release(release)
-            await face.act(lambda world: world.upgrade(node.role, node.id, target))
-            await _back(face, node)
+            node, target = _node(server.world, role, node_id), _release(release)
+            await server.act(lambda world: world.upgrade(node.role, node.id, target))
+            await _back(server, node)
         case _:
             raise RefusedError(f"{request!r} is no request; there are: {FORMS}")
 
@@ -60,14 +60,14 @@ def _set(world: World, feature: str, level: int) -> None:
         raise RefusedError(str(failed[0]))
 
 
-async def _begin(face: Face, node: Node, release: Release | None) -> None:
+async def _begin(server: SimulatorServer, node: Node, release: Release | None) -> None:
     if node.running:
         raise RefusedError(f"{node.role.value.lower()} {node.id} runs already")
-    await face.act(lambda world: world.start(node.role, node.id, release))
-    await _back(face, node)
+    await server.act(lambda world: world.start(node.role, node.id, release))
+    await _back(server, node)
 
 
-async def _back(face: Face, node: Node) -> None:
+async def _back(server: SimulatorServer, node: Node) -> None:
     """A broker is back when it is registered and not fenced, or refused; a controller when it runs and one leads."""
 
     def is_back(world: World) -> bool:
@@ -78,7 +78,7 @@ async def _back(face: Face, node: Node) -> None:
         found = world.image.brokers.get(node.id)
         return found is not None and found.incarnation == node.incarnation and not found.fenced
 
-    await face.until(is_back)
+    await server.until(is_back)
     if node.refused:
         raise RefusedError(
             f"broker {node.id} runs, but its registration is refused: a finalized level is out of its range"

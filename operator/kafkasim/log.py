@@ -1,6 +1,6 @@
 """The metadata log of a simulated cluster: real batches, offsets, epochs, a high watermark and one snapshot.
 
-Owned by `world`, read by the wire face. It decides what a Fetch at (offset, epoch) may see, as `KafkaRaftClient` does:
+Owned by `world`, read by the wire server. Decides what a Fetch at (offset, epoch) may see, as `KafkaRaftClient` does:
 records up to the end of the log (also uncommitted ones), a diverging epoch, or the snapshot. It never looks at time and
 never decides what is written.
 """

@@ -1,7 +1,7 @@
-"""The ports face: a simulated cluster behind the `KafkaPort` of a pass, in-process and in virtual time.
+"""The ports: a simulated cluster behind the `KafkaPort` of a pass, in-process and in virtual time.
 
 Called by tests that run thousands of passes a second: crash exploration, properties over whole lives. It shows of the
-world what the adapter would have read from the wire face of the same world, and a test holds the two against each
+world what the adapter would have read from the server of the same world, and a test holds the two against each
 other. A call takes a little virtual time, and `sleep` takes as much as it is told, so nobody ever waits.
 """
 

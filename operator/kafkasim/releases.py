@@ -1,6 +1,6 @@
 """What each simulated Kafka release supports: feature ranges and API versions, one row per release.
 
-Read by `world` (registrations, judgements) and by the wire face (ApiVersions). A new release is one row.
+Read by `world` (registrations, judgements) and by the wire server (ApiVersions). A new release is one row.
 
 Sources: feature ranges from `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches.
 API versions were read off real nodes of 3.9, 4.1, 4.2, 4.3 and 4.4 (brokers and controllers); those of 4.0 are derived

@@ -3,7 +3,7 @@
 What it decides: who leads, who may register, what is written to the log and when it is committed. There is no second
 copy of the state: what the controllers know is the replay of the log they wrote, what brokers and standbys know is the
 replay up to the high watermark. No I/O; time comes in through `advance` and requests, chance through the given
-`Random`, so the same plan, seed and calls give the same bytes. Called by the wire face and by tests.
+`Random`, so the same plan, seed and calls give the same bytes. Called by the wire server and by tests.
 """
 
 from __future__ import annotations

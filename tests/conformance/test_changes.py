@@ -1,4 +1,4 @@
-"""What changing requests did to real clusters of four releases, against both faces of the simulator."""
+"""What changing requests did to real clusters of four releases, over the wire and in-process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkafeatures.kafka.wire.codec import decode_response
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
 from kafkasim.rules import FeatureUpdate, UpgradeType
-from kafkasim.wire.server import Face
+from kafkasim.wire.server import SimulatorServer
 from tests.conformance.cases import SAFE, UPGRADE, WORLDS, World
 from tests.conformance.changes import ACTIVE, BROKER, FORMAT, STANDBY, WHICH_LEVELS, Row, levels_in, node_of, steps
 from tests.conformance.changes import recorded as recorded_of
@@ -54,23 +54,23 @@ def test_the_recording_is_of_all_steps_and_of_all_kinds(world: World) -> None:
 @EVERY
 async def test_the_simulator_changes_on_the_wire_as_the_real_cluster_did(world: World) -> None:
     rows = recorded_of(world)
-    async with served(planned(world, rows[0].leader)) as face:
-        before = (await said(face, Role.CONTROLLER, rows[0].leader))[1]
+    async with served(planned(world, rows[0].leader)) as server:
+        before = (await said(server, Role.CONTROLLER, rows[0].leader))[1]
         for row in rows:
-            reply = await asked(face, *at(row), row.step.request)
+            reply = await asked(server, *at(row), row.step.request)
             assert reply == row.reply, (row.step, decode_response(57, row.step.version, reply), told(row))
-            levels, epoch = await said(face, Role.CONTROLLER, row.leader)
+            levels, epoch = await said(server, Role.CONTROLLER, row.leader)
             assert (levels, epoch > before) == (row.levels, row.moved), row.step
-            assert (await said(face, Role.BROKER, 1))[0] == row.levels, row.step
+            assert (await said(server, Role.BROKER, 1))[0] == row.levels, row.step
             before = epoch
 
 
-async def asked(face: Face, role: Role, node: int, request: bytes) -> bytes:
-    return (await exchange(face, role, node, struct.pack(">i", len(request)) + request))[4:]
+async def asked(server: SimulatorServer, role: Role, node: int, request: bytes) -> bytes:
+    return (await exchange(server, role, node, struct.pack(">i", len(request)) + request))[4:]
 
 
-async def said(face: Face, role: Role, node: int) -> tuple[Mapping[str, int], int]:
-    return levels_in(await asked(face, role, node, WHICH_LEVELS))
+async def said(server: SimulatorServer, role: Role, node: int) -> tuple[Mapping[str, int], int]:
+    return levels_in(await asked(server, role, node, WHICH_LEVELS))
 
 
 @EVERY

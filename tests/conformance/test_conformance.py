@@ -1,4 +1,4 @@
-"""What real nodes of four releases answered, against both faces of the simulator and against our own preflight."""
+"""What real nodes of four releases answered, against the simulator (by wire, in-process) and our own preflight."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_there_are_more_than_a_hundred_cases_for_each_release() -> None:
 
 @EVERY
 async def test_the_simulator_answers_on_the_wire_as_the_real_node_did(world: World) -> None:
-    async with served(planned(world)) as face:
+    async with served(planned(world)) as server:
         for updates, real in recorded(world).items():
             request = request_of(world, updates)
-            frame = await exchange(face, Role.CONTROLLER, 3001, struct.pack(">i", len(request)) + request)
+            frame = await exchange(server, Role.CONTROLLER, 3001, struct.pack(">i", len(request)) + request)
             assert frame[4:] == real, (updates, told(world, frame[4:]), told(world, real))
 
 

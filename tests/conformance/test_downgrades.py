@@ -52,10 +52,10 @@ def test_metadata_version_goes_down_to_its_floor_and_no_further(world: World) ->
 @EVERY
 async def test_the_simulator_takes_back_what_the_real_node_did(world: World) -> None:
     controllers = {3001: world.release}
-    async with served(plan({1: world.release}, controllers, metadata_version=LOWEST_LEVEL)) as face:
+    async with served(plan({1: world.release}, controllers, metadata_version=LOWEST_LEVEL)) as server:
 
         async def ask(request: bytes) -> bytes:
-            return (await exchange(face, Role.CONTROLLER, 3001, struct.pack(">i", len(request)) + request))[4:]
+            return (await exchange(server, Role.CONTROLLER, 3001, struct.pack(">i", len(request)) + request))[4:]
 
         before: Row | None = None
         for row in recorded(world):

@@ -38,12 +38,12 @@ async def test_the_simulator_answers_on_the_wire_as_the_real_cluster_did() -> No
     rows = recorded()
     leader = rows[0].leader
     controllers = dict.fromkeys((3001, 3002, 3003), "4.4")
-    async with served(plan({1: "4.4"}, controllers, metadata_version=FORMAT[1], leader=leader)) as face:
+    async with served(plan({1: "4.4"}, controllers, metadata_version=FORMAT[1], leader=leader)) as server:
         raised = False
         for row in rows:
             if row.raised and not raised:
-                await exchange(face, Role.CONTROLLER, leader, framed(RAISE))
+                await exchange(server, Role.CONTROLLER, leader, framed(RAISE))
                 raised = True
             role = Role.BROKER if row.node == 1 else Role.CONTROLLER
-            answer = await exchange(face, role, row.node, framed(row.request))
+            answer = await exchange(server, role, row.node, framed(row.request))
             assert answer[4:] == row.reply, (row, decode_response(94, 0, answer[4:]), decode_response(94, 0, row.reply))

@@ -12,7 +12,7 @@ from random import Random
 from kafkafeatures.core.readings import Role
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
-from kafkasim.wire.server import Face, Ports
+from kafkasim.wire.server import Ports, SimulatorServer
 from kafkasim.world import World
 from kraftlog.batches import Batch, walk
 
@@ -59,7 +59,7 @@ def batches(data: bytes) -> list[Batch]:
 
 
 @asynccontextmanager
-async def served(made: Plan, seed: int = 0) -> AsyncIterator[Face]:
+async def served(made: Plan, seed: int = 0) -> AsyncIterator[SimulatorServer]:
     """A cluster on real ports, by the real clock."""
     loop = asyncio.get_running_loop()
 
@@ -68,13 +68,13 @@ async def served(made: Plan, seed: int = 0) -> AsyncIterator[Face]:
 
     ports = Ports((node.role, node.id) for node in made.nodes)
     living = World(replace(made, addresses=ports.addresses), now_ms=now_ms(), random=Random(seed))
-    async with Face(living, ports, now_ms) as face:
-        yield face
+    async with SimulatorServer(living, ports, now_ms) as server:
+        yield server
 
 
-async def exchange(face: Face, role: Role, node_id: int, request: bytes) -> bytes:
+async def exchange(server: SimulatorServer, role: Role, node_id: int, request: bytes) -> bytes:
     """Send one whole frame on a connection of its own and read one; EOFError when the node closes it instead."""
-    node = face.world.nodes[role, node_id]
+    node = server.world.nodes[role, node_id]
     reader, writer = await asyncio.open_connection(node.host, node.port)
     try:
         writer.write(request)

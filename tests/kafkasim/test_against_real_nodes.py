@@ -58,14 +58,14 @@ def api_of(request: bytes) -> tuple[int, int]:
     return int.from_bytes(request[4:6], "big"), int.from_bytes(request[6:8], "big")
 
 
-async def compare(face: Any, line: dict[str, Any], role: Role, node: int) -> None:
+async def compare(server: Any, line: dict[str, Any], role: Role, node: int) -> None:
     request = bytes.fromhex(line["req_hex"])
     told = f"{line.get('case')} {line.get('what', '')} at {node}"
     if line.get("error", "").startswith("EOF"):
         with pytest.raises(EOFError):
-            await exchange(face, role, node, request)
+            await exchange(server, role, node, request)
         return
-    answer = await exchange(face, role, node, request)
+    answer = await exchange(server, role, node, request)
     real = bytes.fromhex(line["resp_hex"])
     api_key, version = api_of(request)
     if (api_key, version) == (18, 9):
@@ -94,23 +94,23 @@ SHAPE_OF_420 = plan({1: "4.2", 2: "4.2", 3: "4.2", 4: "4.1"}, {3001: "4.2", 3002
 async def test_a_4_2_cluster_answers_as_the_recorded_one_did() -> None:
     lines = transcript("update_features_4.2.0")
     compared = 0
-    async with served(SHAPE_OF_420) as face:
-        await perform(face, "stop broker 4")
-        await face.act(lambda world: world.unregister_broker(world.nodes[Role.CONTROLLER, leader_of(world)], 4))
+    async with served(SHAPE_OF_420) as server:
+        await perform(server, "stop broker 4")
+        await server.act(lambda world: world.unregister_broker(world.nodes[Role.CONTROLLER, leader_of(world)], 4))
         for line in lines[:140]:
             case = line.get("case")
             if case == "describe_cluster v2 fenced ghost":
-                await perform(face, "stop broker 4")
+                await perform(server, "stop broker 4")
             if case == "old broker alive":
-                await perform(face, "upgrade controller 3003 4.2")
-                await perform(face, "start broker 4")
+                await perform(server, "upgrade controller 3003 4.2")
+                await perform(server, "start broker 4")
             if case == "describe_quorum after kraft.version 1":  # the old broker came back, and fetches in vain
                 with pytest.raises(RefusedError, match="broker 4 runs, but its registration is refused"):
-                    await perform(face, "start broker 4")
-            await compare(face, line, role_of(line["node"]), line["node"])
+                    await perform(server, "start broker 4")
+            await compare(server, line, role_of(line["node"]), line["node"])
             compared += 1
         assert compared == 140
-        assert face.world.image.kraft_version == 1
+        assert server.world.image.kraft_version == 1
 
 
 ASKED_AT_CONTROLLER = {*range(8, 16), 33}  # lines of the transcript
@@ -118,10 +118,10 @@ ASKED_AT_CONTROLLER = {*range(8, 16), 33}  # lines of the transcript
 
 async def test_a_3_9_node_answers_as_the_recorded_one_did() -> None:
     lines = transcript("update_features_3.9.1_kraft")
-    async with served(plan({1: "3.9"}, {1: "3.9"}, metadata_version=19)) as face:
+    async with served(plan({1: "3.9"}, {1: "3.9"}, metadata_version=19)) as server:
         for index, line in enumerate(lines):
-            await compare(face, line, Role.CONTROLLER if index in ASKED_AT_CONTROLLER else Role.BROKER, 1)
-        assert face.world.image.feature_record_kraft_version is None
+            await compare(server, line, Role.CONTROLLER if index in ASKED_AT_CONTROLLER else Role.BROKER, 1)
+        assert server.world.image.feature_record_kraft_version is None
 
 
 FETCHES = {1: 3003, 2: 3003, 3: 3003, 4: 3001, 5: 1}  # line -> node: epoch -1 twice, an old epoch, a standby, a broker
@@ -130,17 +130,17 @@ FETCHES = {1: 3003, 2: 3003, 3: 3003, 4: 3001, 5: 1}  # line -> node: epoch -1 t
 async def test_a_fetch_that_cannot_be_served_gets_the_recorded_error() -> None:
     lines = transcript("fetch_metadata")
     made = plan({1: "3.9"}, {3001: "3.9", 3002: "3.9", 3003: "3.9"}, leader=3003)
-    async with served(made) as face:
+    async with served(made) as server:
         for _ in range(2):  # the recorded quorum was in epoch 3
-            await face.act(lambda world: world.stop(Role.CONTROLLER, leader_of(world)))
-            await face.until(lambda world: world.active is not None)
-            await face.act(start_all)
-        assert face.world.epoch == 3
-        active = leader_of(face.world)
-        nodes = {3003: active, 3001: next(v for v in face.world.voters if v != active), 1: 1}
+            await server.act(lambda world: world.stop(Role.CONTROLLER, leader_of(world)))
+            await server.until(lambda world: world.active is not None)
+            await server.act(start_all)
+        assert server.world.epoch == 3
+        active = leader_of(server.world)
+        nodes = {3003: active, 3001: next(v for v in server.world.voters if v != active), 1: 1}
         for index, node in FETCHES.items():
             request = bytes.fromhex(lines[index]["req_hex"])
-            answer = decoded(await exchange(face, role_of(nodes[node]), nodes[node], request), 1, 17)
+            answer = decoded(await exchange(server, role_of(nodes[node]), nodes[node], request), 1, 17)
             real = decoded(bytes.fromhex(lines[index]["resp_hex"]), 1, 17)
             for each in (answer, real):
                 for endpoint in each["node_endpoints"]:

@@ -1,4 +1,4 @@
-"""The ports face: it shows what the wire face of the same world shows, and lets whole lives be lived in a moment."""
+"""The ports: they show what the server of the same world shows, and lets whole lives be lived in a moment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kafkafeatures.reconcile.loop import Shell, one_pass
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
-from kafkasim.wire.server import Face
+from kafkasim.wire.server import SimulatorServer
 from tests.kafkasim.clusters import plan, served, world
 
 SEEDS = 1000 if os.environ.get("SOAK") else 60
@@ -54,8 +54,8 @@ def shown(seen: Observation) -> dict[str, Any]:
     }
 
 
-def addresses(face: Face, role: Role) -> str:
-    return ",".join(f"{one.host}:{one.port}" for one in face.world.of_role(role) if one.running)
+def addresses(server: SimulatorServer, role: Role) -> str:
+    return ",".join(f"{one.host}:{one.port}" for one in server.world.of_role(role) if one.running)
 
 
 CLUSTERS: Mapping[str, Plan] = {
@@ -71,13 +71,13 @@ CLUSTERS: Mapping[str, Plan] = {
 
 @pytest.mark.parametrize("name", CLUSTERS)
 async def test_both_faces_show_the_same_world(name: str) -> None:
-    async with served(CLUSTERS[name]) as face:
+    async with served(CLUSTERS[name]) as server:
         settings = ClusterSettings(
-            parse_addresses(addresses(face, Role.BROKER), ""), parse_addresses(addresses(face, Role.CONTROLLER), "")
+            parse_addresses(addresses(server, Role.BROKER), ""), parse_addresses(addresses(server, Role.CONTROLLER), "")
         )
         async with Cluster(settings) as client:
             on_the_wire = await client.look()
-        in_process = await SimulatedCluster(face.world).look()
+        in_process = await SimulatedCluster(server.world).look()
     assert shown(in_process) == shown(on_the_wire)
 
 

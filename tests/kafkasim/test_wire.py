@@ -1,4 +1,4 @@
-"""The wire face: the log as Fetch serves it, waiting, forwarding, ports that close, and a thousand nodes."""
+"""The wire server: the log as Fetch serves it, waiting, forwarding, ports that close, and a thousand nodes."""
 
 import asyncio
 import io
@@ -17,7 +17,7 @@ from kio.static.primitive import i16, i32
 
 from kafkafeatures.core.readings import Role
 from kafkasim.control import RefusedError, perform
-from kafkasim.wire.server import Face
+from kafkasim.wire.server import SimulatorServer
 from kraftlog import Replay
 from tests.kafkasim.clusters import batches, exchange, plan, served
 
@@ -29,7 +29,7 @@ def kio(api_key: int, version: int) -> ModuleType:
     return load_payload_module(api_key, version, EntityType.request)
 
 
-async def ask(face: Face, role: Role, node: int, version: int, request: Any) -> Any:
+async def ask(server: SimulatorServer, role: Role, node: int, version: int, request: Any) -> Any:
     api_key = request.__api_key__
     out = io.BytesIO()
     header = RequestHeader(
@@ -38,16 +38,18 @@ async def ask(face: Face, role: Role, node: int, version: int, request: Any) -> 
     entity_writer(RequestHeader)(out, header)
     entity_writer(type(request))(out, request)
     frame = struct.pack(">i", len(out.getvalue())) + out.getvalue()
-    answer = await exchange(face, role, node, frame)
+    answer = await exchange(server, role, node, frame)
     schema: Any = load_response_schema(api_key, version)
     _, size = entity_reader(schema.__header_schema__)(answer, 4)
     return entity_reader(schema)(answer, 4 + size)[0]
 
 
-async def fetch(face: Face, offset: int, *, last_epoch: int | None = None, wait_ms: int = 0, **more: Any) -> Any:
+async def fetch(
+    server: SimulatorServer, offset: int, *, last_epoch: int | None = None, wait_ms: int = 0, **more: Any
+) -> Any:
     """The one partition of the answer, from the active controller."""
     messages = kio(1, 17)
-    world = face.world
+    world = server.world
     assert world.active is not None
     partition = messages.FetchPartition(
         partition=0,
@@ -64,21 +66,21 @@ async def fetch(face: Face, offset: int, *, last_epoch: int | None = None, wait_
         forgotten_topics_data=(),
         **more,
     )
-    answer = await ask(face, CONTROLLER, world.active, 17, request)
+    answer = await ask(server, CONTROLLER, world.active, 17, request)
     return answer.responses[0].partitions[0] if answer.responses else answer
 
 
 async def test_the_log_that_fetch_serves_is_the_worlds() -> None:
-    async with served(plan()) as face:
+    async with served(plan()) as server:
         got, offset = b"", 0
-        while offset < face.world.log.high_watermark:
-            part = await fetch(face, offset, max_bytes=500)
+        while offset < server.world.log.high_watermark:
+            part = await fetch(server, offset, max_bytes=500)
             got += part.records
             offset = max(batch.last_offset + 1 for batch in batches(part.records))
-        assert got == face.world.log.read(0, max_bytes=1 << 40)[: len(got)]
+        assert got == server.world.log.read(0, max_bytes=1 << 40)[: len(got)]
         replay = Replay()
         replay.append(got, below=offset)
-        assert replay.image().brokers == face.world.image.brokers
+        assert replay.image().brokers == server.world.image.brokers
 
 
 async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next_with_its_commit(
@@ -87,35 +89,35 @@ async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next
     # So slow that on a busy machine, too, the second request comes before the commit, and that before the next record.
     monkeypatch.setattr("kafkasim.world.COMMIT_MS", 800)
     monkeypatch.setattr("kafkasim.world.NOOP_MS", 2000)
-    async with served(plan()) as face:
-        end = face.world.log.end_offset
-        first = await fetch(face, end, wait_ms=5000)
+    async with served(plan()) as server:
+        end = server.world.log.end_offset
+        first = await fetch(server, end, wait_ms=5000)
         assert [batch.base_offset for batch in batches(first.records)] == [end]
         assert first.high_watermark == end
-        second = await fetch(face, end + 1, wait_ms=5000)
+        second = await fetch(server, end + 1, wait_ms=5000)
         assert (second.high_watermark, second.records) == (end + 1, b"")
 
 
 async def test_a_reader_from_the_start_is_sent_to_the_snapshot_and_gets_it_in_parts() -> None:
-    async with served(plan()) as face:
-        await perform(face, "snapshot")
-        snapshot = face.world.log.snapshot
+    async with served(plan()) as server:
+        await perform(server, "snapshot")
+        snapshot = server.world.log.snapshot
         assert snapshot is not None
-        sent = await fetch(face, 0)
+        sent = await fetch(server, 0)
         assert (sent.snapshot_id.end_offset, sent.snapshot_id.epoch) == (snapshot.id.offset, snapshot.id.epoch)
         assert sent.records == b""
         data = b""
         while len(data) < len(snapshot.data):
-            part = (await fetch_snapshot(face, snapshot.id.offset, len(data))).topics[0].partitions[0]
+            part = (await fetch_snapshot(server, snapshot.id.offset, len(data))).topics[0].partitions[0]
             assert (part.size, part.position) == (len(snapshot.data), len(data))
             data += part.unaligned_records
         assert data == snapshot.data
-        assert int((await fetch_snapshot(face, 1, 0)).error_code) == -1
+        assert int((await fetch_snapshot(server, 1, 0)).error_code) == -1
 
 
-async def fetch_snapshot(face: Face, end_offset: int, position: int) -> Any:
+async def fetch_snapshot(server: SimulatorServer, end_offset: int, position: int) -> Any:
     messages = kio(59, 1)
-    world = face.world
+    world = server.world
     assert world.active is not None
     partition = messages.PartitionSnapshot(
         partition=0,
@@ -125,24 +127,24 @@ async def fetch_snapshot(face: Face, end_offset: int, position: int) -> Any:
         replica_directory_id=None,
     )
     topic = messages.TopicSnapshot(name="__cluster_metadata", partitions=(partition,))
-    return await ask(face, CONTROLLER, world.active, 1, messages.FetchSnapshotRequest(max_bytes=400, topics=(topic,)))
+    return await ask(server, CONTROLLER, world.active, 1, messages.FetchSnapshotRequest(max_bytes=400, topics=(topic,)))
 
 
 async def test_a_reader_beyond_the_log_is_told_where_it_parted() -> None:
-    async with served(plan()) as face:
-        parted = (await fetch(face, 10_000, last_epoch=1)).diverging_epoch
+    async with served(plan()) as server:
+        parted = (await fetch(server, 10_000, last_epoch=1)).diverging_epoch
         assert parted.epoch == 1
-        assert parted.end_offset <= face.world.log.end_offset
+        assert parted.end_offset <= server.world.log.end_offset
 
 
 async def test_a_newer_epoch_and_another_cluster_are_refused() -> None:
-    async with served(plan()) as face:
-        assert int((await fetch(face, 0, epoch=9)).error_code) == 75
-        assert int((await fetch(face, 0, cluster_id="another")).error_code) == 104
+    async with served(plan()) as server:
+        assert int((await fetch(server, 0, epoch=9)).error_code) == 75
+        assert int((await fetch(server, 0, cluster_id="another")).error_code) == 104
 
 
 async def test_a_standby_compares_the_epoch_before_it_says_that_it_does_not_lead() -> None:
-    async with served(plan(leader=3002)) as face:
+    async with served(plan(leader=3002)) as server:
         messages = kio(1, 17)
         codes = []
         for epoch in (0, 1, 2):
@@ -152,7 +154,7 @@ async def test_a_standby_compares_the_epoch_before_it_says_that_it_does_not_lead
             )  # fmt: skip
             topics = (messages.FetchTopic(topic_id=LOG, partitions=(partition,)),)
             request = messages.FetchRequest(max_wait=timedelta(0), min_bytes=1, topics=topics, forgotten_topics_data=())
-            answer = (await ask(face, CONTROLLER, 3001, 17, request)).responses[0].partitions[0]
+            answer = (await ask(server, CONTROLLER, 3001, 17, request)).responses[0].partitions[0]
             codes.append(int(answer.error_code))
             assert answer.current_leader.leader_id == 3002
         assert codes == [74, 6, 75]
@@ -167,36 +169,36 @@ def update(*features: tuple[str, int]) -> Any:
 
 
 async def test_an_update_is_answered_when_it_is_committed() -> None:
-    async with served(plan()) as face:
-        answer = await ask(face, BROKER, 1, 2, update(("metadata.version", 25)))
+    async with served(plan()) as server:
+        answer = await ask(server, BROKER, 1, 2, update(("metadata.version", 25)))
         assert int(answer.error_code) == 0
-        assert face.world.image.features == {"metadata.version": 25}
+        assert server.world.image.features == {"metadata.version": 25}
 
 
 async def test_a_broker_keeps_an_update_until_a_controller_is_active() -> None:
-    async with served(plan()) as face:
+    async with served(plan()) as server:
         for voter in (3001, 3002):
-            await perform(face, f"stop controller {voter}")
-        pending = asyncio.create_task(ask(face, BROKER, 1, 2, update(("metadata.version", 25))))
-        answer = await ask(face, CONTROLLER, 3003, 2, update(("metadata.version", 25)))
+            await perform(server, f"stop controller {voter}")
+        pending = asyncio.create_task(ask(server, BROKER, 1, 2, update(("metadata.version", 25))))
+        answer = await ask(server, CONTROLLER, 3003, 2, update(("metadata.version", 25)))
         assert answer.error_message == "No controller appears to be active."
         assert not pending.done()
-        await perform(face, "start controller 3001")
+        await perform(server, "start controller 3001")
         assert int((await pending).error_code) == 0
-        assert face.world.image.features == {"metadata.version": 25}
+        assert server.world.image.features == {"metadata.version": 25}
 
 
 async def test_a_stopped_node_refuses_connections_and_an_upgraded_one_is_back_on_its_port() -> None:
-    async with served(plan({1: "4.2", 2: "4.0"})) as face:
-        port = face.world.nodes[BROKER, 2].port
-        await perform(face, "stop broker 2")
+    async with served(plan({1: "4.2", 2: "4.0"})) as server:
+        port = server.world.nodes[BROKER, 2].port
+        await perform(server, "stop broker 2")
         with pytest.raises(ConnectionRefusedError):
-            await ask(face, BROKER, 2, 4, api_versions())
-        await perform(face, "start broker 2 4.2")
-        answer = await ask(face, BROKER, 2, 4, api_versions())
+            await ask(server, BROKER, 2, 4, api_versions())
+        await perform(server, "start broker 2 4.2")
+        answer = await ask(server, BROKER, 2, 4, api_versions())
         supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
         assert supported["metadata.version"] == (7, 29)
-        assert face.world.nodes[BROKER, 2].port == port
+        assert server.world.nodes[BROKER, 2].port == port
 
 
 def api_versions() -> Any:
@@ -209,9 +211,9 @@ def api_versions() -> Any:
     ids=["http", "negative", "huge", "half a head"],
 )
 async def test_bytes_that_are_no_request_close_the_connection(frame: bytes) -> None:
-    async with served(plan({1: "4.2"}, {3001: "4.2"})) as face:
+    async with served(plan({1: "4.2"}, {3001: "4.2"})) as server:
         with pytest.raises((EOFError, ConnectionResetError)):
-            await exchange(face, BROKER, 1, frame)
+            await exchange(server, BROKER, 1, frame)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ async def test_bytes_that_are_no_request_close_the_connection(frame: bytes) -> N
     ],
 )
 async def test_a_control_request_that_means_nothing_is_refused(request_line: str, words: str) -> None:
-    async with served(plan({1: "4.2"}, {3001: "4.2"})) as face:
+    async with served(plan({1: "4.2"}, {3001: "4.2"})) as server:
         with pytest.raises(RefusedError) as refused:
-            await perform(face, request_line)
+            await perform(server, request_line)
         assert words in str(refused.value)

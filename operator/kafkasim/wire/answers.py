@@ -59,7 +59,7 @@ class Clock(Protocol):
         """The world was changed: whoever waits, and time itself, must look again."""
 
 
-class Desk:
+class RequestHandler:
     """The answers of one node."""
 
     def __init__(self, world: World, node: Node, clock: Clock) -> None:
@@ -69,8 +69,8 @@ class Desk:
 
     async def answer(self, api_key: int, version: int, request: Any) -> Answer | None:
         """The answer, None for an API that is offered but not simulated (the connection is closed)."""
-        handler = HANDLERS.get((self._node.role, api_key))
-        return None if handler is None else await handler(self, version, request)
+        handle = HANDLERS.get((self._node.role, api_key))
+        return None if handle is None else await handle(self, version, request)
 
     # --- ApiVersions ---
 
@@ -417,23 +417,23 @@ def _unknown_topic(index: int) -> Answer:
     }
 
 
-Handler = Callable[[Desk, int, Any], Awaitable[Answer]]
-HANDLERS: Mapping[tuple[Role, int], Handler] = {
-    (Role.BROKER, 1): Desk.fetch,
-    (Role.BROKER, 3): Desk.metadata,
-    (Role.BROKER, 18): Desk.api_versions,
-    (Role.BROKER, 55): Desk.describe_quorum,
-    (Role.BROKER, 57): Desk.update_features,
-    (Role.BROKER, 60): Desk.describe_cluster,
-    (Role.BROKER, 64): Desk.unregister_broker,
-    (Role.BROKER, 94): Desk.unregister_controller,
-    (Role.CONTROLLER, 1): Desk.fetch,
-    (Role.CONTROLLER, 18): Desk.api_versions,
-    (Role.CONTROLLER, 55): Desk.describe_quorum,
-    (Role.CONTROLLER, 57): Desk.update_features,
-    (Role.CONTROLLER, 59): Desk.fetch_snapshot,
-    (Role.CONTROLLER, 60): Desk.describe_cluster,
-    (Role.CONTROLLER, 64): Desk.unregister_broker,
-    (Role.CONTROLLER, 94): Desk.unregister_controller,
+Handle = Callable[[RequestHandler, int, Any], Awaitable[Answer]]
+HANDLERS: Mapping[tuple[Role, int], Handle] = {
+    (Role.BROKER, 1): RequestHandler.fetch,
+    (Role.BROKER, 3): RequestHandler.metadata,
+    (Role.BROKER, 18): RequestHandler.api_versions,
+    (Role.BROKER, 55): RequestHandler.describe_quorum,
+    (Role.BROKER, 57): RequestHandler.update_features,
+    (Role.BROKER, 60): RequestHandler.describe_cluster,
+    (Role.BROKER, 64): RequestHandler.unregister_broker,
+    (Role.BROKER, 94): RequestHandler.unregister_controller,
+    (Role.CONTROLLER, 1): RequestHandler.fetch,
+    (Role.CONTROLLER, 18): RequestHandler.api_versions,
+    (Role.CONTROLLER, 55): RequestHandler.describe_quorum,
+    (Role.CONTROLLER, 57): RequestHandler.update_features,
+    (Role.CONTROLLER, 59): RequestHandler.fetch_snapshot,
+    (Role.CONTROLLER, 60): RequestHandler.describe_cluster,
+    (Role.CONTROLLER, 64): RequestHandler.unregister_broker,
+    (Role.CONTROLLER, 94): RequestHandler.unregister_controller,
 }
 SIMULATED_FROM = {1: 13, 3: 9, 59: 1}  # lowest version that is simulated, where it is not 0

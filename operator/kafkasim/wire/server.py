@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kafkafeatures.core.readings import Role
-from kafkasim.wire.answers import SIMULATED_FROM, Desk
+from kafkasim.wire.answers import SIMULATED_FROM, RequestHandler
 from kafkasim.wire.codec import (
     API_VERSIONS,
     Head,
@@ -82,7 +82,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return made
 
 
-class Face:
+class SimulatorServer:
     """A world on the network. `now_ms` is the clock the world runs by."""
 
     def __init__(self, world: World, ports: Ports, now_ms: Callable[[], int]) -> None:
@@ -96,7 +96,7 @@ class Face:
         self._pump: asyncio.Task[None] | None = None
         self._listeners = asyncio.Lock()  # one at a time opens and closes
 
-    async def __aenter__(self) -> Face:
+    async def __aenter__(self) -> SimulatorServer:
         await self._open_and_close()
         self._pump = asyncio.create_task(self._run())
         return self
@@ -112,7 +112,7 @@ class Face:
             self._pump.result()  # it never returns, so it raised: a world that stood still must not pass for a calm one
 
     async def stopped(self) -> None:
-        """Return when time stands still: the task that moves it has failed, and leaving the face will raise why."""
+        """Return when time stands still: the task that moves it has failed, and leaving the server will raise why."""
         if self._pump is not None:
             await asyncio.wait([self._pump])
 
@@ -178,7 +178,7 @@ class Face:
 
     async def _open(self, key: Key, node: Node) -> None:
         connections = self._connections[key] = set()
-        desk = Desk(self.world, node, self)
+        handler = RequestHandler(self.world, node, self)
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
@@ -186,7 +186,7 @@ class Face:
                 connections.add(task)
                 task.add_done_callback(connections.discard)
             try:
-                await self._converse(desk, node, reader, writer)
+                await self._converse(handler, node, reader, writer)
             except (OSError, EOFError, NotKafkaError, asyncio.CancelledError):
                 pass  # cancelled only when the node ends: to the client that is a closed connection, like the others
             finally:
@@ -208,7 +208,7 @@ class Face:
         self._ports.give_back(key, address)
 
     async def _converse(
-        self, desk: Desk, node: Node, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, handler: RequestHandler, node: Node, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         offered = node.release.broker_apis if node.role is Role.BROKER else node.release.controller_apis
         while True:
@@ -223,17 +223,17 @@ class Face:
                     return
                 answer = unsupported_api_versions(head, versions)
             else:
-                found = await self._answer(desk, head, frame)
+                found = await self._answer(handler, head, frame)
                 if found is None:
                     return
                 answer = found
             writer.write(_LENGTH.pack(len(answer)) + answer)
             await writer.drain()
 
-    async def _answer(self, desk: Desk, head: Head, frame: bytes) -> bytes | None:
+    async def _answer(self, handler: RequestHandler, head: Head, frame: bytes) -> bytes | None:
         if head.api_version < SIMULATED_FROM.get(head.api_key, 0):
             return None
         request = read_request(head, frame)
         self.world.advance(self._now_ms())
-        body = await desk.answer(head.api_key, head.api_version, request)
+        body = await handler.answer(head.api_key, head.api_version, request)
         return None if body is None else write_response(head, body)

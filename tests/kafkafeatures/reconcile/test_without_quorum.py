@@ -138,12 +138,12 @@ def test_with_a_quorum_it_is_in_sync(seen: ClusterProbe, log: LogReading | Failu
 @pytest.mark.parametrize("named", [{Role.BROKER}, {Role.BROKER, Role.CONTROLLER}], ids=["brokers", "both"])
 async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_named(named: set[Role]) -> None:
     """On real sockets: controllers that nobody can ask do not put the cluster id in doubt."""
-    async with served(plan()) as face:
-        at = {role: tuple(Address(one.host, one.port) for one in face.world.of_role(role)) for role in named}
+    async with served(plan()) as server:
+        at = {role: tuple(Address(one.host, one.port) for one in server.world.of_role(role)) for role in named}
         settings = ClusterSettings(at[Role.BROKER], at.get(Role.CONTROLLER, ()), request_timeout=1.0)
         async with Cluster(settings) as cluster:
             for id_ in (3001, 3002, 3003):
-                await face.act(lambda world, one=id_: world.stop(Role.CONTROLLER, one, kill=True))
+                await server.act(lambda world, one=id_: world.stop(Role.CONTROLLER, one, kill=True))
             decision = decide(IN_SYNC, await cluster.look())
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_QUORUM

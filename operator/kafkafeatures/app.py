@@ -109,7 +109,7 @@ class Operator:
                 passes = parts.create_task(self._queue.run(), name="queue")
                 listing = parts.create_task(self._resources.run(), name="lists of resources")
                 await self._stopping.wait()
-                logger.info("stopping: passes that are under way are finished")
+                logger.info("stopping: reconciliations in progress are finished")
                 self._worker.hand_over()
                 self._queue.stop()
                 listing.cancel()
@@ -178,7 +178,7 @@ def log_fatal_failure() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        logger.critical("a part of the operator died, and so does it: %s", group.exceptions[0], exc_info=group)
+        logger.critical("a component failed; the operator exits: %s", group.exceptions[0], exc_info=group)
         raise
 
 

@@ -35,7 +35,7 @@ async def serving(health: Health, host: str, port: int) -> AsyncIterator[int]:
     async def alive(request: web.Request) -> web.Response:
         hung = health.hung()
         if hung:
-            return web.Response(status=500, text=f"a pass of {hung} hangs\n")
+            return web.Response(status=500, text=f"reconciliation of {hung} hangs\n")
         return web.Response(text="alive\n")
 
     async def ready(request: web.Request) -> web.Response:

@@ -37,17 +37,17 @@ class Metrics:
         self._shown: dict[Key, set[str]] = {}
         self._said: dict[Key, Mapping[str, Any]] = {}
         self._passes = Counter(
-            "kafkafeatures_reconciliations", "Passes that are over.", ("result",), registry=self.registry
+            "kafkafeatures_reconciliations", "Reconciliations that ended.", ("result",), registry=self.registry
         )
         self._seconds = Histogram(
             "kafkafeatures_reconciliation_duration_seconds",
-            "How long passes took.",
+            "Duration of reconciliations.",
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
             registry=self.registry,
         )
         self._waited = Histogram(
             "kafkafeatures_queue_wait_seconds",
-            "From a wake-up to the beginning of its pass.",
+            "Time from a wake-up to the start of its reconciliation.",
             buckets=(0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60),
             registry=self.registry,
         )
@@ -56,7 +56,7 @@ class Metrics:
         )
         self._condition = Gauge(
             "kafkafeatures_condition",
-            "1 for the status that a condition of a resource has, 0 for the other two; no series while it is absent.",
+            "1 for the status of a condition, 0 for the other two; no series while the condition is absent.",
             (*_OF_RESOURCE, "type", "status"),
             registry=self.registry,
         )
@@ -67,20 +67,26 @@ class Metrics:
             registry=self.registry,
         )
         self._drift = Gauge(
-            "kafkafeatures_drift", "1 while a level that was reached is another.", _OF_RESOURCE, registry=self.registry
+            "kafkafeatures_drift",
+            "1 while drift is detected: a level that had been reached was changed outside KafkaFeatures.",
+            _OF_RESOURCE,
+            registry=self.registry,
         )
         self._approval = Gauge(
-            "kafkafeatures_approval_pending", "1 while a plan waits for approval.", _OF_RESOURCE, registry=self.registry
+            "kafkafeatures_approval_pending",
+            "1 while a plan is waiting for approval.",
+            _OF_RESOURCE,
+            registry=self.registry,
         )
         self._approval_since = Gauge(
             "kafkafeatures_approval_pending_since_timestamp_seconds",
-            "Since when it waits; 0 while nothing does.",
+            "Since when a plan has been waiting for approval; 0 without one.",
             _OF_RESOURCE,
             registry=self.registry,
         )
         self._success = Gauge(
             "kafkafeatures_last_success_timestamp_seconds",
-            "When a pass of the resource last ended without an error.",
+            "When a reconciliation of the resource last ended without an error.",
             _OF_RESOURCE,
             registry=self.registry,
         )

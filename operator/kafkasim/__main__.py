@@ -46,7 +46,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--controllers", type=int, default=3, metavar="N", help="controllers (default: 3)")
     parser.add_argument("--brokers", type=int, default=3, metavar="N", help="brokers (default: 3)")
-    parser.add_argument("--nodes", type=int, metavar="N", help="so many brokers and controllers in all")
+    parser.add_argument("--nodes", type=int, metavar="N", help="total number of brokers and controllers")
     parser.add_argument("--release", type=_release, default="4.2", help=f"one of {', '.join(RELEASES)} (default: 4.2)")
     parser.add_argument("--metadata-version", type=_metadata_version, metavar="LEVEL", help="27 or 4.1-IV1")
     parser.add_argument("--feature", action="append", default=[], type=_level, metavar="NAME=LEVEL")
@@ -56,7 +56,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
                 f"--{kind}-{role}", action="append", default=[], type=_other_node, metavar="ID=RELEASE",
                 help=f"a {role} that {text}",
             )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of everything drawn at random (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers (default: 0)")
     parser.add_argument("--exit-with-stdin", action="store_true", help="end when standard input ends")
     return parser.parse_args(words)
 
@@ -73,21 +73,21 @@ def _metadata_version(text: str) -> int:
         return int(text)
     found = metadata_version_named(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no metadata.version")
+        raise argparse.ArgumentTypeError(f"invalid metadata.version {text!r}: expected a level or a name")
     return found.level
 
 
 def _level(text: str) -> tuple[str, int]:
     name, _, level = text.partition("=")
     if not level.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=LEVEL")
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected NAME=LEVEL")
     return name, int(level)
 
 
 def _other_node(text: str) -> tuple[int, Release]:
     node_id, _, release = text.partition("=")
     if not node_id.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not ID=RELEASE")
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected ID=RELEASE")
     return int(node_id), _release(release)
 
 

@@ -41,7 +41,7 @@ async def perform(server: SimulatorServer, request: str) -> None:
             await server.act(lambda world: world.upgrade(node.role, node.id, target))
             await _back(server, node)
         case _:
-            raise RefusedError(f"{request!r} is no request; there are: {FORMS}")
+            raise RefusedError(f"invalid request {request!r}: expected {FORMS}")
 
 
 def _set(world: World, feature: str, level: int) -> None:
@@ -62,7 +62,7 @@ def _set(world: World, feature: str, level: int) -> None:
 
 async def _begin(server: SimulatorServer, node: Node, release: Release | None) -> None:
     if node.running:
-        raise RefusedError(f"{node.role.value.lower()} {node.id} runs already")
+        raise RefusedError(f"{node.role.value.lower()} {node.id} is already running")
     await server.act(lambda world: world.start(node.role, node.id, release))
     await _back(server, node)
 
@@ -88,7 +88,7 @@ async def _back(server: SimulatorServer, node: Node) -> None:
 def _node(world: World, role: str, node_id: str) -> Node:
     found = world.nodes.get((_ROLES[role], int(node_id))) if role in _ROLES and node_id.isdecimal() else None
     if found is None:
-        raise RefusedError(f"there is no {role} {node_id}")
+        raise RefusedError(f"{role} {node_id} does not exist")
     return found
 
 

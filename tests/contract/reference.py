@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTE = "<!-- made by `make docs`; do not edit -->\n"
 _EXITS = {
     Exit.DONE: "done, or in sync",
-    Exit.FAILED: "failed: an internal error, or a cure that did not work",
-    Exit.CHANGES: "there is something to change (`plan --detailed-exitcode`)",
-    Exit.APPROVAL: "the plan waits for approval",
+    Exit.FAILED: "failed: an internal error, or an unregistration that had no effect",
+    Exit.CHANGES: "there are changes (`plan --detailed-exitcode`)",
+    Exit.APPROVAL: "a plan is waiting for approval",
     Exit.BLOCKED: "blocked or refused; also a document or credentials that are not valid",
-    Exit.UNREACHABLE: "timed out, could not be reached, or does not speak Kafka",
-    Exit.STALLED: "stalled: a human is needed",
+    Exit.UNREACHABLE: "timed out, the cluster could not be reached, or it is not Kafka",
+    Exit.STALLED: "stalled: action required",
     Exit.USAGE: "wrong flags or arguments",
     Exit.INTERRUPTED: "interrupted",
 }

@@ -31,7 +31,7 @@ async def test_alive_is_red_only_while_a_pass_hangs_and_ready_only_while_nothing
         assert await asked(port, "/healthz") == (200, "alive\n")
         state.missing, state.hung = "", "kafka/orders"
         assert await asked(port, "/readyz") == (200, "ready\n")
-        assert await asked(port, "/healthz") == (500, "a pass of kafka/orders hangs\n")
+        assert await asked(port, "/healthz") == (500, "reconciliation of kafka/orders hangs\n")
         state.hung = ""
         assert (await asked(port, "/healthz"))[0] == 200
         assert "one 7.0" in (await asked(port, "/metrics"))[1]

@@ -117,14 +117,14 @@ def test_a_timeout_bounds_a_pass_as_well(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         ("describe --bootstrap-server ,", 64, "name no address"),
-        ("describe --bootstrap-server [::1:9092", 64, "is no address; write host:port"),
-        ("describe --bootstrap-server a..b:9092", 64, "is no host name"),
-        ("describe --bootstrap-server user:canary@h:9092", 64, "an address has no user"),
+        ("describe --bootstrap-server [::1:9092", 64, "invalid address '[::1:9092': expected host:port"),
+        ("describe --bootstrap-server a..b:9092", 64, "invalid host name 'a..b'"),
+        ("describe --bootstrap-server user:canary@h:9092", 64, "invalid address: it contains a user"),
         ("apply -f /", 4, "Is a directory"),
         ("apply -f .", 4, "Is a directory"),
         ("apply -f nothing.yaml", 4, "nothing.yaml: No such file or directory"),
         ("apply -f levels.yaml --state levels.yaml", 64, "is the document itself"),
-        ("apply -f levels.yaml --approve sha256:12", 64, "is no hash of a plan"),
+        ("apply -f levels.yaml --approve sha256:12", 64, "invalid plan hash"),
         ("unregister --broker x --bootstrap-server h:1", 64, "invalid int value"),
     ],
 )
@@ -198,8 +198,8 @@ def test_what_is_wrong_on_standard_input_is_told_in_lines_of_their_own(tmp_path:
     ("state", "said"),
     [
         ("folder", "the state file folder is a directory; name another with --state FILE"),
-        ("nowhere/state", "there is no directory nowhere for the state file"),
-        ("/dev/null", "the state file /dev/null is no regular file"),
+        ("nowhere/state", "the directory nowhere of the state file does not exist"),
+        ("/dev/null", "the state file /dev/null is not a regular file"),
         ("levels.yaml", "levels.yaml is the document itself, not its state file"),
     ],
 )

@@ -49,7 +49,7 @@ def test_the_simulator_says_that_it_is_one_takes_requests_and_ends_with_sigterm(
         assert greeting["simulated"] is True
         assert len(str(greeting["bootstrapServers"]).split(",")) == 2
         assert say(process, "upgrade broker 2 4.2")["done"] is True
-        assert "there is no broker 9" in str(say(process, "stop broker 9")["error"])
+        assert "broker 9 does not exist" in str(say(process, "stop broker 9")["error"])
         process.send_signal(signal.SIGTERM)
         assert process.communicate() == ("", "")
         assert process.returncode == 0

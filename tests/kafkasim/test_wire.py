@@ -219,11 +219,11 @@ async def test_bytes_that_are_no_request_close_the_connection(frame: bytes) -> N
 @pytest.mark.parametrize(
     ("request_line", "words"),
     [
-        ("dance", "'dance' is no request"),
-        ("stop broker 9", "there is no broker 9"),
-        ("stop zookeeper 1", "there is no zookeeper 1"),
+        ("dance", "invalid request 'dance'"),
+        ("stop broker 9", "broker 9 does not exist"),
+        ("stop zookeeper 1", "zookeeper 1 does not exist"),
         ("upgrade broker 1 2.8", "Kafka 2.8 is not simulated"),
-        ("start broker 1", "broker 1 runs already"),
+        ("start broker 1", "broker 1 is already running"),
     ],
 )
 async def test_a_control_request_that_means_nothing_is_refused(request_line: str, words: str) -> None:

@@ -95,7 +95,7 @@ class ListenerSpec(_Frozen):
 def _shown_to_nobody(tls: TlsSpec | None, sasl: SaslSpec | None) -> None:
     if tls is None and sasl is not None and not sasl.mechanism.startswith("SCRAM"):
         raise ValueError(
-            f"{sasl.mechanism} without TLS would show the secret to everybody on the way; add 'tls: {{}}', or use SCRAM"
+            f"{sasl.mechanism} without TLS would send the secret unencrypted; add 'tls: {{}}', or use SCRAM"
         )
 
 
@@ -163,7 +163,7 @@ class FeaturesSpec(_Frozen):
         names = [one.name for one in self.levels]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"levels: {twice[0]} is named twice")
+            raise ValueError(f"levels: duplicate feature {twice[0]}")
         if self.release_version is not None and METADATA_VERSION in names:
             raise ValueError("set metadata.version either through releaseVersion or through levels, not both")
         return self
@@ -218,11 +218,11 @@ class Spec(_Frozen):
     @model_validator(mode="after")
     def _check(self) -> Spec:
         if len(set(self.consents)) < len(self.consents):
-            raise ValueError("consents: one is named twice")
+            raise ValueError("consents: duplicate consent")
         for one in self.features.levels:
             if one.name == KRAFT_VERSION and one.level != 0 and "dynamic-quorum" not in self.consents:
                 raise ValueError(
-                    "raising kraft.version turns a static quorum into a dynamic one for good; "
+                    "raising kraft.version makes the quorum dynamic, which is irreversible; "
                     "add 'dynamic-quorum' to consents"
                 )
         return self

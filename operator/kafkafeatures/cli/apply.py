@@ -222,6 +222,6 @@ def _last_words(last: Pass, code: Exit, to_approve: str) -> None:
             remedy = f"; {blocker.remedy}" if blocker.remedy else ""
             tell(f"kafkafeatures: {blocker.message}{remedy}")
         if code is Exit.APPROVAL:
-            tell(f"kafkafeatures: {decision.message}; to approve it: {to_approve}")
+            tell(f"kafkafeatures: {decision.message}; to approve: {to_approve}")
         elif not decision.blockers and code is not Exit.UNREACHABLE:
             tell(f"kafkafeatures: {decision.message}")

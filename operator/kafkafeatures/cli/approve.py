@@ -27,19 +27,21 @@ TRIES = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `approve`."""
     add_resource_flags(parser)
-    parser.add_argument("--plan", type=plan_hash, metavar="HASH", help="approve only this plan; nothing is asked then")
-    parser.add_argument("--yes", action="store_true", help="do not ask: approve the plan there is, for scripts")
+    parser.add_argument("--plan", type=plan_hash, metavar="HASH", help="approve this plan only, without confirmation")
+    parser.add_argument(
+        "--yes", action="store_true", help="skip confirmation and approve the current plan (for scripts)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Show it, ask, write."""
     if not (arguments.plan or arguments.yes or sys.stdin.isatty()):
-        raise CommandFailed("not a terminal; use --plan HASH, or --yes, to skip confirmation", Exit.USAGE)
+        raise CommandFailed("not a terminal; use --plan HASH or --yes to skip confirmation", Exit.USAGE)
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
         _check(resource, arguments.plan or "")
         if resource.is_approved:
-            print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is approved already")
+            print(f"plan {resource.plan_hash[:HASH_SHOWN]} of {resource} is already approved")
             return Exit.DONE
         _show(resource)
         if not arguments.yes and not arguments.plan:
@@ -52,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(resource: KubeResource, named: str) -> None:
     """Raises CommandFailed unless there is a plan to approve, and it is the one that was named."""
     if named and resource.plan_hash and not resource.is_hash_of_plan(named):
-        text = f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {named}; look at it with status"
+        text = f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {named}; review it with status"
         raise CommandFailed(text, Exit.BLOCKED)
     if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
-        raise CommandFailed(f"no plan of {resource} waits for approval: {_why_not(resource)}", Exit.BLOCKED)
+        raise CommandFailed(f"no plan of {resource} is waiting for approval: {_why_not(resource)}", Exit.BLOCKED)
 
 
 def _why_not(resource: KubeResource) -> str:
@@ -72,12 +74,12 @@ def _show(resource: KubeResource) -> None:
     print(f"Plan {resource.plan_hash[:HASH_SHOWN]} of {resource}, cluster {cluster}:")
     draw_steps(console(), resource.plan.get("steps") or ())
     if resource.plan.get("irreversible"):
-        print("Kafka refuses to undo what is marked irreversible.")
+        print("Kafka refuses to undo the steps marked irreversible.")
     sys.stdout.flush()
 
 
 def _ask() -> None:
-    print("Approve it? [y/N] ", end="", file=sys.stderr, flush=True)
+    print("Approve this plan? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandFailed("not approved; nothing was changed", Exit.BLOCKED)
 
@@ -91,4 +93,4 @@ def _write(kube: Kube, name: str, shown: KubeResource) -> None:
         except Changed:
             resource = kube.resource(name)
             _check(resource, shown.plan_hash)
-    raise CommandFailed(f"{shown} is written all the time by somebody; try again", Exit.FAILED)
+    raise CommandFailed(f"{shown} keeps changing; try again", Exit.FAILED)

@@ -53,7 +53,7 @@ def security_of(properties: dict[str, str], where: str) -> Security:
     """Make `Security` of parsed properties. `where` names the file in errors."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        raise ConfigInvalid(f"{where}: security.protocol is none of {', '.join(PROTOCOLS)}")
+        raise ConfigInvalid(f"{where}: invalid security.protocol: expected one of {', '.join(PROTOCOLS)}")
     _refuse_what_would_matter(properties, where)
     with_tls, with_sasl = PROTOCOLS[protocol]
     return Security(
@@ -69,7 +69,7 @@ def _refuse_what_would_matter(properties: dict[str, str], where: str) -> None:
         if name.startswith(("security.", "ssl.", "sasl.")):
             close = difflib.get_close_matches(name, (*_UNDERSTOOD, *_WITHOUT_MEANING), n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise ConfigInvalid(f"{where}: {name} is not understood here, and it would matter{hint}")
+            raise ConfigInvalid(f"{where}: unsupported property {name}; it would change the connection{hint}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -106,7 +106,7 @@ def _unescape(text: str) -> str:
 def _tls(properties: dict[str, str], where: str) -> Tls:
     if properties.get("ssl.endpoint.identification.algorithm", "https").lower() != "https":
         raise ConfigInvalid(
-            f"{where}: ssl.endpoint.identification.algorithm is not https; host names are always checked here"
+            f"{where}: ssl.endpoint.identification.algorithm must be https: host names are always verified"
         )
     ca = _pem(properties, where, "ssl.truststore")
     store = _pem(properties, where, "ssl.keystore")
@@ -114,7 +114,7 @@ def _tls(properties: dict[str, str], where: str) -> Tls:
     key = properties.get("ssl.keystore.key") or store
     for text, kind, name in ((chain, "CERTIFICATE", "certificate.chain"), (key, "PRIVATE KEY", "key")):
         if text and not _blocks(text, kind):
-            raise ConfigInvalid(f"{where}: ssl.keystore.{name} holds no PEM {kind.lower()}")
+            raise ConfigInvalid(f"{where}: ssl.keystore.{name} contains no PEM {kind.lower()}")
     return Tls(
         ca=ca,
         certificate="".join(_blocks(chain, "CERTIFICATE")) or None if chain else None,
@@ -149,7 +149,7 @@ def _blocks(text: str, kind: str) -> list[str]:
 def _sasl(properties: dict[str, str], where: str) -> Sasl:
     mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in MECHANISMS:
-        raise ConfigInvalid(f"{where}: sasl.mechanism {mechanism} is none of {', '.join(MECHANISMS)}")
+        raise ConfigInvalid(f"{where}: invalid sasl.mechanism {mechanism}: expected one of {', '.join(MECHANISMS)}")
     options = _jaas(properties.get("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":
         return Sasl(mechanism, oauth=_oauth(properties, options, where))

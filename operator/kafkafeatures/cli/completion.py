@@ -98,7 +98,7 @@ def _commands() -> Iterator[tuple[str, str, list[argparse.Action]]]:
 
     for name, (module, told) in COMMANDS.items():
         parser = argparse.ArgumentParser()
-        parser.add_argument("--debug", action="store_true", help="show a traceback when something goes wrong inside")
+        parser.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
         importlib.import_module(module).add_arguments(parser)
         yield name, told, parser._actions  # argparse has no public name for them
 

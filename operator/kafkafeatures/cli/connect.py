@@ -26,34 +26,32 @@ MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
 def add_connection_flags(parser: argparse.ArgumentParser) -> None:
     """Where the cluster is, how to speak to it, how long to wait."""
     group = parser.add_argument_group("cluster")
-    group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers to start from")
-    group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers to start from")
+    group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
+    group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
     group.add_argument(
         "--config", "--command-config", type=Path, metavar="FILE", help="Kafka client properties: TLS and SASL"
     )
-    group.add_argument(
-        "--controller-config", type=Path, metavar="FILE", help="the same for the controllers, where it differs"
-    )
+    group.add_argument("--controller-config", type=Path, metavar="FILE", help="the same for controllers, if different")
     group.add_argument(
         "--request-timeout",
         type=_seconds,
         default=DEFAULT_TIMEOUT,
         metavar="SECONDS",
-        help="for each single request, connecting included (default: %(default)s)",
+        help="timeout of each request, including the connection (default: %(default)s)",
     )
 
 
 def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     """Raises CommandFailed with the exit code of the contract."""
     if not arguments.bootstrap_server and not arguments.bootstrap_controller:
-        raise CommandFailed("say where the cluster is: --bootstrap-server or --bootstrap-controller", Exit.USAGE)
+        raise CommandFailed("no cluster given; use --bootstrap-server or --bootstrap-controller", Exit.USAGE)
     try:
         servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
     except ValueError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
     if not servers and not controllers:
-        raise CommandFailed("--bootstrap-server and --bootstrap-controller name no address", Exit.USAGE)
+        raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
     brokers = _security(arguments.config)
     return ClusterSettings(
         bootstrap_servers=servers,
@@ -137,7 +135,7 @@ def _seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds") from None
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected a number of seconds") from None
     if not MIN_TIMEOUT <= value <= MAX_TIMEOUT:
-        raise argparse.ArgumentTypeError(f"{text} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT} seconds")
+        raise argparse.ArgumentTypeError(f"invalid value {text}: expected {MIN_TIMEOUT} to {MAX_TIMEOUT} seconds")
     return value

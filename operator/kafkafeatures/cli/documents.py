@@ -31,12 +31,10 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
         "--state",
         type=Path,
         metavar="FILE",
-        help="where the status is kept (default: FILE with .status.yaml; for stdin: nowhere)",
+        help="state file for the status (default: FILE with .status.yaml; none for stdin)",
     )
-    parser.add_argument(
-        "--approve", type=plan_hash, metavar="HASH", help="carry out the plan with this hash, and no other"
-    )
-    parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="secrets as DIR/<secret-name>/<key>")
+    parser.add_argument("--approve", type=plan_hash, metavar="HASH", help="carry out only the plan with this hash")
+    parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
 
 
 def state_of(arguments: argparse.Namespace) -> Path | None:
@@ -46,9 +44,9 @@ def state_of(arguments: argparse.Namespace) -> Path | None:
         return None
     state: Path = arguments.state or file.with_suffix(".status.yaml")
     for wrong, what in (
-        (not state.parent.is_dir(), f"there is no directory {state.parent} for the state file"),
+        (not state.parent.is_dir(), f"the directory {state.parent} of the state file does not exist"),
         (state.is_dir(), f"the state file {state} is a directory"),
-        (state.exists() and not state.is_file(), f"the state file {state} is no regular file"),
+        (state.exists() and not state.is_file(), f"the state file {state} is not a regular file"),
         (state.resolve() == file.resolve(), f"{file} is the document itself, not its state file"),
     ):
         if wrong:

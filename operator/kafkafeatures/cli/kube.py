@@ -55,14 +55,20 @@ class Changed(CommandFailed):
 def add_kube_flags(parser: argparse.ArgumentParser) -> None:
     """`-n` and `--context`."""
     parser.add_argument(
-        "-n", "--namespace", type=resource_name, metavar="NS", help="default: that of the context, else default"
+        "-n",
+        "--namespace",
+        type=resource_name,
+        metavar="NS",
+        help="namespace (default: that of the context, else default)",
     )
-    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig (default: its current one)")
+    parser.add_argument(
+        "--context", default="", metavar="NAME", help="context of the kubeconfig (default: its current context)"
+    )
 
 
 def add_resource_flags(parser: argparse.ArgumentParser) -> None:
     """NAME, `-n` and `--context`."""
-    parser.add_argument("name", type=resource_name, metavar="NAME", help="of the KafkaFeatures resource")
+    parser.add_argument("name", type=resource_name, metavar="NAME", help="name of the KafkaFeatures resource")
     add_kube_flags(parser)
 
 
@@ -163,7 +169,7 @@ class Kube:
             self._login.forget()
         if code < 300:
             if body is None:
-                raise self._away("what answers is no Kubernetes API server")
+                raise self._away("the server that answers is not a Kubernetes API server")
             return body
         said = printable(str((body or {}).get("message") or answer.reason)[:500])  # webhooks speak here as well
         raise self._failure(code, said, verb, what, name, details=(body or {}).get("details") or {})
@@ -175,24 +181,26 @@ class Kube:
         full = f"{self.namespace}/{name}" if name else plural
         match code:
             case 401:
-                text = f"{self.server} does not accept the login of context {self._context!r}; log in again"
+                text = f"{self.server} rejects the credentials of context {self._context!r}; log in again"
                 return Denied(text, Exit.BLOCKED)
             case 403:
                 why = said.partition(" is forbidden: ")[2] or said  # else an admission webhook speaks
-                text = f"not allowed: {why}; a role has to give the verb {verb} on {plural}"
+                text = f"not authorized: {why}; grant the verb {verb} on {plural} with a role"
                 return Denied(text, Exit.BLOCKED)
             case 404 if name and details.get("name") == name:
-                text = f"there is no KafkaFeatures {full} at {self.server}; kubectl get {PLURAL} -A lists them"
+                text = f"KafkaFeatures {full} not found at {self.server}; list them with kubectl get {PLURAL} -A"
                 return CommandFailed(text, Exit.BLOCKED)
             case 404:
-                text = f"{self.server} knows no {plural}; install the CRD, or choose another cluster with --context"
+                text = (
+                    f"{self.server} does not serve {plural}; install the CRD, or choose another cluster with --context"
+                )
                 return CommandFailed(text, Exit.BLOCKED)
             case 409:
-                return Changed(f"{full} was changed by somebody else meanwhile; try again", Exit.BLOCKED)
+                return Changed(f"{full} was changed by another client in the meantime; try again", Exit.BLOCKED)
             case _ if code == 429 or code >= 500:
                 return self._away(f"it answers {code}: {said}")
             case _:
-                return CommandFailed(f"{self.server} refuses to {verb} {full}: {code} {said}", Exit.BLOCKED)
+                return CommandFailed(f"{self.server} rejected {verb} {full}: {code} {said}", Exit.BLOCKED)
 
     def _not_reached(self, error: Exception) -> CommandFailed:
         from requests.exceptions import ProxyError, Timeout

@@ -19,20 +19,20 @@ from kafkafeatures.cli.output import Patient, tell
 # command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
 COMMANDS = {
     "describe": ("kafkafeatures.cli.describe", "show every feature on every node of a cluster"),
-    "plan": ("kafkafeatures.cli.plan", "show what apply would do, and what stops it; changes nothing"),
-    "apply": ("kafkafeatures.cli.apply", "bring a cluster to the levels of a document, and read them back"),
-    "init": ("kafkafeatures.cli.init", "print a document that matches a cluster: how one adopts it"),
-    "unregister": ("kafkafeatures.cli.unregister", "unregister a broker or a controller that is gone"),
-    "status": ("kafkafeatures.cli.status", "show a resource on Kubernetes: how it is, its plan, what stops it"),
-    "wait": ("kafkafeatures.cli.wait", "wait until a resource on Kubernetes is ready, or a feature has a level"),
-    "approve": ("kafkafeatures.cli.approve", "let the operator carry out the plan that waits, and no other"),
-    "suspend": ("kafkafeatures.cli.suspend", "let the operator finish what it sent, and begin nothing else"),
-    "resume": ("kafkafeatures.cli.resume", "let the operator go on after suspend"),
-    "report": ("kafkafeatures.cli.report", "put together what an issue needs about a resource; no secrets"),
+    "plan": ("kafkafeatures.cli.plan", "show what apply would do, and its blockers; changes nothing"),
+    "apply": ("kafkafeatures.cli.apply", "bring a cluster to the levels of a document, and verify them"),
+    "init": ("kafkafeatures.cli.init", "print a document that matches a cluster, to adopt it"),
+    "unregister": ("kafkafeatures.cli.unregister", "unregister a broker or a controller that no longer exists"),
+    "status": ("kafkafeatures.cli.status", "show a resource on Kubernetes: its condition, plan and blockers"),
+    "wait": ("kafkafeatures.cli.wait", "wait until a resource on Kubernetes is ready, or a feature reaches a level"),
+    "approve": ("kafkafeatures.cli.approve", "approve the plan that waits, and no other"),
+    "suspend": ("kafkafeatures.cli.suspend", "suspend a resource: what was sent is finished, nothing else is started"),
+    "resume": ("kafkafeatures.cli.resume", "resume a suspended resource"),
+    "report": ("kafkafeatures.cli.report", "collect what an issue report needs about a resource; no secrets"),
     "run": ("kafkafeatures.cli.run", "run the operator on Kubernetes"),
-    "demo": ("kafkafeatures.cli.demo", "see the story on a simulated cluster; no Kafka, no network"),
+    "demo": ("kafkafeatures.cli.demo", "see a walkthrough on a simulated cluster; no Kafka, no network"),
     "completion": ("kafkafeatures.cli.completion", "print completions for bash, zsh or fish"),
-    "version": ("kafkafeatures.cli.version", "show the version and what it knows"),
+    "version": ("kafkafeatures.cli.version", "show the version and the known Kafka releases"),
 }
 
 
@@ -84,7 +84,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:
         module, help_line = COMMANDS[name]
         sub = subparsers.add_parser(name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False)
-        sub.add_argument("--debug", action="store_true", help="show a traceback when something goes wrong inside")
+        sub.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
         if name in words:  # only the command in question is imported
             command = importlib.import_module(module)
             command.add_arguments(sub)

@@ -38,7 +38,7 @@ def draw_plan(console: Console, seen: Considered, *, to_approve: str = "") -> No
     if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
     if verdict == "ApprovalRequired" and to_approve:
-        console.print(Text(f"To approve it: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
+        console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
 
 
 def _steps(console: Console, seen: Considered) -> None:

@@ -29,7 +29,7 @@ _EVENT = ("type", "reason", "action", "note", "reportingController", "reportingI
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `report`."""
     add_resource_flags(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: stdout)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
 
 
 def run(arguments: argparse.Namespace) -> int:

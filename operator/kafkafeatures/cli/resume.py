@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as kube:
         resource = kube.annotate(arguments.name, {PAUSE: None})
     if resource.suspended_in_document:
-        text = f"{resource} stays suspended: spec.suspend is true in the document; take it out there (in Git)"
+        text = f"{resource} stays suspended: spec.suspend is true in the document; remove it there (in Git)"
         raise CommandFailed(text, Exit.BLOCKED)
-    print(f"{resource} goes on")
+    print(f"{resource} is resumed")
     return Exit.DONE

@@ -25,32 +25,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NS",
-        help="watch this namespace; may be given again (default: all namespaces)",
+        help="watch this namespace; can be repeated (default: all namespaces)",
     )
     parser.add_argument(
         "--listen",
         type=_listen,
         default=os.environ.get("KAFKAFEATURES_LISTEN", ":8080"),
         metavar="HOST:PORT",
-        help="probes and metrics; without HOST on all addresses, IPv4 and IPv6 (default: %(default)s)",
+        help="probes and metrics; without HOST: all addresses, IPv4 and IPv6 (default: %(default)s)",
     )
     for flag, what in (
-        ("--allow-address", "no other addresses are connected to"),
-        ("--deny-address", "never to these"),
+        ("--allow-address", "connect to no other addresses"),
+        ("--deny-address", "never connect to these"),
     ):
         parser.add_argument(
             flag,
             type=_network,
             action="append",
             metavar="CIDR",
-            help=f"where Kafka may be: {what}; may be given again",
+            help=f"addresses of Kafka: {what}; can be repeated",
         )
     for flag, default, what in (
-        ("--memory-per-cluster", "64Mi", "what one cluster sends may take; one that sends more is not read further"),
+        (
+            "--memory-per-cluster",
+            "64Mi",
+            "the data of one cluster may use; a cluster that sends more is not read further",
+        ),
         (
             "--memory-all-clusters",
             "256Mi",
-            "all of them together; where it is more, the one with the most is read anew",
+            "the data of all clusters may use; above it, the largest is read again",
         ),
     ):
         parser.add_argument(
@@ -142,14 +146,16 @@ def _log_format() -> str:
     """Empty where nothing is said."""
     found = os.environ.get("KAFKAFEATURES_LOG_FORMAT", "")
     if found and found not in LOG_FORMATS:
-        raise CommandFailed(f"KAFKAFEATURES_LOG_FORMAT: found {found[:60]!r}; write json or text", Exit.USAGE)
+        raise CommandFailed(
+            f"KAFKAFEATURES_LOG_FORMAT: invalid value {found[:60]!r}; expected json or text", Exit.USAGE
+        )
     return found
 
 
 def _namespace(text: str) -> str:
     if len(text) > 63 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", text):
         raise argparse.ArgumentTypeError(
-            f"{text[:70]!r} is no name of a namespace; it has at most 63 of a-z, 0-9 and '-' (not first, not last)"
+            f"invalid namespace {text[:70]!r}: expected at most 63 of a-z, 0-9 and '-' (not first or last)"
         )
     return text
 
@@ -158,7 +164,7 @@ def _size(text: str) -> int:
     found = re.fullmatch("([0-9]{1,9})(Ki|Mi|Gi)", text)
     size = int(found[1]) * _UNITS[found[2]] if found else 0
     if size < LEAST_MEMORY:
-        raise argparse.ArgumentTypeError(f"invalid size {text[:60]!r}; expected 32Mi or more, such as 64Mi or 1Gi")
+        raise argparse.ArgumentTypeError(f"invalid size {text[:60]!r}: expected 32Mi or more, such as 64Mi or 1Gi")
     return size
 
 
@@ -166,7 +172,9 @@ def _network(text: str) -> Network:
     try:
         return ipaddress.ip_network(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no network; write 10.0.0.0/8") from None
+        raise argparse.ArgumentTypeError(
+            f"invalid network {text!r}: expected CIDR notation such as 10.0.0.0/8"
+        ) from None
 
 
 def _listen(text: str) -> tuple[str, int]:
@@ -174,5 +182,7 @@ def _listen(text: str) -> tuple[str, int]:
     name, colon, port = text.rpartition(":")
     host = name.strip("[]")
     if not colon or (name and not host) or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no HOST:PORT; write 127.0.0.1:8080, or :8080 for all")
+        raise argparse.ArgumentTypeError(
+            f"invalid address {text[:60]!r}: expected HOST:PORT such as 127.0.0.1:8080, or :8080 for all"
+        )
     return host, int(port)

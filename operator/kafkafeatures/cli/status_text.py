@@ -134,7 +134,7 @@ def draw_features(console: Console, resource: KubeResource) -> None:
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
     """The command line, where the plan waits for it."""
     if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
-        line = f"To approve it: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
+        line = f"To approve: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         console.print(Text(line), soft_wrap=True)  # to be copied: never broken in two
 
 
@@ -170,7 +170,7 @@ def _plan_line(resource: KubeResource, now: datetime) -> Text:
     elif resource.is_approved:
         line.append("  approved; not reconciled yet")
     elif resource.condition(Condition.APPROVAL_REQUIRED):
-        line.append("  waits for approval", "yellow")
+        line.append("  waiting for approval", "yellow")
     if plan.get("createdAt"):
         line.append(f"  created {age(plan['createdAt'], now)} ago")
     return line

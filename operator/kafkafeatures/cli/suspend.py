@@ -22,9 +22,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the annotation."""
     with connected(arguments) as kube:
         resource = kube.annotate(arguments.name, {PAUSE: "true"})
-    print(f"{resource} is suspended: what was sent is finished, nothing else is begun")
+    print(f"{resource} is suspended: what was sent is finished, nothing else is started")
     if intent := resource.status.get("intent"):
-        print(f"under way is {intent.get('target')} {intent.get('before')} -> {intent.get('after')}")
+        print(f"in progress: {intent.get('target')} {intent.get('before')} -> {intent.get('after')}")
     if resource.suspended_in_document:
-        print("spec.suspend is true in the document as well")
+        print("spec.suspend is also true in the document")
     return Exit.DONE

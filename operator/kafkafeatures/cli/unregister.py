@@ -23,7 +23,7 @@ TOPICS_SHOWN = 5
 LOOKS, PAUSE = 20, 0.25  # seconds between them
 _GONE = {
     Role.BROKER: "is fenced, does not answer and hosts no replica",
-    Role.CONTROLLER: "is no voter, does not answer and does not fetch the metadata log",
+    Role.CONTROLLER: "is not a voter, does not answer and does not fetch the metadata log",
 }
 
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help=f"a controller that {_GONE[Role.CONTROLLER]}; needs metadata.version 33 (Kafka 4.4)",
     )
-    parser.add_argument("--yes", action="store_true", help="skip the confirmation, for scripts")
+    parser.add_argument("--yes", action="store_true", help="skip confirmation (for scripts)")
     add_connection_flags(parser)
 
 
@@ -78,7 +78,7 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
         raise CommandFailed(why, Exit.BLOCKED)
     node = next((one for one in observation.nodes if one.id == node_id and role in one.roles), None)
     if node is None:
-        raise CommandFailed(f"no broker {node_id} is registered; describe shows who is", Exit.BLOCKED)
+        raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.BLOCKED)
     if role is Role.BROKER:
         await _hosts_nothing(cluster, node)
     return node
@@ -116,4 +116,4 @@ def _ask(node: Node, role: Role) -> None:
     tell(f"{role.value.lower()} {node.id} ({node.host}:{node.port}) {_GONE[role]}.")
     print("Type its id to unregister it: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != str(node.id):
-        raise CommandFailed("that is not its id; nothing was changed", Exit.BLOCKED)
+        raise CommandFailed("the id does not match; nothing was changed", Exit.BLOCKED)

@@ -15,19 +15,21 @@ def duration(text: str) -> float:
     """Seconds of 90s, 10m, 1h."""
     match = _DURATION.match(text)
     if not match or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no duration above 0; write 90s, 10m or 1h")
+        raise argparse.ArgumentTypeError(
+            f"invalid duration {text[:20]!r}: expected more than 0, such as 90s, 10m or 1h"
+        )
     return int(match[1]) * _UNITS[match[2]]
 
 
 def plan_hash(text: str) -> str:
     """The hash of a plan, whole or from its eighth digit on."""
     if not re.fullmatch(r"sha256:[0-9a-f]{8,64}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no hash of a plan; it looks like sha256:9f3c1b7a")
+        raise argparse.ArgumentTypeError(f"invalid plan hash {text!r}: expected a hash such as sha256:9f3c1b7a")
     return text
 
 
 def resource_name(text: str) -> str:
     """A name as Kubernetes takes it."""
     if not re.fullmatch(NAME, text) or len(text) > MAX_NAME:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no name of a resource; it has a-z, 0-9, '-' and '.' in it")
+        raise argparse.ArgumentTypeError(f"invalid resource name {text[:60]!r}: expected only a-z, 0-9, '-' and '.'")
     return text

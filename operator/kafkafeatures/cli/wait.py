@@ -99,7 +99,8 @@ def judge(resource: KubeResource, goal: Goal) -> Ending | None:
     if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(
-            Exit.APPROVAL, f"{resource}: a plan waits for approval; status shows it; to approve it: {command}"
+            Exit.APPROVAL,
+            f"{resource}: a plan is waiting for approval; review it with status, then approve it: {command}",
         )
     return None
 

@@ -100,7 +100,7 @@ class Node:
                 Failure(
                     FailureKind.STALE,
                     f"{self.host}:{self.port}",
-                    f"{self.title} says {feature} {said.value}, its registration says {written.value}",
+                    f"{self.title} reports {feature} {said.value}, its registration has {written.value}",
                     "it is probably restarting; look again in a moment",
                 )
             )
@@ -142,7 +142,7 @@ class Node:
         return Failure(
             FailureKind.UNSUPPORTED,
             self.answer.where,
-            f"{self.title} speaks only old ApiVersions and may hide {feature}",
+            f"{self.title} supports only old versions of ApiVersions and may hide {feature}",
         )
 
 
@@ -193,7 +193,10 @@ class Observation:
             return self.quorum.why
         if self.quorum.value.has_majority:
             return None
-        message = f"controller {self.active_controller.value} says that it leads, but no majority of voters follows it"
+        message = (
+            f"controller {self.active_controller.value} claims to be the leader, "
+            "but is not followed by a majority of voters"
+        )
         return Failure(FailureKind.STALE, "DescribeQuorum", message)
 
     def feature_names(self) -> tuple[str, ...]:

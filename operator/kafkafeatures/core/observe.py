@@ -197,8 +197,8 @@ class _Facts:
             Failure(
                 FailureKind.NOT_ASKED,
                 f"node {id_}",
-                "no address is known that could be asked",
-                "name it in bootstrapControllers or bootstrapServers",
+                "its address is not known",
+                "add it to bootstrapControllers or bootstrapServers",
             )
         )
 
@@ -332,7 +332,7 @@ def _finalized_by_all(facts: _Facts) -> Known[Mapping[str, int]] | Unknown:
     ]
     levels = [a.answer.finalized for a in answers if isinstance(a.answer, NodeAnswer)]
     if not levels:
-        return Unknown(Failure(FailureKind.NO_LEADER, "", "no node knows finalized levels"))
+        return Unknown(Failure(FailureKind.NO_LEADER, "", "no node reported finalized levels"))
     if any(one != levels[0] for one in levels):
         return Unknown(Failure(FailureKind.STALE, "", "the nodes disagree, and the active controller was not asked"))
     return Known(levels[0], SourceKind.API_REQUESTS, f"{len(levels)} nodes, all the same", facts.probe.at)
@@ -342,7 +342,7 @@ _FENCED_UNSEEN = Failure(
     FailureKind.UNSUPPORTED,
     "DescribeCluster",
     "these brokers do not list fenced brokers, so a stopped but registered one cannot be seen",
-    "give access to the metadata log (CLUSTER_ACTION, bootstrapControllers), or use Kafka 4.0+",
+    "grant access to the metadata log (CLUSTER_ACTION, bootstrapControllers), or use Kafka 4.0+",
 )
 
 
@@ -377,7 +377,7 @@ def _nameless(node: ProbedNode, answer: NodeAnswer | Failure) -> Failure:
         FailureKind.NOT_ASKED,
         f"{node.host}:{node.port}",
         f"a {node.role.value.lower()} that supports metadata.version {found}, but its node id is not known",
-        "grant what the other lines name",
+        "grant the access that the other lines name",
     )
 
 

@@ -28,7 +28,7 @@ def objection(observation: Observation, controller: int) -> str:
         return f"the registered controllers could not be read: {registered.why}"
     node = next((n for n in observation.nodes if n.id == controller and Role.CONTROLLER in n.roles), None)
     if node is None or controller not in registered.value:
-        return f"controller {controller} is not registered; describe shows which controllers are"
+        return f"controller {controller} is not registered; list the controllers with describe"
     return next((found for check in _CHECKS if (found := check(observation, node))), "")
 
 

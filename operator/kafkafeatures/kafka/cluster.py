@@ -132,7 +132,7 @@ class Cluster:
         from kafkafeatures.kafka import features
 
         if self._last is None:
-            return Unavailable("the cluster was not looked at yet")
+            return Unavailable("the cluster was not read yet")
         return await features.validate(self._pool, features.route(self._last), changes)
 
     @property
@@ -148,7 +148,7 @@ class Cluster:
         from kafkafeatures.kafka import features
 
         if self._last is None:
-            return NotSent("the cluster was not looked at yet")
+            return NotSent("the cluster was not read yet")
         return await features.update_feature(self._pool, features.route(self._last), change)
 
     async def topics_on(self, broker: int) -> Hosted | Failure:
@@ -160,8 +160,8 @@ class Cluster:
             return Failure(
                 FailureKind.NOT_ASKED,
                 "metadata log",
-                f"it was not read, so it cannot be known what broker {broker} hosts",
-                "see what `describe` says under Not read",
+                f"it was not read, so the replicas on broker {broker} are unknown",
+                "see the section Not read of `describe`",
             )
         return await hosted_by(self._pool, features.route(self._last), broker, self._image.counts)
 
@@ -171,7 +171,7 @@ class Cluster:
         from kafkafeatures.kafka.unregister import unregister
 
         if self._last is None:
-            return Failure(FailureKind.NOT_ASKED, f"Unregister{role.value}", "the cluster was not looked at yet")
+            return Failure(FailureKind.NOT_ASKED, f"Unregister{role.value}", "the cluster was not read yet")
         return await unregister(self._pool, features.route(self._last), role, node_id)
 
     def _forget(self) -> None:
@@ -202,8 +202,8 @@ class Cluster:
             return Failure(
                 FailureKind.NOT_ASKED,
                 "bootstrapControllers",
-                f"they do not say of which cluster they are, and their log was not read ({log.message})",
-                log.remedy or "leave them out, so that everything goes through the brokers",
+                f"their cluster id is unknown, and their metadata log was not read ({log.message})",
+                log.remedy or "remove them, so that all requests go through the brokers",
             )
         return asked.cluster_id
 
@@ -218,12 +218,12 @@ class Cluster:
         except KafkaError as error:
             return to_failure(error, "metadata log")
         except TimeoutError:
-            return Failure(FailureKind.TIMED_OUT, "metadata log", "it could not be read in time")
+            return Failure(FailureKind.TIMED_OUT, "metadata log", "could not be read in time")
         if reading.image.unreadable:
             return Failure(
                 FailureKind.UNSUPPORTED,
                 "metadata log",
-                f"{reading.image.unreadable} records cannot be understood, so nothing is concluded from it",
+                f"{reading.image.unreadable} records are unknown to this version, so the log is not used",
                 "use a newer version of this tool",
             )
         secrets = self._settings.controllers.secrets

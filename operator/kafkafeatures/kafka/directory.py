@@ -210,7 +210,7 @@ class Discovery:
                 Failure(
                     FailureKind.UNSUPPORTED,
                     "DescribeQuorum",
-                    "these brokers do not know it: they run in ZooKeeper mode or are older than Kafka 3.0",
+                    "not supported by these brokers: they run in ZooKeeper mode or are older than Kafka 3.0",
                 ),
                 (),
             )
@@ -364,7 +364,7 @@ class Discovery:
                 FailureKind.WRONG_CLUSTER,
                 " and ".join(_NODE_KIND[role][1] for role in ids),
                 f"they lead to {len(named)} clusters: {', '.join(named)}",
-                "name addresses of one cluster",
+                "use addresses of one cluster",
             )
         if named:
             return named[0]

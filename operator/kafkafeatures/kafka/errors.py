@@ -95,7 +95,7 @@ class AddressRefused(KafkaError):
     def __init__(self) -> None:
         super().__init__(
             "the operator's settings do not allow this address",
-            remedy="use another, or have whoever runs the operator allow it",
+            remedy="use another address, or ask the operator's administrator to allow it",
         )
 
 

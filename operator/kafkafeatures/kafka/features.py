@@ -120,7 +120,7 @@ async def update_feature(pool: Pool, way: Route, change: UpdateFeature) -> Outco
             return reply
         else:
             return outcome(reply, change, address)
-    return NotSent("; ".join(reasons) or "no address of the active controller or of a living broker is known")
+    return NotSent("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 
 
 async def validate(pool: Pool, way: Route, changes: Sequence[UpdateFeature]) -> Verdict:
@@ -142,7 +142,7 @@ async def validate(pool: Pool, way: Route, changes: Sequence[UpdateFeature]) -> 
         if not isinstance(verdict, Unavailable) or verdict.rights:
             return verdict
         reasons.append(verdict.why)
-    return Unavailable("; ".join(reasons) or "no address of the active controller or of a living broker is known")
+    return Unavailable("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 
 
 async def read_levels(pool: Pool, address: Address, role: Role) -> Mapping[str, int] | Failure:

@@ -143,9 +143,7 @@ class Leaders:
         if address is None:
             return None  # one of the others is it, or names its address
         if self._strikes[address] >= STRIKES:
-            raise NoLeader(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} refuses us or cuts every connection"
-            )
+            raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} rejects or closes every connection")
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._connect(address)
@@ -208,8 +206,8 @@ def refused(code: int) -> None:
         text, remedy = missing("reading it", Right.CLUSTER_ACTION)
         raise NotAuthorized(code, text, remedy=remedy)
     if code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        text = "the controllers that were asked belong to another cluster than the brokers, or than the one named"
-        raise WrongCluster(code, text, remedy="name addresses of one cluster")
+        text = "the controllers belong to another cluster than the brokers, or than the expected one"
+        raise WrongCluster(code, text, remedy="use addresses of one cluster")
     if code == ErrorCode.UNKNOWN_TOPIC_ID:
         raise UnsupportedApi("this node does not serve the metadata log: it is a broker", remedy="name the controllers")
     raise ServerError(code, f"reading the metadata log: {code_name(code)}")

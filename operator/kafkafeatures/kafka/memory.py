@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 COPIES = 3
 """A reply is in memory as often: as it arrives, whole, and decoded."""
 
-CHECK = "a real cluster needs far less: check where its addresses lead"
+CHECK = "a real cluster needs far less: check its addresses"
 
 GiveUp = Callable[[], None]
 

@@ -34,13 +34,13 @@ def parse_addresses(text: str, where: str) -> tuple[Address, ...]:
         host, colon, port = part.rpartition(":")
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         if "@" in part:  # not repeated: what stands before it may be a password
-            raise ValueError(f"{where}: an address has no user; write host:port")
+            raise ValueError(f"{where}: invalid address: it contains a user; expected host:port")
         if not colon or not host or (":" in host and not part.startswith("[")) or set(host) & set("[]/ "):
-            raise ValueError(f"{where}: {part!r} is no address; write host:port")
+            raise ValueError(f"{where}: invalid address {part!r}: expected host:port")
         if not _is_name(host):
-            raise ValueError(f"{where}: {host[:60]!r} is no host name")
+            raise ValueError(f"{where}: invalid host name {host[:60]!r}")
         if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{where}: {part!r} has no port from 1 to 65535")
+            raise ValueError(f"{where}: invalid address {part!r}: expected a port from 1 to 65535")
         found.append(Address(host, int(port)))
     return tuple(dict.fromkeys(found))
 

@@ -38,7 +38,7 @@ class Hosted:
 
 async def hosted_by(pool: Pool, way: Route, broker: int, counts: Mapping[int, int]) -> Hosted | Failure:
     """Topics with replicas on the broker. `counts`: records of the metadata log per type, up to now."""
-    last = Failure(FailureKind.NOT_ASKED, "Metadata", "no living broker is known", "name a living broker")
+    last = Failure(FailureKind.NOT_ASKED, "Metadata", "no live broker is known", "name a live broker")
     for address in way.brokers:
         try:
             answer: MetadataResponse = await pool.ask(address, Role.BROKER, MetadataRequest(all_topics=True))
@@ -50,7 +50,7 @@ async def hosted_by(pool: Pool, way: Route, broker: int, counts: Mapping[int, in
             return Failure(
                 FailureKind.AUTHORIZATION,
                 str(address),
-                f"shows {len(answer.replicas)} of {there} topics, so it cannot be known what broker {broker} hosts",
+                f"shows {len(answer.replicas)} of {there} topics, so the replicas on broker {broker} are unknown",
                 "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --topic '*'",
             )
         return Hosted(tuple(sorted(name for name, brokers in answer.replicas.items() if broker in brokers)))
@@ -64,7 +64,7 @@ async def unregister(pool: Pool, way: Route, role: Role, node_id: int) -> Failur
     """Send it, to the first stop that takes it. None: done, or it was not registered any more."""
     what = f"Unregister{role.value}"
     request = UnregisterBrokerRequest(node_id) if role is Role.BROKER else UnregisterControllerRequest(node_id)
-    last = way.closed or Failure(FailureKind.NOT_ASKED, what, "nobody to send it to")
+    last = way.closed or Failure(FailureKind.NOT_ASKED, what, "no node to send it to")
     for address, listener in way.stops():
         try:
             answer: UnregisterResponse = await pool.ask(address, listener, request)

@@ -142,7 +142,7 @@ class KubeApi:
                 query["continue"] = page["metadata"].get("continue", "")
                 version = _revision(page)
             except (KeyError, TypeError):
-                raise Unavailable("the answer to a list is no list; is it the API server that answers?") from None
+                raise Unavailable("the answer is not a list; check that the address is the API server's") from None
             if not query["continue"]:
                 restored = 0 < version < newest
                 self._newest = version if restored else max(version, self._newest)

@@ -63,7 +63,7 @@ def translated(what: str) -> Iterator[None]:
     except ApiException as error:
         raise _of(error, what) from None
     except (json.JSONDecodeError, UnicodeDecodeError):  # a gateway in between, with a page of its own
-        raise Unavailable(f"{what}: the answer is no JSON; is it the API server that answers?") from None
+        raise Unavailable(f"{what}: the answer is not JSON; check that the address is the API server's") from None
     except (ClientError, TimeoutError, OSError) as error:
         raise Unavailable(f"{what}: {str(error) or type(error).__name__}") from None
 

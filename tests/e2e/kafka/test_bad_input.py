@@ -113,10 +113,10 @@ def test_a_host_name_nobody_knows() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ((), 64, "say where the cluster is: --bootstrap-server or --bootstrap-controller"),
-        (("--bootstrap-server", "kafka"), 64, "'kafka' is no address; write host:port"),
-        (("--bootstrap-server", "kafka:99999"), 64, "has no port from 1 to 65535"),
-        (("--bootstrap-server", "k:1", "--request-timeout", "0"), 64, "is not between 0.1 and 300.0 seconds"),
+        ((), 64, "no cluster given; use --bootstrap-server or --bootstrap-controller"),
+        (("--bootstrap-server", "kafka"), 64, "invalid address 'kafka': expected host:port"),
+        (("--bootstrap-server", "kafka:99999"), 64, "invalid address 'kafka:99999': expected a port from 1 to 65535"),
+        (("--bootstrap-server", "k:1", "--request-timeout", "0"), 64, "expected 0.1 to 300.0 seconds"),
         (("--bootstrap-server", "k:1", "--config", "/nowhere"), 4, "/nowhere: No such file or directory"),
         (("--bootstrap-server", "k:1", "--output", "xml"), 64, "xml"),
     ],
@@ -221,7 +221,7 @@ def test_a_node_whose_ca_is_not_trusted(secured: Cluster, tmp_path: Path) -> Non
     (tmp_path / "other.pem").write_text(secured.certificates.other_ca)
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(tmp_path / "other.pem"))
     done = ask("--bootstrap-server", secured.bootstrap_servers, *files)
-    one_line(done, 5, secured.bootstrap_servers, "a CA that is not trusted; name the CA that signed the nodes")
+    one_line(done, 5, secured.bootstrap_servers, "a CA that is not trusted; configure the CA that signed the nodes")
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_client_certificate_that_is_missing(tmp_path: Path) -> None:
     ) as cluster:
         files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(cluster.root / "ca.pem"))
         done = ask("--bootstrap-server", cluster.bootstrap_servers, *files)
-        one_line(done, 5, cluster.bootstrap_servers, "the node wants a client certificate; give one (mTLS)")
+        one_line(done, 5, cluster.bootstrap_servers, "the node requires a client certificate; configure one (mTLS)")
 
 
 # --- a plaintext cluster that is not well ---

@@ -79,7 +79,7 @@ class Daemon:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def start(self, *, wait: bool = True) -> None:
-        assert not self.alive, f"{self.name} runs already"
+        assert not self.alive, f"{self.name} is already running"
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,

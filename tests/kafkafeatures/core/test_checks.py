@@ -46,7 +46,7 @@ def test_a_feature_that_a_node_does_not_list_is_at_level_zero_there() -> None:
 def test_a_node_and_a_registration_that_differ_make_an_unknown() -> None:
     found = node(1, said=answer(NEW), written=OLD).range_of("metadata.version")
     assert isinstance(found, Unknown)
-    assert "says metadata.version 7-27, its registration says 1-21" in found.why.message
+    assert "reports metadata.version 7-27, its registration has 1-21" in found.why.message
 
 
 def test_an_old_api_versions_says_nothing_of_features_it_leaves_out() -> None:

@@ -445,7 +445,7 @@ async def test_a_leader_that_cuts_after_it_said_that_it_leads_is_given_up(quorum
 
     answer = quorum.leader.answer
     quorum.leader.answer = served  # type: ignore[method-assign]
-    with pytest.raises(NoLeader, match="the leader h:1 refuses us or cuts every connection"):
+    with pytest.raises(NoLeader, match="the leader h:1 rejects or closes every connection"):
         await quorum.log().catch_up()
     assert len(served_at) == STRIKES
     assert max(served_at) < 5.0

@@ -11,5 +11,5 @@ from kafkafeatures.kube.errors import Unavailable, translated
 
 @pytest.mark.parametrize("body", [b"<html>sign in</html>", b"", b"\xff\xfe"])
 def test_an_answer_that_is_no_json_is_tried_again(body: bytes) -> None:
-    with pytest.raises(Unavailable, match="GET /apis: the answer is no JSON"), translated("GET /apis"):
+    with pytest.raises(Unavailable, match="GET /apis: the answer is not JSON"), translated("GET /apis"):
         json.loads(body)

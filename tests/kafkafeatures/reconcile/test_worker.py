@@ -119,16 +119,16 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
     [
         (
             {"bootstrapServers": "kafka"},
-            "spec.cluster.bootstrapServers: 'kafka' is no address; write host:port",
+            "spec.cluster.bootstrapServers: invalid address 'kafka': expected host:port",
         ),
         (
             {"bootstrapControllers": "quorum:0"},
-            "spec.cluster.bootstrapControllers: 'quorum:0' has no port from 1 to 65535",
+            "spec.cluster.bootstrapControllers: invalid address 'quorum:0': expected a port from 1 to 65535",
         ),
         (
             {"bootstrapServers": "kafka", "bootstrapControllers": "u:canary@quorum:9093"},
-            "spec.cluster.bootstrapServers: 'kafka' is no address; write host:port; "
-            "spec.cluster.bootstrapControllers: an address has no user; write host:port",
+            "spec.cluster.bootstrapServers: invalid address 'kafka': expected host:port; "
+            "spec.cluster.bootstrapControllers: invalid address: it contains a user; expected host:port",
         ),
         (
             {"bootstrapServers": ",,,"},

@@ -95,7 +95,7 @@ async def connect(
     """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent."""
     if security.sasl is not None and security.sasl.mechanism in sasl.NEEDS_VERIFIED_TLS and security.tls is None:
         raise AuthenticationFailed(
-            f"{security.sasl.mechanism} without TLS would show the secret to everybody on the way",
+            f"{security.sasl.mechanism} without TLS would send the secret unencrypted",
             remedy="use SASL_SSL (tls: {}), or SCRAM",
         )
     stage = _Stage(timeout, environment.monotonic)
@@ -158,9 +158,7 @@ class _Stage:
         )
 
     def no_handshake(self) -> KafkaError:
-        return TlsFailed(
-            f"no TLS handshake within {self.timeout:g} s", remedy="the port may belong to something that speaks no TLS"
-        )
+        return TlsFailed(f"no TLS handshake within {self.timeout:g} s", remedy="the port may not use TLS")
 
 
 async def _open(
@@ -189,7 +187,7 @@ async def _open(
         raise tls.failed(error, security.tls) from None
     except (UnicodeError, ValueError, OverflowError):
         # What a node advertises is not ours: IDNA refuses a name, a NUL byte, a port beyond 65535.
-        raise Unreachable("that is no address anybody could connect to", remedy="check advertised.listeners") from None
+        raise Unreachable("not a usable address", remedy="check advertised.listeners") from None
     except socket.gaierror as error:
         raise Unreachable(f"the host name is not known ({error.strerror})", remedy="check the name") from None
     except ConnectionAbortedError:
@@ -311,9 +309,9 @@ class Connection:
         except Disconnected as error:
             raise NotKafka(
                 str(error),
-                remedy="it may want a client certificate, or something else than Kafka answers there; check the port"
+                remedy="it may require a client certificate, or may not be Kafka; check the port"
                 if self._security.tls is not None
-                else "it may speak TLS, or something else than Kafka; check port and security protocol",
+                else "it may require TLS, or may not be Kafka; check port and security protocol",
             ) from None
         if self._security.sasl is not None:
             stage.name = "authenticate"
@@ -378,7 +376,9 @@ class Connection:
             )
         if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             # A proof within a second of the last one is not looked at (KafkaChannel.maybeBeginServerReauthentication).
-            raise AuthenticationFailed("the node does not take a new proof yet", remedy="use tokens that live longer")
+            raise AuthenticationFailed(
+                "the node does not accept re-authentication yet", remedy="use tokens with a longer lifetime"
+            )
         if offered.error_code:
             mechanisms = ", ".join(offered.mechanisms) or "none"
             raise AuthenticationFailed(

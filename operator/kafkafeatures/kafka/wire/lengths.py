@@ -52,7 +52,7 @@ def judge(entity: type, data: bytes, position: int = 0, *, most_items: int = MAX
 def _told(why: str) -> NotKafka:
     return NotKafka(
         f"an answer that does not decode: {why}",
-        remedy="check the port, and what stands between here and the node",
+        remedy="check the port, and proxies on the way to the node",
         sent=True,
     )
 

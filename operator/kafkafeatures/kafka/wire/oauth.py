@@ -183,7 +183,9 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
         where = urllib.parse.urlsplit(client.token_url)
         place = f"{where.hostname}:{where.port}" if where.port else str(where.hostname)  # never its user part
     except ValueError:
-        raise AuthenticationFailed("the token endpoint is no URL", remedy="check it; it begins with https://") from None
+        raise AuthenticationFailed(
+            "the token endpoint is not a URL", remedy="use a URL that starts with https://"
+        ) from None
     if where.scheme != "https":
         raise AuthenticationFailed("the token endpoint is not https", remedy="tokens are fetched over TLS only")
     pair = f"{urllib.parse.quote_plus(client.client_id)}:{urllib.parse.quote_plus(client.client_secret)}"
@@ -226,7 +228,7 @@ def read_token(answer: bytes, place: str) -> tuple[str, float]:
             return token, lifetime
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         pass
-    raise _no_token(place, "gives no JSON with an access_token")
+    raise _no_token(place, "did not return JSON with an access_token")
 
 
 def _no_token(where: str, why: str) -> AuthenticationFailed:

@@ -66,8 +66,8 @@ def _scram(sasl: Sasl) -> Exchange:
     except ScramException:
         # Its text may quote messages of the exchange; ours never does.
         raise AuthenticationFailed(
-            f"{sasl.mechanism}: the server does not prove that it knows the password",
-            remedy="check the address: this may not be the cluster you mean",
+            f"{sasl.mechanism}: the server did not prove that it knows the password",
+            remedy="check the address: this may be the wrong cluster",
         ) from None
 
 
@@ -76,8 +76,8 @@ def _bound(sasl: Sasl, server_first: str) -> None:
         if len(digits) > len(str(MOST_ITERATIONS)) or int(digits) > MOST_ITERATIONS:
             raise AuthenticationFailed(
                 f"{sasl.mechanism}: the server asks for more than {MOST_ITERATIONS:,} iterations, Kafka's own maximum",
-                remedy="set the user's password anew, without iterations= or with fewer; or check the address: this may"
-                " not be the cluster you mean",
+                remedy="set the user's password again with at most the default iterations; or check the address: this "
+                "may be the wrong cluster",
             )
 
 

@@ -22,23 +22,32 @@ from kafkafeatures.kafka.settings import OAuthClient, Security, Tls
 _VERIFY = {
     9: ("the certificate is not valid yet", "check the clocks"),
     10: ("the certificate has expired", "renew the certificate of the node"),
-    18: ("the certificate is self-signed and not trusted", "name its CA"),
-    19: ("the certificate chain ends in a CA that is not trusted", "name the CA that signed the nodes' certificates"),
-    20: ("the certificate is signed by a CA that is not trusted", "name the CA that signed the nodes' certificates"),
-    21: ("the certificate is signed by a CA that is not trusted", "name the CA that signed the nodes' certificates"),
+    18: ("the certificate is self-signed and not trusted", "configure its CA"),
+    19: (
+        "the certificate chain ends in a CA that is not trusted",
+        "configure the CA that signed the nodes' certificates",
+    ),
+    20: (
+        "the certificate is signed by a CA that is not trusted",
+        "configure the CA that signed the nodes' certificates",
+    ),
+    21: (
+        "the certificate is signed by a CA that is not trusted",
+        "configure the CA that signed the nodes' certificates",
+    ),
     62: ("the certificate is for another host name", "use a host name the certificate is issued for"),
     64: ("the certificate is for another address", "use a host name or address the certificate is issued for"),
 }
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": ("the node wants a client certificate", "give one (mTLS)"),
+    "CERTIFICATE_REQUIRED": ("the node requires a client certificate", "configure one (mTLS)"),
     "BAD_CERTIFICATE": (
         "the node does not accept our client certificate",
         "check that its CA is in the node's truststore",
     ),
-    "UNKNOWN_CA": ("the node does not know the CA of our client certificate", "use one it trusts"),
+    "UNKNOWN_CA": ("the node does not trust the CA of our client certificate", "use one it trusts"),
     "CERTIFICATE_EXPIRED": ("our client certificate has expired", "renew it"),
     "CERTIFICATE_UNKNOWN": ("the node does not accept our client certificate", "use one it trusts"),
-    "HANDSHAKE_FAILURE": ("the node refused the handshake", "it may want a client certificate, or other ciphers"),
+    "HANDSHAKE_FAILURE": ("the node refused the handshake", "it may require a client certificate, or other ciphers"),
     "PROTOCOL_VERSION": ("no TLS version in common", "TLS 1.2 or newer is needed"),
 }
 _NOT_TLS = (
@@ -72,7 +81,7 @@ def context(tls: Tls) -> ssl.SSLContext:
             made.load_verify_locations(cadata=tls.ca)
         except (ssl.SSLError, ValueError):
             raise TlsFailed(
-                "the CA given is no PEM certificate", remedy="it begins with -----BEGIN CERTIFICATE"
+                "the CA is not a PEM certificate", remedy="it must start with -----BEGIN CERTIFICATE"
             ) from None
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.certificate is not None or tls.key is not None:
@@ -114,7 +123,9 @@ def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
     import tempfile  # which no other connection needs
 
     if not tls.certificate or not tls.key:
-        raise TlsFailed("a client certificate needs its key, and a key its certificate", remedy="give both, as PEM")
+        raise TlsFailed(
+            "a client certificate needs its key, and a key its certificate", remedy="configure both, as PEM"
+        )
     # OpenSSL reads a key from a file only; this one is ours alone and is gone at once.
     descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:

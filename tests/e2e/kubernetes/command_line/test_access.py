@@ -25,7 +25,7 @@ def test_a_resource_that_is_not_there_is_named(plane: ControlPlane, person: Pers
     words = ("--yes",) if command == "approve" else ()
     done = person.run(command, "missing", *words)
     assert done.returncode == 4
-    assert f"there is no KafkaFeatures {NS}/missing at {plane.server}" in done.stderr
+    assert f"KafkaFeatures {NS}/missing not found at {plane.server}" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -70,7 +70,7 @@ def test_a_login_that_is_not_accepted_is_4_and_the_token_is_nowhere(plane: Contr
     for command in ("status", "wait"):
         done = Person(tmp_path, stale).run(command, "orders", "--debug")
         assert done.returncode == 4
-        assert "does not accept the login" in done.stderr
+        assert "rejects the credentials" in done.stderr
         assert "9f3c" not in done.stdout + done.stderr
 
 

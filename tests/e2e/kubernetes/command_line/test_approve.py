@@ -34,8 +34,8 @@ def test_once_approved_waiting_goes_on_though_the_operator_did_not_read_it_yet(o
 @pytest.mark.parametrize(
     ("made", "words", "code", "said"),
     [
-        ("in_sync", ("--yes",), 4, "no plan of people/orders waits for approval: InSync"),
-        ("stalled", ("--yes",), 4, "waits for approval: GhostRegistration"),
+        ("in_sync", ("--yes",), 4, "no plan of people/orders is waiting for approval: InSync"),
+        ("stalled", ("--yes",), 4, "waiting for approval: GhostRegistration"),
         ("waiting_for_approval", ("--plan", "sha256:00000000"), 4, "not sha256:00000000"),
         ("waiting_for_approval", ("--plan", "sha256:0000000"), 64, "no hash of a plan"),
         ("waiting_for_approval", (), 64, "not a terminal; use --plan HASH, or --yes"),
@@ -63,8 +63,8 @@ def test_a_plan_of_an_older_generation_is_not_approved(orders: Orders, person: P
 def test_on_a_terminal_it_asks_and_only_a_yes_is_a_yes(orders: Orders, person: Person, answer: str, code: int) -> None:
     orders.write(statuses.waiting_for_approval())
     with person.running("approve", "orders") as approve:
-        approve.until_it_says("Approve it? [y/N]")
-        assert "Kafka refuses to undo what is marked irreversible" in approve.out
+        approve.until_it_says("Approve this plan? [y/N]")
+        assert "Kafka refuses to undo the steps marked irreversible" in approve.out
         approve.types(answer)
         assert approve.ends() == code
     assert ("kafkafeatures.dev/approve" in orders.annotations) == (code == 0)
@@ -75,7 +75,7 @@ def test_while_it_asks_the_operator_may_write_but_the_plan_must_stay(orders: Ord
     for change, code in (({"operatorVersion": "0.1.1"}, 0), ({"plan": {"hash": "sha256:" + "1" * 64}}, 4)):
         orders.annotate("orders", "kafkafeatures.dev/approve-")
         with person.running("approve", "orders") as approve:
-            approve.until_it_says("Approve it? [y/N]")
+            approve.until_it_says("Approve this plan? [y/N]")
             orders.write({**statuses.waiting_for_approval(), **change})
             approve.types("y")
             assert approve.ends() == code, approve.err

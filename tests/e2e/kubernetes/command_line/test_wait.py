@@ -102,7 +102,7 @@ def test_waiting_ends_where_the_resource_is_deleted(orders: Orders, person: Pers
         wait.until_it_says("has not said anything")
         orders.delete("orders")
         assert wait.ends() == 4
-        assert f"there is no KafkaFeatures {NS}/orders" in wait.err
+        assert f"KafkaFeatures {NS}/orders not found" in wait.err
 
 
 def test_interrupted_it_says_so(orders: Orders, person: Person) -> None:

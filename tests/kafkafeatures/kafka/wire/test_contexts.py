@@ -131,5 +131,5 @@ def test_a_context_is_gone_with_its_cluster() -> None:
 async def test_material_that_cannot_be_used_is_told_each_time() -> None:
     contexts = Contexts()
     for _ in range(2):
-        with pytest.raises(TlsFailed, match="no PEM certificate"):
+        with pytest.raises(TlsFailed, match="not a PEM certificate"):
             await contexts.context(Tls(ca="no pem"))

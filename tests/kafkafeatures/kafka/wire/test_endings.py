@@ -249,7 +249,7 @@ async def test_sasl_to_a_listener_that_has_none_is_told() -> None:
 @pytest.mark.parametrize(
     ("then", "kind", "said"),
     [
-        (handshake(34), AuthenticationFailed, "does not take a new proof yet"),
+        (handshake(34), AuthenticationFailed, "does not accept re-authentication yet"),
         (lambda request: b"", Disconnected, "ended before the answer"),  # it was idle: nobody judged the proof
         (lambda request: None, TimedOut, "no answer within"),
     ],

@@ -160,18 +160,18 @@ async def test_what_was_fetched_since_is_not_dropped_with_the_token_that_failed(
     [
         (401, {"error": "invalid_client", "hint": CANARY}, "answers 401"),
         (302, {}, "answers 302"),  # following it would carry the secret elsewhere
-        (200, {"token": "x"}, "gives no JSON with an access_token"),
-        (200, b"<html>", "gives no JSON with an access_token"),
-        (200, b"", "gives no JSON with an access_token"),
-        (200, b"[" * 100_000, "gives no JSON with an access_token"),
-        (200, ["x"], "gives no JSON with an access_token"),
-        (200, "x", "gives no JSON with an access_token"),
-        (200, {"access_token": None}, "gives no JSON with an access_token"),
-        (200, {"access_token": ""}, "gives no JSON with an access_token"),
-        (200, b'{"access_token": "\\ud800"}', "gives no JSON with an access_token"),
-        (200, {"access_token": {"hint": CANARY}}, "gives no JSON with an access_token"),
-        (200, {"access_token": CANARY, "expires_in": "soon"}, "gives no JSON with an access_token"),
-        (200, {"access_token": CANARY, "expires_in": 10**400}, "gives no JSON with an access_token"),
+        (200, {"token": "x"}, "did not return JSON with an access_token"),
+        (200, b"<html>", "did not return JSON with an access_token"),
+        (200, b"", "did not return JSON with an access_token"),
+        (200, b"[" * 100_000, "did not return JSON with an access_token"),
+        (200, ["x"], "did not return JSON with an access_token"),
+        (200, "x", "did not return JSON with an access_token"),
+        (200, {"access_token": None}, "did not return JSON with an access_token"),
+        (200, {"access_token": ""}, "did not return JSON with an access_token"),
+        (200, b'{"access_token": "\\ud800"}', "did not return JSON with an access_token"),
+        (200, {"access_token": {"hint": CANARY}}, "did not return JSON with an access_token"),
+        (200, {"access_token": CANARY, "expires_in": "soon"}, "did not return JSON with an access_token"),
+        (200, {"access_token": CANARY, "expires_in": 10**400}, "did not return JSON with an access_token"),
         (500, {"error": CANARY}, "answers 500"),
     ],
 )
@@ -349,7 +349,7 @@ def test_a_kept_token_is_fresh_where_a_session_is_renewed() -> None:
 async def test_no_token_and_no_connection_without_tls() -> None:
     async with serving(Server()) as server:
         source = client(f"https://127.0.0.1:{server.address.port}/token")
-        with pytest.raises(AuthenticationFailed, match="without TLS would show the secret") as caught:
+        with pytest.raises(AuthenticationFailed, match="without TLS would send the secret") as caught:
             await connect(server.address, Security(sasl=Sasl("OAUTHBEARER", oauth=source)), timeout=10, client_id="us")
         assert server.connections == 0
         assert CANARY not in f"{caught.value!r}{source!r}"

@@ -74,7 +74,7 @@ async def test_a_client_certificate_is_shown_where_it_is_wanted(tmp_path: Path) 
         await attempt(server, Security(with_client(CERTIFICATES.client("alice"))))
         with pytest.raises(KafkaError) as caught:  # asyncio's server ends it without an alert; a JVM sends one
             await attempt(server, Security(TRUSTED))
-        assert "want a client certificate" in caught.value.remedy
+        assert "require a client certificate" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_a_client_certificate_is_shown_where_it_is_wanted(tmp_path: Path) 
         ("wrong_host", TRUSTED, "the certificate is for another"),
         ("node", Tls(ca=CERTIFICATES.other_ca), "a CA that is not trusted"),
         ("node", Tls(), "a CA that is not trusted"),  # the system's trust does not hold it
-        ("node", Tls(ca="no pem"), "the CA given is no PEM certificate"),
+        ("node", Tls(ca="no pem"), "the CA is not a PEM certificate"),
         ("node", Tls(ca=CERTIFICATES.ca, key=CANARY), "a client certificate needs its key"),
         ("node", Tls(ca=CERTIFICATES.ca, certificate="x", key=CANARY), "cannot be used"),
     ],
@@ -105,7 +105,7 @@ async def test_tls_to_a_plaintext_node_and_plaintext_to_a_tls_node(tmp_path: Pat
     async with serving(answering(), server_side(tmp_path, CERTIFICATES.node)) as secured:
         with pytest.raises(KafkaError, match="the connection ended before the answer") as caught:
             await connect(secured.address, Security(), timeout=0.5, client_id="us")
-        assert "it may speak TLS" in caught.value.remedy
+        assert "it may require TLS" in caught.value.remedy
 
 
 # --- SASL ---
@@ -172,7 +172,7 @@ async def test_a_key_is_derived_beside_the_event_loop(monkeypatch: pytest.Monkey
 async def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
     answers = {18: OFFERED, 17: handshake("SCRAM-SHA-256"), 36: Scram("SCRAM-SHA-256", lie=True), 64: unregistered}
     async with serving(Server(answers)) as server:
-        with pytest.raises(AuthenticationFailed, match="does not prove that it knows the password"):
+        with pytest.raises(AuthenticationFailed, match="did not prove that it knows the password"):
             await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
         assert not any(request[:2] == b"\0\x40" for request in server.requests)
 
@@ -189,7 +189,7 @@ async def test_a_mechanism_that_is_not_offered_is_told_with_those_that_are() -> 
 )
 async def test_a_secret_is_not_sent_where_everybody_could_read_it(sasl: Sasl) -> None:
     async with serving(answering()) as server:
-        with pytest.raises(AuthenticationFailed, match="without TLS would show the secret") as caught:
+        with pytest.raises(AuthenticationFailed, match="without TLS would send the secret") as caught:
             await attempt(server, Security(sasl=sasl))
         assert server.connections == 0
         assert CANARY not in f"{caught.value!r}{sasl!r}"

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit kafka kubernetes test e2e bench soak format docs lock clean
+.PHONY: help demo check unit simulation kafka kubernetes test e2e bench soak format docs lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,11 +13,14 @@ help: ## this text
 demo: $(VENV)/.runtime ## see the main story on a simulated cluster: needs Python 3.11+ and PyPI, nothing else
 	@$(BIN)/kafkafeatures demo
 
-check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property tests; no Kafka, no JVM; below 3 minutes
-	@$(BIN)/python -m tests.run lint types test-types layers unit
+check: $(VENV)/.dev ## the inner loop: lint, types, layers, unit and property tests, a short simulation; no Kafka, no JVM; below 3 minutes
+	@HISTORIES=300 $(BIN)/python -m tests.run lint types test-types layers unit simulation
 
 unit: $(VENV)/.dev ## a part of check: the fast tests
 	@$(BIN)/python -m tests.run unit
+
+simulation: $(VENV)/.dev ## a part of check and test: random histories of the operator on simulated clusters, judged by the contract
+	@$(BIN)/python -m tests.run simulation
 
 kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
 	@$(BIN)/python -m tests.run kafka

@@ -31,12 +31,16 @@ class Suite:
     needs: dict[str, str] = field(default_factory=dict)
 
 
+HISTORIES = os.environ.get("HISTORIES") or ("100000" if os.environ.get("SOAK") else "3000")
+"""Of the simulation; `make check` asks for 300."""
+
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.5),
     Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.5),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
     Suite("unit", [[*PYTEST, "tests", "--ignore=tests/e2e"]], 3),
+    Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES]], 4),
     Suite(
         "kafka",
         [[*SIDE_BY_SIDE, "tests/e2e/kafka"]],

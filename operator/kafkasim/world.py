@@ -126,9 +126,13 @@ class World:
             times.append(self._last_append + NOOP_MS)
         return min(times, default=None)
 
-    def advance(self, now_ms: int) -> None:
-        """Let happen what is due until then."""
+    def advance(self, now_ms: int, *, sparse: bool = False) -> None:
+        """Let happen what is due until then. `sparse`: of NoOps that nobody reads in between, the last one will do."""
         while (due := self.next_due()) is not None and due <= now_ms:
+            if sparse and self.active is not None:
+                until = min(now_ms, self._due[0][0]) if self._due else now_ms
+                self._last_append += max((until - self._last_append) // NOOP_MS - 1, 0) * NOOP_MS
+                due = min(until, self._last_append + NOOP_MS)
             self.now_ms = max(self.now_ms, due)
             if self._due and self._due[0][0] <= due:
                 heapq.heappop(self._due)[2]()
@@ -201,6 +205,15 @@ class World:
         if node.running and self.active is not None and node.id not in self.leader_image.controllers:
             self._append([registrations.controller(node)])
 
+    def _register_again(self, node: Node, incarnation: UUID) -> None:
+        """A new process of a controller; it tries until somebody leads."""
+        if not node.running or node.incarnation != incarnation:
+            return
+        if self.active is None:
+            self._after(RETRY_MS, lambda: self._register_again(node, incarnation))
+        elif self._level(METADATA_VERSION) >= CONTROLLER_REGISTRATION:
+            self._append([registrations.controller(node)])
+
     def _route(self, at: Node) -> tuple[Node | None, Outcome]:
         leader = self.active_node
         if at.role is Role.BROKER:
@@ -248,8 +261,7 @@ class World:
         node.features_epoch = self._committed.offset - 1
         self._quorum_changed()
         self._tell_soon(node.id)
-        if self.active is not None and self._level(METADATA_VERSION) >= CONTROLLER_REGISTRATION:
-            self._append([registrations.controller(node)])
+        self._register_again(node, node.incarnation)
 
     def upgrade(self, role: Role, node_id: int, release: Release) -> None:
         """Stop, and start with other binaries a moment later. KeyError for a node there is not."""

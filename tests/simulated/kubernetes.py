@@ -118,7 +118,7 @@ class _Event:
 
 class ApiServer:
     """The store and its rules. `schema` is that of the CRD in force; `forbidden`: plurals that nobody may read.
-    `status_writes`: by field manager.
+    `status_writes`: by field manager. `listener` hears of every version of a KafkaFeatures, and who made it.
 
     `cache_lag`: so many writes is the watch cache behind, from which `resourceVersion=0` is answered.
     """
@@ -129,6 +129,7 @@ class ApiServer:
         self.forbidden: set[str] = set()
         self.cache_lag = 0
         self.status_writes: Counter[str] = Counter()
+        self.listener: Callable[[Json, str], None] = lambda event, manager: None
         self._objects: dict[str, Json] = {}
         self._versions: dict[str, list[tuple[int, Json | None]]] = {}
         self._events: list[_Event] = []
@@ -315,7 +316,7 @@ class ApiServer:
         if "deletionTimestamp" in new["metadata"] and not new["metadata"].get("finalizers"):
             self._remove(path, new)
         else:
-            self._store(path, new, "MODIFIED")
+            self._store(path, new, "MODIFIED", request)
         return Reply(200, _copy(new))
 
     def _deleted(self, request: Request, parts: re.Match[str]) -> Reply:
@@ -364,20 +365,26 @@ class ApiServer:
         entry = {"manager": manager, "operation": "Update", "time": self._stamp()}
         made["metadata"]["managedFields"] = [*others, entry | ({"subresource": subresource} if subresource else {})]
 
-    def _store(self, path: str, made: Json, kind: str) -> None:
+    def _store(self, path: str, made: Json, kind: str, request: Request | None = None) -> None:
         self._revision += 1
         made["metadata"]["resourceVersion"] = str(self._revision)
         kept = _copy(made)
         self._objects[path] = kept
         self._versions.setdefault(path, []).append((self._revision, kept))
-        self._events.append(_Event(self._revision, kind, path, kept))
+        self._happened(_Event(self._revision, kind, path, kept), request)
 
     def _remove(self, path: str, last: Json) -> None:
         self._revision += 1
         last["metadata"]["resourceVersion"] = str(self._revision)
         del self._objects[path]
         self._versions[path].append((self._revision, None))
-        self._events.append(_Event(self._revision, "DELETED", path, _copy(last)))
+        self._happened(_Event(self._revision, "DELETED", path, _copy(last)), None)
+
+    def _happened(self, event: _Event, request: Request | None) -> None:
+        self._events.append(event)
+        if f"/{PLURAL}/" in event.path:
+            by = request.query.get("fieldManager", "unknown") if request else "unknown"
+            self.listener({"type": event.kind, "object": _copy(event.object)}, by)
 
     def _at(self, revision: int) -> Mapping[str, Json]:
         if revision >= self._revision:

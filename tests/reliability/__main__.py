@@ -1,0 +1,126 @@
+"""Runs random histories, and says how many held what the contract promises.
+
+python -m tests.reliability simulate --seed 0 --runs 300     # histories 0 to 299
+python -m tests.reliability simulate --seed 17 -v            # one of them again, told step by step
+python -m tests.reliability calibrate                        # are the checks any good: with defects put back
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.reliability.checker import violations
+from tests.reliability.records import Sent
+from tests.reliability.simulation import simulate, trace_of
+
+TWICE = 5
+"""So many histories are made again, in another process with another PYTHONHASHSEED, and must be the same."""
+
+
+@dataclass
+class Tally:
+    """Of some histories. `broken`: lines for people."""
+
+    runs: int = 0
+    reconciliations: int = 0
+    effects: int = 0
+    virtual: float = 0.0
+    busy: float = 0.0
+    broken: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        self.runs += other.runs
+        self.reconciliations += other.reconciliations
+        self.effects += other.effects
+        self.virtual += other.virtual
+        self.busy += other.busy
+        self.broken += other.broken
+
+
+def judged(seeds: range) -> Tally:
+    """In this process."""
+    tally, began = Tally(), time.process_time()
+    for seed in seeds:
+        try:
+            history = simulate(seed)
+            found = [str(one) for one in violations(history)]
+        except Exception as error:  # whatever it is, the seed must not get lost
+            tally.broken.append(f"seed {seed}: {type(error).__name__}: {error}")
+            continue
+        tally.runs += 1
+        tally.reconciliations += history.reconciliations
+        tally.effects += sum(isinstance(one, Sent) for one in history.records)
+        tally.virtual += history.seconds
+        tally.broken += [f"seed {seed}: {one}" for one in found]
+    tally.busy = time.process_time() - began
+    return tally
+
+
+def chunks(seed: int, runs: int, size: int = 25) -> Iterator[range]:
+    for first in range(seed, seed + runs, size):
+        yield range(first, min(first + size, seed + runs))
+
+
+def differing(seed: int, runs: int) -> list[int]:
+    """Seeds whose history is another one in another process."""
+    seeds = [seed + number for number in range(min(runs, TWICE))]
+    command = [sys.executable, "-m", "tests.reliability", "trace", *map(str, seeds)]
+    environment = {**os.environ, "PYTHONHASHSEED": "4711"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return [seed for seed, other in zip(seeds, done.stdout.split(), strict=True) if trace_of(simulate(seed)) != other]
+
+
+def told(seed: int) -> int:
+    """One history, step by step."""
+    history = simulate(seed)
+    print(*history.acts, *history.records, sep="\n")
+    found = violations(history)
+    print(*(f"seed {seed}: {one}" for one in found), sep="\n")
+    return 1 if found else 0
+
+
+def simulated(seed: int, runs: int, processes: int) -> int:
+    """The suite: prints its figures, and every broken promise with its seed."""
+    began, tally = time.monotonic(), Tally()
+    with ProcessPoolExecutor(processes) as pool:
+        for one in pool.map(judged, chunks(seed, runs)):
+            tally.add(one)
+            for line in one.broken:
+                print(f"{line}\n  again: python -m tests.reliability simulate -v --seed {line.split(':')[0][5:]}")
+    different = differing(seed, runs)
+    for other in different:
+        print(f"seed {other}: not the same history in another process")
+    rate = tally.reconciliations / tally.busy if tally.busy else 0.0
+    print(
+        f"simulation: runs={tally.runs} reconciliations={tally.reconciliations} effects={tally.effects} "
+        f"virtual_days={tally.virtual / 86400:.1f} seconds={time.monotonic() - began:.1f} "
+        f"reconciliations/s/core={rate:.0f} violations={len(tally.broken)} different={len(different)}"
+    )
+    return 1 if tally.broken or different else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.reliability")
+    commands = parser.add_subparsers(dest="command", required=True)
+    simulating = commands.add_parser("simulate")
+    simulating.add_argument("--seed", type=int, default=0)
+    simulating.add_argument("--runs", type=int, default=1)
+    simulating.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    simulating.add_argument("-v", action="store_true", dest="verbose")
+    commands.add_parser("trace").add_argument("seeds", type=int, nargs="+")
+    flags = parser.parse_args()
+    if flags.command == "trace":
+        print(*(trace_of(simulate(seed)) for seed in flags.seeds))
+        return 0
+    return told(flags.seed) if flags.verbose else simulated(flags.seed, flags.runs, flags.processes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""What happened in one simulated history, as its world knows it: plain facts, in the order in which they became true.
+
+Written by the simulation, read by the checker. Nothing here is what the operator believes. `at`: virtual seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The API server stored a version of a resource. `kind`: ADDED, MODIFIED or DELETED. `by`: the field manager."""
+
+    at: float
+    kind: str
+    object: Mapping[str, Any]
+    by: str
+
+    @property
+    def uid(self) -> str:
+        return str(self.object["metadata"]["uid"])
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.object["spec"]
+        return found
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        return self.object.get("status") or {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return self.object["metadata"].get("annotations") or {}
+
+    @property
+    def generation(self) -> int:
+        return int(self.object["metadata"]["generation"])
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """An operator read a cluster for a resource: what was true of it at that moment.
+
+    `quorum`: a controller was active, and a majority of the voters ran. `ranges`: what every node that counts supports,
+    registered or a voter, living or not.
+    """
+
+    at: float
+    process: str
+    uid: str
+    cluster_id: str
+    levels: Mapping[str, int]
+    quorum: bool
+    ranges: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The effect log: a change of a level left the operator. `cluster_id`: of the cluster it really went to."""
+
+    at: float
+    process: str
+    uid: str
+    cluster_id: str
+    feature: str
+    before: int
+    after: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A controller wrote a level. `by`: the number of the effect, or None for somebody else."""
+
+    at: float
+    cluster_id: str
+    feature: str
+    before: int
+    after: int
+    by: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A person read a plan in the status, and approved it."""
+
+    at: float
+    uid: str
+    hash: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Calmed:
+    """Faults stop here: all nodes run, and this is what each living resource wants now. `over`: enough time is gone."""
+
+    at: float
+    over: bool
+    wants: Mapping[str, Mapping[str, int]]
+    cluster_of: Mapping[str, str]
+
+
+Record = Stored | Looked | Sent | Moved | Approved | Calmed
+
+
+@dataclass(slots=True)
+class History:
+    """All of it. `seed` makes it again."""
+
+    seed: int
+    records: list[Record] = field(default_factory=list)
+    acts: list[str] = field(default_factory=list)
+    reconciliations: int = 0
+    seconds: float = 0.0

@@ -1,0 +1,105 @@
+"""The simulation repeats itself to the last step, and its checker sees what is wrong with a record that was changed."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reliability import checker
+from tests.reliability.checker import violations
+from tests.reliability.records import History, Looked, Sent, Stored
+from tests.reliability.simulation import simulate, trace_of
+from tests.reliability.virtual import DeadlockError, run
+
+
+def test_a_day_in_virtual_time_is_over_at_once_and_in_order() -> None:
+    seen: list[tuple[float, str]] = []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        seen.append((asyncio.get_running_loop().time(), name))
+
+    async def both() -> None:
+        await asyncio.gather(sleeper("late", 86_400.0), sleeper("soon", 1.0))
+
+    run(both())
+    assert seen == [(1.0, "soon"), (86_400.0, "late")]
+
+
+def test_who_waits_for_nothing_is_told_so() -> None:
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(DeadlockError):
+        run(forever())
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    assert trace_of(simulate(3)) == trace_of(simulate(3))
+    assert trace_of(simulate(3)) != trace_of(simulate(4))
+
+
+def test_the_checker_knows_nothing_of_the_operator() -> None:
+    for module in (checker.__file__, str(Path(checker.__file__).with_name("records.py"))):
+        imported = {
+            name.name if isinstance(node, ast.Import) else node.module
+            for node in ast.walk(ast.parse(Path(module).read_text()))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in node.names
+        }
+        assert not [name for name in imported if name and name.startswith(("kafka", "kraft"))]
+
+
+def acting() -> History:
+    """One in which something was sent, with consents and approvals to spare."""
+    return simulate(ACTING)
+
+
+ACTING = 2
+
+
+def changed(history: History, kind: type[Any], change: Callable[[Any], Any]) -> History:
+    """Every record of this kind, as somebody would have it."""
+    return replace(history, records=[change(one) if isinstance(one, kind) else one for one in history.records])
+
+
+def in_each_version(change: Callable[[dict[str, Any]], object]) -> Callable[[Stored], Stored]:
+    def changed(stored: Stored) -> Stored:
+        made = copy.deepcopy(dict(stored.object))
+        change(made)
+        return replace(stored, object=made)
+
+    return changed
+
+
+def test_an_untouched_record_breaks_no_promise() -> None:
+    history = acting()
+    assert any(isinstance(one, Sent) for one in history.records)
+    assert violations(history) == []
+
+
+FORGED: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
+    "intent before act": (Stored, in_each_version(lambda one: one.get("status", {}).pop("intent", None))),
+    "held back": (Stored, in_each_version(lambda one: one["spec"].update(suspend=True))),
+    "asked for": (Stored, in_each_version(lambda one: one["spec"].update(features={}))),
+    "right cluster": (Sent, lambda one: replace(one, cluster_id="another")),
+    "preflight": (Looked, lambda one: replace(one, ranges={})),
+    "ready": (Looked, lambda one: replace(one, quorum=False)),
+    "approval": (Stored, in_each_version(lambda one: one["spec"].update(approval={"policy": "Always"}))),
+    "generation": (Stored, in_each_version(lambda one: one["metadata"].update(generation=0))),
+    "settles": (Looked, lambda one: replace(one, levels={})),
+}
+
+
+@pytest.mark.parametrize("rule", FORGED)
+def test_a_record_that_was_changed_breaks_the_promise(rule: str) -> None:
+    kind, change = FORGED[rule]
+    broken = {one.rule for one in violations(changed(acting(), kind, change))}
+    assert rule in broken

@@ -60,6 +60,11 @@ class Resources:
         """The namespaces whose resources are not known now; empty while all are."""
         return ", ".join(sorted(one or "all namespaces" for one in self._unlisted | self._unwatched))
 
+    def current(self, key: Key) -> str:
+        """The version that it has now, as far as a watch that holds shows it; else empty."""
+        held = not {key.namespace, ""} & (self._unlisted | self._unwatched)
+        return self._latest.get(key, ("", ""))[1] if held else ""
+
     def watching(self, namespace: str, *, holds: bool) -> None:
         """Whether the API server has taken a watch request that still holds."""
         if not holds:

@@ -12,6 +12,7 @@ import pytest
 
 from kafkafeatures import resources as module
 from kafkafeatures.environment import SYSTEM, Environment
+from kafkafeatures.kube.api import Key
 from kafkafeatures.resources import Resources
 from tests.kafkafeatures.threads import until
 from tests.simulated.kubernetes import ApiServer, Fault, Reply, Request, refusal
@@ -170,6 +171,24 @@ async def test_a_namespace_that_is_not_watched_counts_as_missing_and_is_listed_a
         assert (site.listed.count("other"), site.resources.missing()) == (1, "one")
         site.create("a")
         await until(lambda: site.told == ["a"])
+
+
+async def test_a_version_is_current_while_a_watch_holds() -> None:
+    site = Site("one", "other")
+    first, key = site.create("a"), Key("one", "a")
+    async with site.following():
+        await site.resources.known.wait()
+        assert site.resources.current(key) == ""
+        site.watch("one")
+        assert site.resources.current(key) == first["metadata"]["resourceVersion"]
+        changed = site.change("a")
+        site.resources.show(changed)
+        assert site.resources.current(key) == changed["metadata"]["resourceVersion"]
+        site.resources.watching("one", holds=False)
+        assert site.resources.current(key) == ""
+        site.watch("one")
+        site.resources.show(changed, gone=True)
+        assert site.resources.current(key) == ""
 
 
 async def test_after_a_restore_of_etcd_the_same_versions_are_other_contents() -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `desc
     from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
     from kafkafeatures.kafka.unregister import Hosted
 
-LOG_PATIENCE = 2
+LOG_TIMEOUTS = 2
 """Request timeouts a look waits for the metadata log: a snapshot of a large cluster comes in several parts."""
 
 
@@ -213,7 +213,7 @@ class Cluster:
 
     async def _bounded(self, read: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
         try:
-            async with asyncio.timeout(LOG_PATIENCE * self._settings.request_timeout):
+            async with asyncio.timeout(LOG_TIMEOUTS * self._settings.request_timeout):
                 reading = await read()
         except KafkaError as error:
             return to_failure(error, "metadata log")

@@ -15,8 +15,8 @@ truncated below what was applied contradicts Raft itself: then everything is rea
   seconds of its own clock. Each such fetch was made in this leader's epoch, so up to that moment no majority had voted
   for another. It is as good as the first, also where NoOps are switched off, and costs one round trip.
 
-With neither within `PATIENCE` seconds the reading is `Stale`, however recent the connection; who follows hears it
-within `SAID_WITHIN`, also when the leader hangs. A voter that is alone is its own majority. (KIP-595, KIP-630, KIP-835;
+With neither within `MAX_AGE` seconds the reading is `Stale`, however recent the connection; who follows hears it
+within `STALE_AFTER`, also when the leader hangs. A voter that is alone is its own majority. (KIP-595, KIP-630, KIP-835;
 seen on 3.9, 4.2 and 4.3.)
 
 **Bounded.** Whoever answers may send without an end. A snapshot is read as it arrives, and only the image is kept of
@@ -60,10 +60,10 @@ from kafkafeatures.kafka.wire.messages import (
 )
 from kraftlog import ImageTooLargeError, KraftLogError, Replay, SnapshotReader, TooLargeError
 
-PATIENCE = 3.0
+MAX_AGE = 3.0
 """Seconds without evidence of a majority until a reading is stale: six NoOps of a healthy controller."""
 
-SAID_WITHIN = 4.5
+STALE_AFTER = 4.5
 """Seconds after the last evidence within which a follower is told that there is none, whatever hangs."""
 
 MAJORITY_WITHIN_MS = 2_000
@@ -163,7 +163,7 @@ class MetadataLog:
         self._evidence_at, self._high_watermark = None, -1  # what was seen in an earlier call proves nothing now
         self._forgotten = False
         deadline = self._monotonic() + self._timeout
-        until, wait_ms = self._monotonic() + PATIENCE, 0
+        until, wait_ms = self._monotonic() + MAX_AGE, 0
         goal: int | None = None
         asked_all = False
         while True:
@@ -174,18 +174,18 @@ class MetadataLog:
             if goal is None and self._high_watermark >= 0:
                 goal = self._high_watermark
             if goal is not None and self._replay.offset >= goal:
-                if self._evidence_age() > PATIENCE:  # what was seen at the beginning of a long log is no longer good
+                if self._evidence_age() > MAX_AGE:  # what was seen at the beginning of a long log is no longer good
                     await self._retrying(self._ask_majority, deadline)
-                if self._evidence_age() <= PATIENCE:
+                if self._evidence_age() <= MAX_AGE:
                     return self._reading()
                 if not asked_all:
                     asked_all = self._ask_all = True
-                    until = self._monotonic() + PATIENCE
+                    until = self._monotonic() + MAX_AGE
                     await self.close()
             elif moved:
-                until = self._monotonic() + PATIENCE  # a part of what was committed when we began; there is more
+                until = self._monotonic() + MAX_AGE  # a part of what was committed when we began; there is more
             if self._monotonic() >= until:
-                raise _stale(PATIENCE)
+                raise _stale(MAX_AGE)
 
     async def follow(self) -> AsyncIterator[LogReading]:
         """A reading for every reply that moved the image, by long poll, until the caller stops or it gets Stale.
@@ -199,20 +199,20 @@ class MetadataLog:
         yield reading
         shown = reading.image.offset
         while True:
-            left = SAID_WITHIN - self._evidence_age()
+            left = STALE_AFTER - self._evidence_age()
             try:
                 async with asyncio.timeout(left):
                     deadline = self._monotonic() + left
                     await self._retrying(functools.partial(self._fetch, POLL_MS), deadline)
-                    if self._evidence_age() > PATIENCE:
+                    if self._evidence_age() > MAX_AGE:
                         await self._retrying(self._ask_majority, deadline)
             except (TimeoutError, KafkaError) as error:
                 await self.close()
                 if isinstance(error, _FINAL):
                     raise
-                raise _stale(SAID_WITHIN, answered=False) from error
-            if self._evidence_age() > PATIENCE:
-                raise _stale(PATIENCE)
+                raise _stale(STALE_AFTER, answered=False) from error
+            if self._evidence_age() > MAX_AGE:
+                raise _stale(MAX_AGE)
             if self._replay.offset != shown and self._replay.offset >= self._high_watermark >= 0:
                 shown = self._replay.offset
                 yield self._reading()
@@ -270,7 +270,7 @@ class MetadataLog:
         except KafkaError:
             # A cluster that was made anew counts its epochs from the beginning. But not at once: a leader that lost to
             # the one we heard looks as if it had a majority for MAJORITY_WITHIN_MS, and would turn the image back.
-            if self._monotonic() - self._heard_at > PATIENCE:
+            if self._monotonic() - self._heard_at > MAX_AGE:
                 self._leader = LeaderAndEpoch(-1, 0)
             raise
 

@@ -24,7 +24,7 @@ from kafkafeatures.kafka.errors import (
     UnsupportedApi,
 )
 from kafkafeatures.kafka.leaders import STRIKES
-from kafkafeatures.kafka.metadata_log import PATIENCE, MetadataLog
+from kafkafeatures.kafka.metadata_log import MAX_AGE, MetadataLog
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, OffsetAndEpoch
@@ -141,7 +141,7 @@ async def test_a_high_watermark_that_stands_still_without_a_majority_is_stale(qu
     quorum.leader.fetched = {1: 0, 2: 2001, 3: 9000}
     with pytest.raises(Stale, match="no sign of a majority"):
         await quorum.log().catch_up()
-    assert PATIENCE <= quorum.time < 5  # seconds until it is said
+    assert MAX_AGE <= quorum.time < 5  # seconds until it is said
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
 
 MAX_ANSWER = 256 * 1024
-PATIENCE = 0.8  # of the timeout of who waits for the token, so that he hears what hung
+TIMEOUT_SHARE = 0.8  # of the timeout of who waits for the token, so that he hears what hung
 KEEP = 0.5  # of a token's life; must stay below connection.RENEW_AFTER
 LONGEST = 3600.0  # seconds of its life that are believed: a token that was revoked is not shown for days
 
@@ -85,7 +85,7 @@ class Tokens:
         call = _Call()
         # The timeout of a socket is one of each read: who sends a byte now and then would keep the thread for ever, and
         # with a few of them nobody in this process could resolve a name any more.
-        cut = asyncio.get_running_loop().call_later(PATIENCE * timeout, call.cut)
+        cut = asyncio.get_running_loop().call_later(TIMEOUT_SHARE * timeout, call.cut)
         try:
             value, lifetime = await asyncio.to_thread(_post, client, timeout, call, context)
         except KafkaError:

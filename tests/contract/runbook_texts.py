@@ -16,15 +16,16 @@ Page = Mapping[str, str]
 
 _SHARED = {
     "<still>": r"""
-        Nothing is sent and no level moves; the cluster goes on with the levels it has. The operator looks again at
-        least every 30 seconds and goes on by itself once the cause is gone.
+        Nothing is sent and no level changes; the cluster keeps the levels it has. The operator checks again at
+        least every 30 seconds and continues automatically once the cause is gone.
         """,
     "<unread>": r"""
-        Nothing is sent. Facts in the status are those of the last time the cluster was read. The operator tries
-        again by itself, at least once a minute; a changed Secret or ConfigMap needs no restart.
+        Nothing is sent. The facts in the status are those of the last successful read. The operator retries at
+        least once a minute; a changed Secret or ConfigMap needs no restart.
         """,
     "<blockers>": r"""
-        Blockers with their remedies, one for all nodes alike (20 at most; `.status.blockersTotal` counts all):
+        Blockers with their remedies; similar nodes share one blocker (at most 20 are listed,
+        `.status.blockersTotal` counts all):
 
             kubectl get kff NAME -n NS -o \
               jsonpath='{range .status.blockers[*]}{.message}{"\n  -> "}{.remedy}{"\n"}{end}'
@@ -55,8 +56,8 @@ def _page(text: str) -> Page:
 
 _APPROVAL = _page(
     r"""
-    Safe: Waiting costs nothing: nothing is sent, and the cluster runs on with the levels it has. An
-    approval is for exactly one plan; progress does not void it, and it authorises no later plan. While the
+    Safe: Nothing is sent while the plan waits, and the cluster keeps the levels it has. An approval is
+    valid for exactly one plan: progress does not invalidate it, and it authorises no later plan. While the
     hash of another plan is given, nothing is sent under any policy.
 
     Confirm: Read the plan: its hash, its steps, and how each can be undone (`undo`: Safe,
@@ -64,49 +65,48 @@ _APPROVAL = _page(
 
     <plan>
 
-    Fix: If that is what should happen, approve exactly this plan: with `kafkafeatures approve`, which shows it
-    and asks, with the annotation it writes, or as `spec.approval.planHash` in Git:
+    Fix: If the plan is right, approve exactly this plan: with `kafkafeatures approve`, which shows it and asks
+    for confirmation, with the annotation that it writes, or with `spec.approval.planHash` in Git:
 
         kafkafeatures approve NAME -n NS
         kubectl annotate kff NAME -n NS --overwrite kafkafeatures.dev/approve=HASH
 
-    Naming each level under `spec.features.levels` approves it as well (policy `IrreversibleOnly`).
-    If it is not what should happen, change the document; see [raise a
-    release](../how-to/raise-a-release.md).
+    Naming each level under `spec.features.levels` also approves it (policy `IrreversibleOnly`).
+    If the plan is not right, change the document; see [raise a release](../how-to/raise-a-release.md).
     """
 )
 _DRIFT = _page(
     r"""
-    Safe: With `drift.onDrift: Report` (the default) the level is left as somebody else made it.
-    With `Correct` it is changed back. What is not safe to undo waits for approval before (under
-    `approval.policy: Never` only what is irreversible), and what lowers a level needs a consent.
+    Safe: With `drift.onDrift: Report` (the default) the level is left as it is. With `Correct` it is
+    restored. A correction that is not safe to undo waits for approval first (under
+    `approval.policy: Never` only an irreversible one), and a downgrade needs a consent.
 
-    Confirm: The condition DriftDetected says which level was what and is what:
+    Confirm: The condition DriftDetected names the level, its value before and its value now:
 
     <message>
 
-    When it was changed is in the log of the active controller (`FeatureLevelRecord`). Then ask who ran
-    `kafka-features.sh`, which other operator or job manages levels.
+    The log of the active controller shows when it was changed (`FeatureLevelRecord`). Find out who ran
+    `kafka-features.sh`, or which other operator or job manages levels.
 
-    Fix: If the new level is meant, write it into the document. If not, set `spec.drift.onDrift:
-    Correct`, or change it back by hand. A way back that lowers a level needs a consent: <go back>;
-    one that is not safe to undo waits for approval. Then see to it that levels are decided in one place.
+    Fix: If the new level is intended, write it into the document. If not, set `spec.drift.onDrift:
+    Correct`, or restore the level manually. A downgrade needs a consent: <go back>; a change that is not
+    safe to undo waits for approval. Then make sure that levels are managed in one place only.
     """
 )
 
 PAGES: Mapping[Reason, Page] = {
     Reason.SUSPENDED: _page(
         r"""
-        Safe: What had been sent was finished and read back; nothing else is begun until it is resumed.
-        The plan is still computed.
+        Safe: An update that had been sent was completed and verified; no other one is started until the
+        resource is resumed. The plan is still computed.
 
-        Confirm: Either of the two suspends:
+        Confirm: Either the field or the annotation suspends the resource:
 
             kubectl get kff NAME -n NS -o \
               jsonpath='{.spec.suspend} {.metadata.annotations.kafkafeatures\.dev/pause}'
 
-        Fix: Ask who suspended it, and why. Then take `suspend` out of the document, and the annotation
-        away:
+        Fix: Find out who suspended it, and why. Then remove `suspend` from the document, and remove the
+        annotation:
 
             kafkafeatures resume NAME -n NS     # or kubectl annotate kff NAME -n NS kafkafeatures.dev/pause-
         """
@@ -120,7 +120,7 @@ PAGES: Mapping[Reason, Page] = {
         **_APPROVAL,
         "Confirm": _filled(
             """
-            There is an approval, and it is not for the plan of now: levels, the document or the cluster changed
+            There is an approval, but not for the current plan: levels, the document or the cluster have changed
             since. Compare the hash of the plan with the annotation `kafkafeatures.dev/approve` and with
             `spec.approval.planHash`:
 
@@ -130,27 +130,27 @@ PAGES: Mapping[Reason, Page] = {
     },
     Reason.INVALID_SPEC: _page(
         r"""
-        Safe: The cluster is not even asked. Levels, and what was read before, stay as they are.
+        Safe: The cluster is not contacted. Levels and status facts stay as they are.
 
-        Confirm: The message names the field, what was found there, and what is allowed:
+        Confirm: The message names the field, the invalid value, and what is expected:
 
         <message>
 
-        Fix: Correct the document. The command line finds the same before it is applied:
+        Fix: Correct the document. The command line reports the same before you apply it:
 
             kafkafeatures plan -f FILE
         """
     ),
     Reason.UNKNOWN_RELEASE: _page(
         r"""
-        Safe: The cluster is not even asked. Levels, and what was read before, stay as they are.
+        Safe: The cluster is not contacted. Levels and status facts stay as they are.
 
-        Confirm: What the operator that runs knows:
+        Confirm: The running operator lists the releases it knows:
 
             kubectl exec -n OPERATOR-NS deploy/kafka-features-operator -- kafkafeatures version
 
-        Fix: A typing error: correct it. A Kafka newer than the operator: upgrade the operator, or write
-        the level as a number under `spec.features.levels`.
+        Fix: If it is a typing error, correct it. If Kafka is newer than the operator, upgrade the operator,
+        or write the level as a number under `spec.features.levels`.
         """
     ),
     Reason.UNKNOWN_FEATURE: _page(
@@ -161,10 +161,10 @@ PAGES: Mapping[Reason, Page] = {
 
         <blockers>
 
-        The remedy lists the features that nodes of this cluster know.
+        The remedy lists the features that the nodes of this cluster support.
 
-        Fix: A typing error: correct it. A feature of a newer Kafka: upgrade the nodes first, or take it
-        out of the document until then.
+        Fix: If it is a typing error, correct it. If a newer Kafka has the feature, upgrade the nodes first,
+        or remove it from the document until then.
         """
     ),
     Reason.UNSUPPORTED_LEVEL: _page(
@@ -176,47 +176,47 @@ PAGES: Mapping[Reason, Page] = {
             kubectl get kff NAME -n NS -o \
               jsonpath='{range .status.features[*]}{.name} {.supportedMin}-{.supportedMax}{"\n"}{end}'
 
-        Fix: Upgrade the Kafka of all nodes first, or want a level they support.
+        Fix: Upgrade Kafka on all nodes first, or choose a level that they support.
         """
     ),
     Reason.GHOST_REGISTRATION: _page(
         r"""
-        Safe: <still> As long as the registration is there, Kafka itself mostly refuses the level as well.
+        Safe: <still> While the registration exists, Kafka itself usually refuses the level too.
 
         Confirm:
 
         <blockers>
 
-        Make sure that the node is gone for good, and not only down: `kafkafeatures describe` shows
-        every registration, and what answers.
+        A ghost registration is left behind by a node that no longer exists. Make sure that the node is
+        permanently gone, and not only down: `kafkafeatures describe` shows every registration, and which
+        nodes answer.
 
-        Fix: A broker that is gone for good (refused unless it is fenced, does not answer, and hosts no
-        replica):
+        Fix: Unregister a broker that is permanently gone (refused unless it is fenced, does not answer, and
+        hosts no replica):
 
             kafkafeatures unregister --broker ID --bootstrap-server HOST:PORT
 
-        A broker that is only down: start it on the new Kafka.
+        Start a broker that is only down, on the new Kafka.
 
-        A controller: Kafka can unregister it once metadata.version 33 (4.4-IV2) is finalized, which the
-        ghost itself may prevent. Until then start a controller with this id on the new Kafka once, so
-        that it registers anew, and stop it; now the levels can be raised. From 33 on (refused for the
-        active controller, a voter, and one that answers or fetches):
+        Kafka can unregister a controller once metadata.version 33 (4.4-IV2) is finalized, which the
+        ghost registration itself may prevent. Until then, start a controller with this id on the new Kafka
+        once, so that it registers again, then stop it; now the levels can be raised. From 33 on,
+        unregister it (refused for the active controller, a voter, and one that answers or fetches):
 
             kafkafeatures unregister --controller ID --bootstrap-server HOST:PORT
         """
     ),
     Reason.NODE_REFUSED: _page(
         r"""
-        Safe: <still> The broker serves nothing meanwhile: it is not part of the cluster.
+        Safe: <still> Meanwhile the broker is not part of the cluster and serves no requests.
 
         Confirm:
 
         <blockers>
 
-        The log of the active controller says why it refuses the broker.
+        The log of the active controller says why it rejects the broker.
 
-        Fix: Upgrade the Kafka of the broker, so that it supports the levels that are finalized; or stop
-        it.
+        Fix: Upgrade Kafka on the broker, so that it supports the finalized levels, or stop the broker.
         """
     ),
     Reason.DEPENDENCY_MISSING: _page(
@@ -227,7 +227,7 @@ PAGES: Mapping[Reason, Page] = {
 
         <blockers>
 
-        Fix: Name the other feature in the same document, at the level that is needed or higher. Both
+        Fix: Add the other feature to the same document, at the required level or higher. Both
         are then raised in a safe order.
         """
     ),
@@ -239,83 +239,82 @@ PAGES: Mapping[Reason, Page] = {
 
         <blockers>
 
-        Which levels there is a way back to: <go back>.
+        For the possible downgrades see <go back>.
 
-        Fix: Set the level in the document to the finalized one, or higher. No consent helps: metadata
-        would be lost.
+        Fix: Set the level in the document to the finalized level or higher. A consent does not help:
+        metadata would be lost.
         """
     ),
     Reason.CONSENT_REQUIRED: _page(
         r"""
-        Safe: <still> A document that was reverted lowers nothing.
+        Safe: <still> A reverted document downgrades nothing.
 
         Confirm:
 
         <blockers>
 
-        Fix: If the downgrade (or the new kind of quorum) is not meant, mostly after a reverted commit,
-        set the level to the finalized one. If it is meant, add the consent that the remedy names, to
-        the letter, to `spec.consents`; it is good once. See <go back>.
+        Fix: If the downgrade (or the dynamic quorum) is not intended, usually after a reverted commit,
+        set the level to the finalized one. If it is intended, add the consent exactly as the remedy names
+        it to `spec.consents`; it can be used once. See <go back>.
         """
     ),
     Reason.CONSENT_SPENT: _page(
         r"""
         Safe: <still> A consent that stays in Git authorises nothing a second time.
 
-        Confirm: What was used:
+        Confirm: List the used consents:
 
             kubectl get kff NAME -n NS -o jsonpath='{.status.spentConsents}'
 
-        Fix: If the same downgrade is meant once more, take the consent out of the document, apply it,
-        wait until it has left `.status.spentConsents`, and only then add it again. If not, set the
+        Fix: If the same downgrade is intended again, remove the consent from the document, apply it,
+        wait until it is no longer in `.status.spentConsents`, then add it again. If not, set the
         level to the finalized one.
         """
     ),
     Reason.CONFLICT_DETECTED: _page(
         r"""
-        Safe: A level that somebody else moves stays as they made it: the operator corrected it twice within an hour
-        and stopped. When the hour is over it corrects it again. Where more than one operator writes the status, none of
-        them sends anything.
+        Safe: A level that is changed outside KafkaFeatures again and again stays as it is: the operator corrected it
+        twice within an hour and stopped. It corrects it again after that hour. If more than one operator writes the
+        status, none of them sends anything.
 
-        Confirm: The message says which of the two it is:
+        Confirm: The message says which of the two applies:
 
         <message>
 
-        **More than one operator**: the message names them, with namespace, name and instance (the pod). See which of
-        them watch this namespace (`watchNamespaces`):
+        **More than one operator**: the message names them, with namespace, name and instance (the pod). Check which
+        of them watch this namespace (`watchNamespaces`):
 
             kubectl get deployments -A -l app.kubernetes.io/name=kafka-features-operator
 
-        **A level**: what was corrected, and when:
+        **A level**: list what was corrected, and when:
 
             kubectl get kff NAME -n NS -o \
               jsonpath='{range .status.history[*]}{.at} {.action}: {.result}{"\n"}{end}'
 
-        Look for the other side: an operator of another Kubernetes cluster, `metadataVersion` of a Kafka
+        Look for the other writer: an operator in another Kubernetes cluster, `metadataVersion` of a Kafka
         operator, a job with `kafka-features.sh`.
 
-        Fix: **More than one operator**: uninstall all but one, or give each namespaces of its own. Then restart the one
-        that stays; it takes over what the others left:
+        Fix: **More than one operator**: uninstall all but one, or give each its own namespaces. Then restart the
+        remaining one; it takes over what the others left:
 
             kubectl rollout restart deployment -n OPERATOR-NS -l app.kubernetes.io/name=kafka-features-operator
 
-        **A level**: decide who manages it, and stop the other: take the feature out of this document, or
-        out of the other tool. `drift.onDrift: Report` ends the fight at once.
+        **A level**: decide which tool manages it, and remove the feature from this document or from the other
+        tool. `drift.onDrift: Report` stops the corrections at once.
         """
     ),
     Reason.CONTROLLER_REJECTED: _page(
         r"""
-        Safe: The level was not moved, and is not sent again while the controller refuses it in a trial
-        (`validateOnly`). `kraft.version` cannot be tried that way, so look at its level: `kafkafeatures
+        Safe: The level was not changed, and is not sent again while the controller rejects it in a dry run
+        (`validateOnly`). `kraft.version` has no dry run, so check its level with `kafkafeatures
         describe`.
 
-        Confirm: The message has the controller's own words, its log more of them:
+        Confirm: The message quotes the controller; its log has more details:
 
         <message>
 
-        Fix: Do what the words say. If they do not explain it, ask the same with Kafka's own tool, which
-        changes nothing with `--dry-run` (but do not try `kraft.version` that way: some releases raise it all the
-        same):
+        Fix: Follow the controller's message. If it does not explain the cause, try the same with Kafka's own tool,
+        which changes nothing with `--dry-run` (except for `kraft.version`: some releases raise it even then):
 
             kafka-features.sh --bootstrap-server HOST:PORT upgrade --feature FEATURE=LEVEL --dry-run
         """
@@ -324,12 +323,12 @@ PAGES: Mapping[Reason, Page] = {
         r"""
         Safe: <still>
 
-        Confirm: The message has the `kafka-acls.sh` line that is missing:
+        Confirm: The message has the `kafka-acls.sh` command that grants the missing right:
 
         <message>
 
-        Fix: Run that line with the user of the resource for `User:NAME`. Which right is for what:
-        <connect>. If it should only look, set `spec.mode: Observe`.
+        Fix: Run that command with the user of the resource for `User:NAME`. For all rights see <connect>.
+        If the operator should only observe, set `spec.mode: Observe`.
         """
     ),
     Reason.ZOOKEEPER_MODE: _page(
@@ -340,28 +339,28 @@ PAGES: Mapping[Reason, Page] = {
 
             kubectl get kff NAME -n NS -o jsonpath='{.status.metadataMode}'
 
-        Fix: Migrate the cluster to KRaft first; no client can finalize a feature before that. Until
+        Fix: Migrate the cluster to KRaft first; before that no client can finalize a feature. Until
         then set `spec.mode: Observe`.
         """
     ),
     Reason.CLUSTER_ID_MISMATCH: _page(
         r"""
-        Safe: Nothing is sent to a cluster whose id is not the one that was pinned, and nothing of it is
+        Safe: Nothing is sent to a cluster with another id than the pinned one, and none of its facts are
         written into the status.
 
-        Confirm: The id that was pinned, that of the document, and that of who answers:
+        Confirm: Compare the pinned id, the id in the document, and the id of the cluster that answers:
 
             kubectl get kff NAME -n NS -o jsonpath='{.status.clusterId} {.spec.cluster.clusterId}'
             kafka-cluster.sh cluster-id --bootstrap-server HOST:PORT
 
-        Fix: Mostly an address leads somewhere else: correct `bootstrapServers` or
-        `bootstrapControllers`. If the cluster was made anew and has another id, delete the resource and
+        Fix: Usually an address belongs to another cluster: correct `bootstrapServers` or
+        `bootstrapControllers`. If the cluster was re-created with another id, delete the resource and
         create it again; deleting changes nothing in Kafka.
         """
     ),
     Reason.DUPLICATE_OWNER: _page(
         r"""
-        Safe: The older resource goes on; this one sends nothing.
+        Safe: The older resource keeps managing the cluster; this one sends nothing.
 
         Confirm:
 
@@ -369,41 +368,40 @@ PAGES: Mapping[Reason, Page] = {
               custom-columns=NS:.metadata.namespace,NAME:.metadata.name,CLUSTER:.status.clusterId,MODE:.spec.mode
 
         Fix: Keep one: set `spec.mode: Observe` in the other, or delete it; deleting changes nothing in
-        Kafka. Operators of several Kubernetes clusters do not see each other: there nobody but you can
-        keep it to one.
+        Kafka. Operators in different Kubernetes clusters do not see each other: make sure yourself that only one
+        resource manages a cluster.
         """
     ),
     Reason.SCHEMA_OUTDATED: _page(
         r"""
-        Safe: Nothing is sent: what an act needs to be safe against a crash (`intent`, `spentConsents`) could be lost
-        with the fields that the API server drops. The cluster goes on with the levels it has.
+        Safe: Nothing is sent: an update is safe against a crash only if the status keeps its fields (`intent`,
+        `spentConsents`), and the API server drops some. The cluster keeps the levels it has.
 
-        Confirm: The message names the fields, or has the API server's own words. Compare the CRD with that of the
+        Confirm: The message names the dropped fields, or quotes the API server. Compare the CRD with that of the
         operator's release:
 
             kubectl diff --server-side -f crds/kafkafeatures.yaml
 
-        Fix: Install the CRD of the release; a newer one fits as well. With Helm it comes with the chart (`crds.enabled:
-        true`); a GitOps tool may hold an older copy.
+        Fix: Install the CRD of the release, or a newer one. With Helm it is part of the chart (`crds.enabled:
+        true`); a GitOps tool may have an older copy.
 
             kubectl apply --server-side --force-conflicts -f crds/kafkafeatures.yaml
 
-        The operator tries again every 30 seconds and goes on by itself. Where the older CRD did not keep which consents
-        were used, those in the document count as used (`ConsentSpent`).
+        The operator retries every 30 seconds and continues automatically. If the older CRD dropped the used consents,
+        all consents in the document count as used (`ConsentSpent`).
         """
     ),
     Reason.PARTIALLY_CONNECTED: _page(
         r"""
-        Safe: What could not be read is not taken for good news: a change whose safety rests on it is
-        not sent.
+        Safe: A change whose safety depends on what could not be read is not sent.
 
         Confirm: The message of Reachable says what could not be read, why, and what to do:
 
         <message>
 
-        Fix: A node that does not answer is down, or gone for good, or not to be reached from here. Else
-        mostly a right, a network policy, or an address of the controllers (`bootstrapControllers`) is
-        missing: <connect>. Where you accept it, leave it: a cluster that is in sync is Ready all the same.
+        Fix: A node that does not answer is down, permanently gone, or not reachable from the operator. Otherwise
+        a right, a network policy, or an address of the controllers (`bootstrapControllers`) is usually
+        missing: <connect>. You can leave it as it is: a cluster that is in sync is Ready anyway.
         """
     ),
     Reason.TLS_FAILED: _page(
@@ -417,8 +415,8 @@ PAGES: Mapping[Reason, Page] = {
 
             openssl s_client -connect HOST:PORT -showcerts </dev/null
 
-        Fix: Renew the certificate, name the CA that signed it (`spec.cluster.tls`), or use a host name
-        it was issued for: <connect>. There is no switch that turns the check off.
+        Fix: Renew the certificate, configure the CA that signed it (`spec.cluster.tls`), or use a host name
+        that it was issued for: <connect>. Verification cannot be turned off.
         """
     ),
     Reason.AUTHENTICATION_FAILED: _page(
@@ -445,8 +443,8 @@ PAGES: Mapping[Reason, Page] = {
 
             kubectl get secret SECRET -n NS --show-labels
 
-        Fix: It has to be in the namespace of the resource, have the keys of the reference, and, a
-        Secret, carry the label:
+        Fix: Create it in the namespace of the resource, with the keys of the reference. A Secret also needs
+        the label:
 
             kubectl label secret SECRET -n NS kafkafeatures.dev/credentials=true
         """
@@ -455,15 +453,15 @@ PAGES: Mapping[Reason, Page] = {
         r"""
         Safe: <unread>
 
-        Confirm: The message names the address that was found for the name, and is refused:
+        Confirm: The message names the address that the host name resolves to:
 
         <message>
 
-        Fix: Correct the address, or what the brokers advertise. If Kafka really is there, whoever installed the
-        operator can say so: the chart's `addresses.allow` and `addresses.deny`. Refused whatever these say are
-        loopback, link-local and metadata addresses, the operator's own pod, and the API server: under the
-        address of its Service and the one the operator uses before anything is sent, anywhere else (on its
-        nodes, behind a load balancer) as soon as it proves to be the API server.
+        Fix: Correct the address, or the addresses that the brokers advertise. If Kafka does run there, allow the
+        address with `addresses.allow` and `addresses.deny` of the operator's chart. Always refused are
+        loopback, link-local and metadata addresses, the operator's own pod, and the API server: at the
+        address of its Service and at the one the operator uses before anything is sent, anywhere else (on its
+        nodes, behind a load balancer) as soon as it identifies itself as the API server.
         """
     ),
     Reason.BLOCKED: _page(
@@ -474,14 +472,12 @@ PAGES: Mapping[Reason, Page] = {
 
         <blockers>
 
-        The reason of Ready says which of them decides; it has a page of its own where a human has to
-        act.
+        The reason of Ready names the decisive one; if action is required, that reason has its own page.
 
-        Fix: Do what the remedies say, in any order. A node that is merely old needs nothing but its
-        upgrade.
+        Fix: Follow the remedies, in any order. A node with an older Kafka only needs its upgrade.
         """
     ),
-    # Below: nobody has to act at once; an alert tells when it lasts.
+    # Below: these resolve automatically, and an alert fires if they do not.
     Reason.UNREACHABLE: _page(
         r"""
         Safe: <unread>
@@ -490,42 +486,42 @@ PAGES: Mapping[Reason, Page] = {
 
         <message>
 
-        Fix: `BootstrapUnreachable`: the addresses in `spec.cluster`, DNS, network policies, whether
-        Kafka runs. `TlsFailed`, `AuthenticationFailed`, `CredentialsInvalid`, `AddressRefused`: they
-        have pages of their own. No condition Reachable at all (`Pending`): the operator did not come to
+        Fix: `BootstrapUnreachable`: check the addresses in `spec.cluster`, DNS, network policies, and whether
+        Kafka runs. `TlsFailed`, `AuthenticationFailed`, `CredentialsInvalid`, `AddressRefused`: see
+        their own pages. No condition Reachable (`Pending`): the operator has not reconciled
         this resource yet; see [OperatorDown](OperatorDown.md).
         """
     ),
     Reason.INTERNAL_ERROR: _page(
         r"""
-        Safe: A pass that fails sends nothing more; it begins anew, at the latest after a minute. What
-        had been sent is settled by reading, never by repeating.
+        Safe: A failed reconciliation sends nothing more and is retried within a minute. The outcome of an
+        update that had been sent is found by reading the level, never by repeating the update.
 
         Confirm:
 
             kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | \
               grep -e 'reconciliation failed' -e 'the API server'
 
-        Fix: `the API server: ...`: it is away, or refuses: check its health and the operator's rights
-        ([install](../how-to/install.md)). Anything else is a bug: report it with the lines of the log,
-        which hold no secrets.
+        Fix: For `the API server: ...`, which is unavailable or rejects requests, check its health and the
+        operator's rights ([install](../how-to/install.md)). Anything else is a bug: report it with these lines of
+        the log, which contain no secrets.
         """
     ),
 }
 
 OPERATOR_DOWN = _page(
     r"""
-    Safe: Kafka is not touched by an operator that is away; a change that was under way is settled
-    by reading when it is back.
+    Safe: Kafka is not affected. After its restart the operator finds the outcome of a change in progress by
+    reading the level.
 
     Confirm:
 
         kubectl get pods -n OPERATOR-NS -l app.kubernetes.io/name=kafka-features-operator
         kubectl logs -n OPERATOR-NS deploy/kafka-features-operator --previous
 
-    Fix: The pod does not start: `kubectl describe pod` says why. It runs and is not ready:
-    `/readyz` and the log say which namespace it cannot list or watch, so check the CRD, the
-    namespace and the rights there ([install](../how-to/install.md)). It runs and is not scraped:
+    Fix: If the pod does not start, `kubectl describe pod` says why. If it runs but is not ready,
+    `/readyz` and the log name the namespace that it cannot list or watch: check the CRD, the
+    namespace and the rights there ([install](../how-to/install.md)). If it runs but is not scraped,
     check the ServiceMonitor and network policies.
     """
 )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 PY = [sys.executable, "-m"]
 PYTEST = [*PY, "pytest", "-q", "--durations=5"]
 # In two processes, file by file (tests/e2e/conftest.py): most of what these tests do is wait for real nodes.
-SIDE_BY_SIDE = [*PYTEST, "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"]
+SIDE_BY_SIDE = [*PYTEST, "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
 
 
 @dataclass(frozen=True)

@@ -89,9 +89,10 @@ def print_document(document: dict[str, Any], form: str, stream: TextIO | None = 
         import yaml
 
         plain = json.loads(json.dumps(document))  # names of enums as texts: the same document in both forms
-        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+        fast = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyYAML was built with it
+        text = yaml.dump(plain, Dumper=fast, sort_keys=False, allow_unicode=True)
         if text != printable_lines(text):
-            text = yaml.safe_dump(plain, sort_keys=False)
+            text = yaml.dump(plain, Dumper=fast, sort_keys=False)
         stream.write(text)
 
 

@@ -91,6 +91,9 @@ class _Decimal(float):
         return self.text
 
 
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyYAML was built with it: ten times as fast
+
+
 class _Loader(yaml.SafeLoader):
     """Safe; refuses a key that stands twice (the last would silently win) and aliases; numbers are decimal.
 
@@ -210,7 +213,7 @@ class FileHome:
             return
         beside = self._state.with_name(f".{self._state.name}.{os.getpid()}")
         with beside.open("w", encoding="utf-8") as file:
-            yaml.safe_dump(document, file, sort_keys=False, allow_unicode=True)
+            yaml.dump(document, file, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._state)

@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 
 from kafkafeatures.kafka.settings import Sasl
 from kafkafeatures.kafka.wire import sasl
-from kafkafeatures.kafka.wire.codec import VERSIONS, decode_response, encode_request
+from kafkafeatures.kafka.wire.codec import APIS, decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsRequest,
     DescribeQuorumRequest,
@@ -83,7 +83,7 @@ def answers(release: str, folder: Path) -> Iterator[Reply]:
                 theirs = decode_response(18, 0, asked.ask(ApiVersionsRequest(), 0).data)[1].api_keys
                 yield asked.ask(ApiVersionsRequest(), 4, as_version=ABROAD)
                 for message in messages:
-                    ours, offered = VERSIONS[message.api_key], theirs.get(message.api_key)
+                    ours, offered = APIS[message.api_key].versions, theirs.get(message.api_key)
                     if offered is None:
                         continue  # UnregisterController before Kafka 4.4
                     for version in range(max(ours.min, offered.min), min(ours.max, offered.max) + 1):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.kafka.wire.codec import VERSIONS
+from kafkafeatures.kafka.wire.codec import APIS
 from tests.fuzz.child import JOBS, SMALL
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.replies import one_of_each
@@ -41,5 +41,7 @@ def test_bad_bytes_end_in_a_typed_error(job: str, tmp_path: Path) -> None:
 
 
 def test_there_is_a_recorded_reply_of_each_api_and_version() -> None:
-    spoken = {(api, version) for api, ours in VERSIONS.items() for version in range(ours.min, ours.max + 1)}
+    spoken = {
+        (api, version) for api, ours in APIS.items() for version in range(ours.versions.min, ours.versions.max + 1)
+    }
     assert one_of_each(SMALL).keys() == spoken

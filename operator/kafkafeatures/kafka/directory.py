@@ -33,20 +33,18 @@ from kafkafeatures.core.readings import (
 from kafkafeatures.kafka.bootstrap import Race, Unusable, combined
 from kafkafeatures.kafka.errors import ErrorCode
 from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.quorum import DESCRIBE_QUORUM, NO_LEADER, describe_quorum, refused, short_timeout
+from kafkafeatures.kafka.quorum import NO_LEADER, describe_quorum, refused, short_timeout
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsResponse,
     DescribeClusterRequest,
-    DescribeClusterResponse,
+    DescribeQuorumRequest,
     MetadataRequest,
-    MetadataResponse,
 )
 
 if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
     from kraftlog import BrokerRegistration, ControllerRegistration, Image
 
-METADATA, DESCRIBE_CLUSTER = 3, 60  # api keys
 LONGEST_CLUSTER_ID = 64
 """As in the resource; Kafka's own have 22 characters. It is kept in statuses and in memory, so it has a bound."""
 
@@ -119,12 +117,6 @@ def hosts_from_registrations(image: Image, role: Role, protocol: str) -> tuple[H
 _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # SecurityProtocol.java
 
 
-async def discover(pool: Pool) -> Directory:
-    """The directory alone, without asking its nodes. For `probe_cluster`, which asks meanwhile, see `Discovery`."""
-    async with Discovery(pool) as discovery:
-        return await discovery.run()
-
-
 class Discovery:
     """One search. `found` is told of nodes as soon as they are known; `contacts` grows while it runs."""
 
@@ -188,13 +180,13 @@ class Discovery:
 
     async def _contact_broker(self, address: Address) -> tuple[Contact, BrokerList]:
         contact = await self._contact(address, Role.BROKER)
-        if DESCRIBE_CLUSTER in contact.api_versions.api_keys:
-            answer: DescribeClusterResponse = await self._pool.ask(address, Role.BROKER, DescribeClusterRequest())
+        if DescribeClusterRequest.api_key in contact.api_versions.api_keys:
+            answer = await self._pool.ask(address, Role.BROKER, DescribeClusterRequest())
             if answer.error_code:
                 raise Unusable(refused("DescribeCluster", address, answer.error_code, answer.error_message))
             cluster_id, hosts, lists_fenced = answer.cluster_id, answer.nodes, answer.version >= 2
         else:  # before Kafka 2.8
-            metadata: MetadataResponse = await self._pool.ask(address, Role.BROKER, MetadataRequest())
+            metadata = await self._pool.ask(address, Role.BROKER, MetadataRequest())
             cluster_id, hosts, lists_fenced = metadata.cluster_id or "", metadata.brokers, False
         if not hosts:  # seen for a quarter of a second after a start: it does not even know itself
             raise Unusable(Failure(FailureKind.REJECTED, str(address), "lists no brokers yet: it has just started"))
@@ -205,7 +197,7 @@ class Discovery:
     async def _quorum_through_brokers(
         self, brokers: BrokerList, listed_by: Address | None, apis: Mapping[int, object]
     ) -> tuple[QuorumAnswer | Failure, tuple[Host, ...]]:
-        if DESCRIBE_QUORUM not in apis:
+        if DescribeQuorumRequest.api_key not in apis:
             return (
                 Failure(
                     FailureKind.UNSUPPORTED,
@@ -248,10 +240,10 @@ class Discovery:
 
     async def _list_controllers(self, contact: Contact, timeout: float | None = None) -> ControllerList | Failure:
         """A Failure where no controller of the cluster can tell. Raises `KafkaError` and `Unusable` of this one."""
-        address, offered = contact.address, contact.api_versions.api_keys.get(DESCRIBE_CLUSTER)
+        address, offered = contact.address, contact.api_versions.api_keys.get(DescribeClusterRequest.api_key)
         if offered is None or offered.max < 1:
             return _no_list(address, "it is older than Kafka 3.7")
-        answer: DescribeClusterResponse = await self._pool.ask(
+        answer = await self._pool.ask(
             address, Role.CONTROLLER, DescribeClusterRequest(endpoint_type=2), timeout=timeout
         )
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # metadata.version below 3.7-IV0
@@ -341,7 +333,7 @@ class Discovery:
     async def _contact(self, address: Address, role: Role) -> Contact:
         api_versions = await self._pool.api_versions(address, role)
         # The reliable mark: a controller's listener never offers Metadata, a broker's always does.
-        actual = Role.BROKER if METADATA in api_versions.api_keys else Role.CONTROLLER
+        actual = Role.BROKER if MetadataRequest.api_key in api_versions.api_keys else Role.CONTROLLER
         if actual is not role:
             noun, place = _NODE_KIND[actual]
             remedy = f"put it under {place} ({_FLAG[actual]})"

@@ -1,4 +1,4 @@
-"""Change finalized levels, and read them back.
+"""Change finalized levels.
 
 Called by the act of a pass, at most once per change. It decides where a change is sent and what an answer means; it
 never decides that a change is right, never repeats one that may have been sent, and never sends UNSAFE_DOWNGRADE.
@@ -15,7 +15,7 @@ outcome unknown: each of them was seen being applied later (UpdateFeatures: KIP-
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkafeatures.api.names import KRAFT_VERSION
@@ -35,7 +35,6 @@ from kafkafeatures.core.steps import (
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.pool import Pool
-from kafkafeatures.kafka.prober import probe_node
 from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import (
@@ -143,12 +142,6 @@ async def validate(pool: Pool, way: Route, changes: Sequence[UpdateFeature]) -> 
             return verdict
         reasons.append(verdict.why)
     return Unavailable("; ".join(reasons) or "no address of the active controller or of a live broker is known")
-
-
-async def read_levels(pool: Pool, address: Address, role: Role) -> Mapping[str, int] | Failure:
-    """The finalized levels as this node has them now. A feature that is absent is at level 0."""
-    answer = await probe_node(pool, address, role)
-    return answer if isinstance(answer, Failure) else answer.finalized
 
 
 def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> UpdateFeaturesRequest:

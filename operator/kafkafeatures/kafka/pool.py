@@ -15,14 +15,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from kafkafeatures.core.readings import Role
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.errors import Disconnected
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
-from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
 
 
 class Connect(Protocol):
@@ -91,10 +91,10 @@ class Pool:
         self,
         address: Address,
         role: Role,
-        message: Any,  # any request of messages.py
+        message: Request[R],
         *,
         timeout: float | None = None,
-    ) -> Any:
+    ) -> R:
         """Send one question that changes nothing and return the answer to it. Raises `KafkaError`.
 
         `timeout` (by default the request timeout) bounds connecting and the answer, each. A connection that had died
@@ -117,8 +117,7 @@ class Pool:
         async with self.lease(address, role, timeout=timeout) as lease:
             if not lease.reused:
                 return lease.connection.api_versions
-        response: ApiVersionsResponse = await self.ask(address, role, ApiVersionsRequest(), timeout=timeout)
-        return response
+        return await self.ask(address, role, ApiVersionsRequest(), timeout=timeout)
 
     async def close(self) -> None:
         """Close what is idle. Leases must have ended."""

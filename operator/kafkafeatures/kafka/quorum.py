@@ -14,9 +14,7 @@ from kafkafeatures.kafka.errors import ErrorCode, KafkaError, TimedOut, to_failu
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
-from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaState
-
-DESCRIBE_QUORUM = 55  # api key
+from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, ReplicaState
 
 QUORUM_TIMEOUT = 5.0
 """Seconds, at most: a leader answers in milliseconds, a broker without a leader never does."""
@@ -40,7 +38,7 @@ async def describe_quorum(pool: Pool, address: Address, role: Role) -> tuple[Quo
     """Ask one listener. The hosts are those of the voters, where DescribeQuorum v2 (Kafka 3.9) names them."""
     limit = short_timeout(pool)
     try:
-        answer: DescribeQuorumResponse = await pool.ask(address, role, DescribeQuorumRequest(), timeout=limit)
+        answer = await pool.ask(address, role, DescribeQuorumRequest(), timeout=limit)
     except TimedOut:
         message = f"no answer to DescribeQuorum within {limit:g} s"
         if role is Role.BROKER:

@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import BrokerList, ControllerList, Failure, FailureKind, Host, QuorumAnswer, Role
-from kafkafeatures.kafka.directory import Directory, Discovery, discover, hosts_from_registrations
+from kafkafeatures.kafka.directory import Directory, Discovery, hosts_from_registrations
 from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected
 from kafkafeatures.kafka.settings import ClusterSettings, Sasl, Security
 from kafkafeatures.kafka.wire.messages import (
@@ -55,8 +55,8 @@ def whole(leader: int = 3002, *, named: bool = True) -> Cluster:
 
 
 async def found(cluster: Cluster, config: ClusterSettings) -> Directory:
-    async with cluster.pool(config) as pool:
-        directory = await discover(pool)
+    async with cluster.pool(config) as pool, Discovery(pool) as discovery:
+        directory = await discovery.run()
     assert cluster.open == 0
     return directory
 

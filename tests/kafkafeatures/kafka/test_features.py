@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.readings import Failure, FailureKind, Role
+from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, Role
 from kafkafeatures.core.steps import (
     Accepted,
     Applied,
@@ -16,8 +16,8 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
 )
 from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
-from kafkafeatures.kafka.features import Route, outcome, read_levels, request_for, route, update_feature, validate
-from kafkafeatures.kafka.prober import probe_cluster
+from kafkafeatures.kafka.features import Route, outcome, request_for, route, update_feature, validate
+from kafkafeatures.kafka.prober import probe_cluster, probe_node
 from kafkafeatures.kafka.quorum import refused
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
@@ -308,9 +308,11 @@ async def test_levels_are_read_afresh_also_on_a_connection_that_was_idle() -> No
     cluster = Cluster({at(1): Node(CONTROLLER_APIS, {DescribeQuorumRequest: standby()})})
     async with cluster.pool(settings()) as pool:
         for _ in range(3):
-            assert await read_levels(pool, at(1), Role.CONTROLLER) == {"metadata.version": 25}
+            answer = await probe_node(pool, at(1), Role.CONTROLLER)
+            assert isinstance(answer, NodeAnswer)
+            assert answer.finalized == {"metadata.version": 25}
         assert len(cluster.connects) == 1
         assert len(cluster.nodes[at(1)].asked) == 2  # ApiVersions again, but for the first time
-        gone = await read_levels(pool, at(2), Role.CONTROLLER)
+        gone = await probe_node(pool, at(2), Role.CONTROLLER)
     assert isinstance(gone, Failure)
     assert gone.kind is FailureKind.UNREACHABLE

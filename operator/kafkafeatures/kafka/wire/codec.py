@@ -1,8 +1,8 @@
 """Between our messages and bytes: the only module that knows kio.
 
-Called by `connection.py`. `VERSIONS` is what we speak; the connection picks the highest version both sides have. One
-function each way per message, in two tables at the end; a new request is one entry in each. Schemas of kio are
-imported when a version is first used: start-up time is a promise of the command line.
+Called by `connection.py`. `APIS`, at the end, is what we speak, one entry for each: the versions, of which the
+connection picks the highest that both sides have, and a function each way. Schemas of kio are imported when a version
+is first used: start-up time is a promise of the command line.
 
 Error codes come out as plain integers. A code that kio does not know would make it refuse the whole reply, so such a
 reply is an error of its own (`NotKafka` it is not): `ServerError`, with the outcome of the request unknown.
@@ -11,7 +11,9 @@ reply is an error of its own (`NotKafka` it is not): `ServerError`, with the out
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from io import BytesIO
@@ -25,45 +27,30 @@ from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 
-_FOLDER = {
-    1: "fetch",
-    3: "metadata",
-    17: "sasl_handshake",
-    18: "api_versions",
-    36: "sasl_authenticate",
-    55: "describe_quorum",
-    57: "update_features",
-    59: "fetch_snapshot",
-    60: "describe_cluster",
-    64: "unregister_broker",
-    94: "unregister_controller",
-}
-_NOT_IN_KIO = {94: "kafkafeatures.kafka.wire.unregister_controller"}
 
-VERSIONS: Mapping[int, VersionRange] = {
-    1: VersionRange(17, 17),  # by topic id and without replica id, as an ordinary client; Kafka 3.9+
-    3: VersionRange(9, 12),
-    17: VersionRange(1, 1),  # v1: tokens go in SaslAuthenticate
-    18: VersionRange(0, 4),
-    36: VersionRange(1, 2),  # v1: with the lifetime of the session
-    55: VersionRange(0, 2),
-    57: VersionRange(1, 2),  # v0 has no validateOnly, and KRaft ignores its downgrade flag
-    59: VersionRange(1, 1),  # names the leader's address
-    60: VersionRange(0, 2),
-    64: VersionRange(0, 0),
-    94: VersionRange(0, 0),
-}
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API. `write`: from kio's schema module and our request to kio's; `read`: from kio's answer and its version.
 
-_MAX_FRAMES: Mapping[int, int] = {
-    **dict.fromkeys((17, 18, 36, 57, 64, 94), MAX_SHORT_FRAME),
-    **dict.fromkeys((1, 59), MAX_FETCH_FRAME),
-}
+    `most_bytes`: of an answer. `module`: of the schemas that kio does not have.
+    """
+
+    request: type[m.Request[Any]]
+    versions: VersionRange
+    write: Callable[[ModuleType, Any], Any]
+    read: Callable[[Any, int], Any]
+    most_bytes: int = MAX_FRAME
+    module: str = ""
+
+    @property
+    def name(self) -> str:
+        """As Kafka has it."""
+        return self.request.__name__.removesuffix("Request")
 
 
-def encode_request(message: Any, *, version: int, correlation_id: int, client_id: str | None) -> bytes:
+def encode_request(message: m.Request[Any], *, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Header and body, without the length in front."""
-    schema = _schema(message.api_key, version, "request")
-    body = _ENCODERS[message.api_key](schema, message)
+    body = APIS[message.api_key].write(_schema(message.api_key, version, "Request"), message)
     header_type = body.__header_schema__
     header = header_type(
         request_api_key=message.api_key,
@@ -78,11 +65,11 @@ def encode_request(message: Any, *, version: int, correlation_id: int, client_id
     return buffer.getvalue()
 
 
-def limits(message: Any) -> tuple[int, int]:
+def limits(message: m.Request[Any]) -> tuple[int, int]:
     """How many bytes the answer to this request may have, and how many elements all its arrays together."""
     if getattr(message, "all_topics", False):
         return MAX_TOPICS_FRAME, MAX_TOPICS_FRAME  # whoever asks that takes as many as there are
-    return _MAX_FRAMES.get(message.api_key, MAX_FRAME), MAX_ITEMS
+    return APIS[message.api_key].most_bytes, MAX_ITEMS
 
 
 def decode_response(api_key: int, version: int, payload: bytes, *, most_items: int = MAX_ITEMS) -> tuple[int, Any]:
@@ -99,7 +86,7 @@ def decode_response(api_key: int, version: int, payload: bytes, *, most_items: i
     end = judge(body_type, payload, begin, most_items=most_items)
     try:
         body, _ = _serial().entity_reader(body_type)(payload, begin)
-        message = _DECODERS[api_key](body, version)
+        message = APIS[api_key].read(body, version)
     except Exception as error:
         raise _told(error) from None
     if end < len(payload) and api_key != 18:
@@ -124,13 +111,14 @@ def _serial() -> ModuleType:
 
 @cache
 def _schema(api_key: int, version: int, kind: str) -> ModuleType:
-    return importlib.import_module(_NOT_IN_KIO.get(api_key) or f"kio.schema.{_FOLDER[api_key]}.v{version}.{kind}")
+    api = APIS[api_key]
+    folder = re.sub(r"\B([A-Z])", r"_\1", api.name).lower()
+    return importlib.import_module(api.module or f"kio.schema.{folder}.v{version}.{kind.lower()}")
 
 
 def entity(api_key: int, version: int, kind: str) -> Any:
     """The class of a message as kio reads and writes it. `kind`: Request or Response."""
-    name = "".join(part.capitalize() for part in _FOLDER[api_key].split("_")) + kind
-    return getattr(_schema(api_key, version, kind.lower()), name)
+    return getattr(_schema(api_key, version, kind), APIS[api_key].name + kind)
 
 
 def _plain(message: str | None) -> str | None:
@@ -357,30 +345,52 @@ def _read_fetch_snapshot(body: Any, version: int) -> m.FetchSnapshotResponse:
     )
 
 
-_ENCODERS: Mapping[int, Callable[[ModuleType, Any], Any]] = {
-    1: _fetch,
-    3: _metadata,
-    17: lambda schema, message: schema.SaslHandshakeRequest(mechanism=message.mechanism),
-    18: _api_versions,
-    36: lambda schema, message: schema.SaslAuthenticateRequest(auth_bytes=message.auth_bytes),
-    55: _describe_quorum,
-    57: _update_features,
-    59: _fetch_snapshot,
-    60: _describe_cluster,
-    64: lambda schema, message: schema.UnregisterBrokerRequest(broker_id=message.node_id),
-    94: lambda schema, message: schema.UnregisterControllerRequest(controller_id=message.node_id),
-}
+def _read_unregister(body: Any, version: int) -> m.UnregisterResponse:
+    return m.UnregisterResponse(int(body.error_code), _plain(body.error_message))
 
-_DECODERS: Mapping[int, Callable[[Any, int], Any]] = {
-    1: _read_fetch,
-    3: _read_metadata,
-    17: lambda body, version: m.SaslHandshakeResponse(int(body.error_code), tuple(body.mechanisms)),
-    18: _read_api_versions,
-    36: _read_sasl_authenticate,
-    55: _read_describe_quorum,
-    57: _read_update_features,
-    59: _read_fetch_snapshot,
-    60: _read_describe_cluster,
-    64: lambda body, version: m.UnregisterResponse(int(body.error_code), _plain(body.error_message)),
-    94: lambda body, version: m.UnregisterResponse(int(body.error_code), _plain(body.error_message)),
+
+APIS: Mapping[int, Api] = {
+    api.request.api_key: api
+    for api in (
+        # v17: by topic id and without replica id, as an ordinary client; Kafka 3.9+
+        Api(m.FetchRequest, VersionRange(17, 17), _fetch, _read_fetch, MAX_FETCH_FRAME),
+        Api(m.MetadataRequest, VersionRange(9, 12), _metadata, _read_metadata),
+        Api(
+            m.SaslHandshakeRequest,
+            VersionRange(1, 1),  # tokens go in SaslAuthenticate
+            lambda schema, message: schema.SaslHandshakeRequest(mechanism=message.mechanism),
+            lambda body, version: m.SaslHandshakeResponse(int(body.error_code), tuple(body.mechanisms)),
+            MAX_SHORT_FRAME,
+        ),
+        Api(m.ApiVersionsRequest, VersionRange(0, 4), _api_versions, _read_api_versions, MAX_SHORT_FRAME),
+        Api(
+            m.SaslAuthenticateRequest,
+            VersionRange(1, 2),  # v1: with the lifetime of the session
+            lambda schema, message: schema.SaslAuthenticateRequest(auth_bytes=message.auth_bytes),
+            _read_sasl_authenticate,
+            MAX_SHORT_FRAME,
+        ),
+        Api(m.DescribeQuorumRequest, VersionRange(0, 2), _describe_quorum, _read_describe_quorum),
+        # v0 has no validateOnly, and KRaft ignores its downgrade flag
+        Api(m.UpdateFeaturesRequest, VersionRange(1, 2), _update_features, _read_update_features, MAX_SHORT_FRAME),
+        # v1 names the leader's address
+        Api(m.FetchSnapshotRequest, VersionRange(1, 1), _fetch_snapshot, _read_fetch_snapshot, MAX_FETCH_FRAME),
+        Api(m.DescribeClusterRequest, VersionRange(0, 2), _describe_cluster, _read_describe_cluster),
+        Api(
+            m.UnregisterBrokerRequest,
+            VersionRange(0, 0),
+            lambda schema, message: schema.UnregisterBrokerRequest(broker_id=message.node_id),
+            _read_unregister,
+            MAX_SHORT_FRAME,
+        ),
+        Api(
+            m.UnregisterControllerRequest,
+            VersionRange(0, 0),
+            lambda schema, message: schema.UnregisterControllerRequest(controller_id=message.node_id),
+            _read_unregister,
+            MAX_SHORT_FRAME,
+            module="kafkafeatures.kafka.wire.unregister_controller",
+        ),
+    )
 }
+"""By API key."""

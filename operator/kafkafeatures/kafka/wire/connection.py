@@ -47,6 +47,8 @@ from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    R,
+    Request,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
@@ -279,7 +281,7 @@ class Connection:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    async def request(self, message: Any, *, timeout: float | None = None) -> Any:
+    async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
         """Send one request and return its answer, in the highest version both sides have.
 
         `timeout` in seconds, by default that of the connection. Raises UnsupportedApi without sending anything where
@@ -317,23 +319,22 @@ class Connection:
             stage.name = "authenticate"
             await self._authenticate()
 
-    def _version(self, message: Any) -> int:
-        ours = codec.VERSIONS[message.api_key]
-        theirs = self.api_versions.api_keys.get(message.api_key)
-        name = type(message).__name__.removesuffix("Request")
+    def _version(self, message: Request[Any]) -> int:
+        api = codec.APIS[message.api_key]
+        ours, theirs = api.versions, self.api_versions.api_keys.get(message.api_key)
         if theirs is None:
-            raise UnsupportedApi(f"the node does not offer {name}")
+            raise UnsupportedApi(f"the node does not offer {api.name}")
         version = min(ours.max, theirs.max)
         if version < max(ours.min, theirs.min):
-            raise UnsupportedApi(f"the node offers {name} {theirs}, we speak {ours}")
+            raise UnsupportedApi(f"the node offers {api.name} {theirs}, we speak {ours}")
         return version
 
     async def _negotiate(self) -> ApiVersionsResponse:
         message = ApiVersionsRequest(client_software_version=__version__)
-        response: ApiVersionsResponse = await self._exchange(message, codec.VERSIONS[message.api_key].max)
+        response = await self._exchange(message, codec.APIS[message.api_key].versions.max)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             theirs = response.api_keys.get(message.api_key)
-            version = min(codec.VERSIONS[message.api_key].max, theirs.max if theirs else 0)
+            version = min(codec.APIS[message.api_key].versions.max, theirs.max if theirs else 0)
             response = await self._exchange(message, version)
         if response.error_code:
             raise ServerError(response.error_code, f"ApiVersions: {code_name(response.error_code)}", sent=False)
@@ -395,7 +396,7 @@ class Connection:
             answer, lifetime = judged.auth_bytes, judged.session_lifetime_ms / 1000
         self._renew_at = began + RENEW_AFTER * lifetime if lifetime > 0 else None
 
-    async def _exchange(self, message: Any, version: int) -> Any:
+    async def _exchange(self, message: Request[R], version: int) -> R:
         if self.closed:
             raise Disconnected("the connection is closed")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -435,7 +436,8 @@ class Connection:
             raise
         if self._recorder is not None:
             self._recorder.received(self.address, _blanked(framed(answer), response))
-        return self._security.secrets.removed_from(response)
+        cleaned: R = self._security.secrets.removed_from(response)
+        return cleaned
 
     async def _read_length(self, most: int) -> int:
         return length_of(await self._reader.readexactly(4), most=most)

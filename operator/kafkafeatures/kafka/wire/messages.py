@@ -1,8 +1,9 @@
 """The requests we send and the answers we read, free of protocol versions.
 
-One frozen class per message, with the fields the operator uses and nothing else. `codec.py` is the only
-translator between these and bytes; every other module speaks in these types. Field names follow Kafka's
-message schemas in snake case. A field that the negotiated version cannot carry has the documented default.
+One frozen class per message, with the fields the operator uses and nothing else. A request is the class of its answer
+too: who sends a `Request[FetchResponse]` gets a `FetchResponse`. `codec.py` is the only translator between these and
+bytes; every other module speaks in these types. Field names follow Kafka's message schemas in snake case. A field that
+the negotiated version cannot carry has the documented default.
 
 Nothing here decides anything: error codes are kept as the plain integers of the wire
 (`kafkafeatures.kafka.errors` names them).
@@ -12,21 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
 
+R = TypeVar("R")
+
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)  # Uuid.METADATA_TOPIC_ID of Kafka: AAAAAAAAAAAAAAAAAAAAAQ
+
+
+class Request(Generic[R]):
+    """A question, whose answer is an `R`."""
+
+    __slots__ = ()
+    api_key: ClassVar[int]
 
 
 # --- ApiVersions (18) ---
 
 
 @dataclass(frozen=True, slots=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(Request["ApiVersionsResponse"]):
     """Always the first request of a connection (KIP-35)."""
 
     api_key: ClassVar[int] = 18
@@ -51,7 +61,7 @@ class ApiVersionsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class SaslHandshakeRequest:
+class SaslHandshakeRequest(Request["SaslHandshakeResponse"]):
     api_key: ClassVar[int] = 17
     mechanism: str = ""
 
@@ -63,7 +73,7 @@ class SaslHandshakeResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class SaslAuthenticateRequest:
+class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
     api_key: ClassVar[int] = 36
     auth_bytes: bytes = b""
 
@@ -83,7 +93,7 @@ class SaslAuthenticateResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Request["DescribeClusterResponse"]):
     """`endpoint_type` 1 brokers, 2 controllers (v1+). `include_fenced_brokers` needs v2 (Kafka 4.0+)."""
 
     api_key: ClassVar[int] = 60
@@ -108,7 +118,7 @@ class DescribeClusterResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataRequest:
+class MetadataRequest(Request["MetadataResponse"]):
     """Of the brokers; with `all_topics` also of every topic the user may see."""
 
     api_key: ClassVar[int] = 3
@@ -129,7 +139,7 @@ class MetadataResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"]):
     """Of `__cluster_metadata`, partition 0."""
 
     api_key: ClassVar[int] = 55
@@ -169,7 +179,7 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2  # UNSAFE_DOWNGRADE (3) is never sent
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateFeaturesRequest:
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"]):
     """v1 or later only: v0 has no validateOnly and its downgrade flag is ignored by KRaft."""
 
     api_key: ClassVar[int] = 57
@@ -191,13 +201,13 @@ class UpdateFeaturesResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class UnregisterBrokerRequest:
+class UnregisterBrokerRequest(Request["UnregisterResponse"]):
     api_key: ClassVar[int] = 64
     node_id: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class UnregisterControllerRequest:
+class UnregisterControllerRequest(Request["UnregisterResponse"]):
     """Kafka 4.4, and metadata.version 33 finalized (KIP-1312)."""
 
     api_key: ClassVar[int] = 94
@@ -216,7 +226,7 @@ class UnregisterResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(Request["FetchResponse"]):
     """One partition: `__cluster_metadata`-0, as an ordinary client (replica id -1). v17 (by topic id)."""
 
     api_key: ClassVar[int] = 1
@@ -261,7 +271,7 @@ class FetchResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchSnapshotRequest:
+class FetchSnapshotRequest(Request["FetchSnapshotResponse"]):
     api_key: ClassVar[int] = 59
     cluster_id: str | None = None
     snapshot_id: OffsetAndEpoch = OffsetAndEpoch(0, 0)

@@ -19,7 +19,7 @@ from kio.serial import entity_reader, entity_writer
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.errors import NotKafka, ServerError
-from kafkafeatures.kafka.wire.codec import VERSIONS, decode_response, encode_request
+from kafkafeatures.kafka.wire.codec import APIS, decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
@@ -95,7 +95,7 @@ def test_every_recorded_request_and_reply_is_written_again_bit_for_bit() -> None
 def test_every_recorded_reply_we_would_get_decodes() -> None:
     seen = set()
     for api_key, version, reply in REPLIES:
-        if version in range(VERSIONS[api_key].min, VERSIONS[api_key].max + 1):
+        if version in range(APIS[api_key].versions.min, APIS[api_key].versions.max + 1):
             correlation_id, message = decode_response(api_key, version, reply)
             assert correlation_id == int.from_bytes(reply[:4], "big")
             assert message.api_key == api_key if hasattr(message, "api_key") else message
@@ -133,7 +133,7 @@ def test_what_we_send_is_what_was_recorded(message: Any, version: int) -> None:
     assert ours[8:] in recorded_requests
 
 
-@pytest.mark.parametrize("key", VERSIONS)
+@pytest.mark.parametrize("key", APIS)
 def test_every_version_we_offer_can_be_sent(key: int) -> None:
     messages = {
         1: FetchRequest(),
@@ -148,7 +148,7 @@ def test_every_version_we_offer_can_be_sent(key: int) -> None:
         64: UnregisterBrokerRequest(1),
         94: UnregisterControllerRequest(1),
     }
-    for version in range(VERSIONS[key].min, VERSIONS[key].max + 1):
+    for version in range(APIS[key].versions.min, APIS[key].versions.max + 1):
         sent = encode_request(messages[key], version=version, correlation_id=1, client_id="c")
         if key == 94:  # kio does not have it; the layout is that of UnregisterBroker, the key apart
             assert sent == b"\0\x5e" + encode_request(messages[64], version=0, correlation_id=1, client_id="c")[2:]
@@ -203,11 +203,11 @@ def test_voters_come_with_addresses_from_version_2_on() -> None:
 
 @given(data=st.data())
 def test_a_damaged_reply_is_told_or_reads_but_never_crashes(data: st.DataObject) -> None:
-    key, version, reply = data.draw(st.sampled_from([one for one in REPLIES if one[1] <= VERSIONS[one[0]].max]))
+    key, version, reply = data.draw(st.sampled_from([one for one in REPLIES if one[1] <= APIS[one[0]].versions.max]))
     at = data.draw(st.integers(4, len(reply) - 1))
     damaged = reply[:at] + data.draw(st.binary(max_size=6)) + reply[at + data.draw(st.integers(0, 6)) :]
     with contextlib.suppress(NotKafka, ServerError):  # anything else that is raised fails the test
-        decode_response(key, max(version, VERSIONS[key].min), damaged)
+        decode_response(key, max(version, APIS[key].versions.min), damaged)
 
 
 def test_a_code_that_is_not_known_is_an_error_of_the_server_not_of_the_protocol() -> None:

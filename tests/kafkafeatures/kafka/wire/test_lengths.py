@@ -25,7 +25,7 @@ from kio.static.primitive import Records
 
 from kafkafeatures.kafka.errors import NotKafka
 from kafkafeatures.kafka.wire import codec
-from kafkafeatures.kafka.wire.codec import VERSIONS, entity
+from kafkafeatures.kafka.wire.codec import APIS, entity
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsRequest,
@@ -37,7 +37,7 @@ from kafkafeatures.kafka.wire.messages import (
 
 st.register_type_strategy(Records, st.binary())
 
-SPOKEN = [(key, version) for key, ours in VERSIONS.items() for version in range(ours.min, ours.max + 1)]
+SPOKEN = [(key, version) for key, ours in APIS.items() for version in range(ours.versions.min, ours.versions.max + 1)]
 MESSAGES: list[Any] = [entity(*one, kind) for one in SPOKEN for kind in ("Request", "Response")]
 HEADERS = sorted({message.__header_schema__ for message in MESSAGES}, key=lambda header: header.__module__)
 

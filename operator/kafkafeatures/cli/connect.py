@@ -89,11 +89,17 @@ def on_cluster(work: Coroutine[Any, Any, T]) -> T:
 
 def on_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run it. After Ctrl-C it gives back what it holds, and nothing else is waited for."""
+    found: list[T] = []
+
+    async def keep() -> None:  # no result of its own: Python writes out all of it when it puts signals back
+        found.append(await work)
+
     with asyncio.Runner() as runner:
         try:
-            return runner.run(work)
+            runner.run(keep())
         except KeyboardInterrupt:
             interrupts.leave()
+    return found[0]
 
 
 async def look(settings: ClusterSettings) -> Observation:

@@ -222,3 +222,10 @@ def test_bytes_left_over_are_not_ignored() -> None:
     reply = next(r for k, v, r in REPLIES if (k, v) == (60, 1))
     with pytest.raises(NotKafka, match="2 bytes too many"):
         decode_response(60, 1, reply + b"\0\0")
+
+
+def test_nodes_that_say_the_same_of_themselves_share_one_answer() -> None:
+    reply = next(reply for key, version, reply in REPLIES if (key, version) == (18, 4))
+    one, two = (decode_response(18, 4, number.to_bytes(4, "big") + reply[4:]) for number in (7, 8))
+    assert (one[0], two[0]) == (7, 8)
+    assert one[1] is two[1]

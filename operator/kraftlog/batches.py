@@ -5,6 +5,9 @@ that are no batch. A walk never stops at damage and never hides it: each damage 
 walk goes on at the next batch whose CRC holds. Called by `replay`, by tools that read files, and by whoever writes a
 log. It never opens a file and never decodes a record's value.
 
+Nothing is copied: batches are views of the bytes that were walked over, a mapped file (`mmap`) among them. So whoever
+keeps a batch keeps those bytes, and must not change them; the values of records are copies.
+
 The CRC covers the bytes from `attributes` on. baseOffset, partitionLeaderEpoch and the length lie before it (so that a
 broker can assign offsets without touching the rest): a flipped bit there can only show as a break in the order of
 offsets or epochs, and is reported as such. Layout: KIP-98, `DefaultRecordBatch.java`.
@@ -16,14 +19,17 @@ import enum
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from mmap import mmap
+from typing import NamedTuple
 
 import google_crc32c
 
 from kraftlog.errors import MalformedError
 from kraftlog.varints import read_signed, signed
 
-Buffer = bytes | bytearray | memoryview
+Buffer = bytes | bytearray | memoryview | mmap
+Bytes = bytes | memoryview
 
 HEADER_SIZE = 61
 LENGTH_END = 12  # batchLength counts the bytes behind itself
@@ -33,6 +39,8 @@ MAGIC_AT = 16
 
 HEADER = struct.Struct(">qiibIhiqqqhii")  # baseOffset .. record count
 _CRC = struct.Struct(">I")
+_PIECE = 256 * 1024
+"""Bytes that are copied at once, for what takes no view: the CRC and the search."""
 
 # A controller writes at most 8 MiB per batch (KafkaRaftClient), and none of them compressed: whoever does may not take
 # much more memory and time with it than with the same bytes as they are.
@@ -119,8 +127,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch whose CRC holds. `data` is the whole of it, header included; `position` is where it starts in what was
-    walked over.
+    """One batch whose CRC holds. `data` is the whole of it, header included, as a view of what was walked over;
+    `position` is where it starts there.
     """
 
     position: int
@@ -135,7 +143,7 @@ class Batch:
     base_sequence: int
     count: int
     crc: int
-    data: bytes
+    data: memoryview = field(repr=False)
 
     @property
     def last_offset(self) -> int:
@@ -162,7 +170,7 @@ class Batch:
         """Whether a producer transaction wrote it; not the metadata transactions of KIP-868, which are records."""
         return bool(self.attributes & Attribute.TRANSACTIONAL)
 
-    def record_section(self) -> bytes:
+    def record_section(self) -> Bytes:
         """The records uncompressed. Raises MalformedError for a codec other than none and gzip, or a gzip stream that
         is none.
         """
@@ -175,7 +183,7 @@ class Batch:
         section = self.record_section()
         position = 0
         for _ in range(self.count):
-            record, position = read_record(section, position, self.base_offset, self.base_timestamp)
+            record, position = read_record(section, position, len(section), self.base_offset, self.base_timestamp)
             yield record
         if position != len(section):
             raise MalformedError(
@@ -183,7 +191,7 @@ class Batch:
             )
 
 
-def inflate(section: bytes, codec: Codec) -> bytes:
+def inflate(section: Bytes, codec: Codec) -> Bytes:
     """A record section uncompressed; MalformedError for codecs this package does not carry. The Raft client itself
     writes none (KafkaRaftClient).
     """
@@ -202,15 +210,17 @@ def inflate(section: bytes, codec: Codec) -> bytes:
     return plain
 
 
-def read_record(section: bytes, position: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
-    """One record at `position` of an uncompressed section and the position behind it. Raises MalformedError."""
+def read_record(section: Bytes, position: int, limit: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
+    """One record at `position` of an uncompressed section that ends at `limit`, and the position behind it. Raises
+    MalformedError.
+    """
     length, start = read_signed(section, position)
     end = start + length
-    if length < 0 or end > len(section):
-        raise MalformedError(f"a record of {length} bytes at byte {position} of {len(section)}")
+    if length < 0 or end > limit:
+        raise MalformedError(f"a record of {length} bytes at byte {position} of {limit}")
     if start == end:
         raise MalformedError(f"an empty record at byte {position}")
-    body = section[start:end]
+    body = bytes(section[start:end])
     timestamp_delta, at = read_signed(body, 1, 64)
     offset_delta, at = read_signed(body, at)
     key, at = _read_bytes(body, at)
@@ -244,30 +254,67 @@ def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
     return body[start:end], end
 
 
-def batch_at(data: bytes, position: int) -> Batch | Damage:
-    """The batch at `position`, or what is wrong there: TRUNCATED when it may go on behind the data, LENGTH, MAGIC or
-    CRC when it is none.
+def view_of(data: Buffer) -> memoryview:
+    """The same bytes, read-only."""
+    return memoryview(data).toreadonly()
+
+
+class Head(NamedTuple):
+    """The header of a batch, as its bytes are laid out: what a reader that skips most batches needs, and cheap."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
+
+    @property
+    def size(self) -> int:
+        """Bytes, header included."""
+        return LENGTH_END + self.length
+
+    def batch(self, data: memoryview, position: int) -> Batch:
+        """The batch that it stands in front of, at `position`."""
+        return Batch(
+            position, self.base_offset, self.leader_epoch, self.attributes & 0xFFFF, self.last_offset_delta,
+            self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence,
+            self.records, self.crc, data[position : position + self.size],
+        )  # fmt: skip
+
+
+def head_at(data: memoryview, position: int) -> Head | Damage:
+    """The header of a batch at `position` that is whole, and whose CRC holds.
+
+    Else what is wrong there: TRUNCATED when it may go on behind the data, LENGTH, MAGIC or CRC when it is none.
     """
     left = len(data) - position
     if left < HEADER_SIZE:
         return Damage(position, left, DamageReason.TRUNCATED, f"{left} bytes of a header of {HEADER_SIZE}")
-    base_offset, length, epoch, magic, crc, *rest = HEADER.unpack_from(data, position)
-    size = LENGTH_END + length
-    if magic != MAGIC:
-        return Damage(position, min(max(size, 0), left), DamageReason.MAGIC, f"magic {magic}")
-    if size < HEADER_SIZE or base_offset < 0:
-        return Damage(position, left, DamageReason.LENGTH, f"length {length}, base offset {base_offset}")
+    head = Head._make(HEADER.unpack_from(data, position))
+    size, offset = LENGTH_END + head.length, head.base_offset
+    if head.magic != MAGIC:
+        return Damage(position, min(max(size, 0), left), DamageReason.MAGIC, f"magic {head.magic}")
+    if size < HEADER_SIZE or offset < 0:
+        return Damage(position, left, DamageReason.LENGTH, f"length {head.length}, base offset {offset}")
     if size > left:
         return Damage(position, left, DamageReason.TRUNCATED, f"{left} of {size} bytes")
-    if google_crc32c.value(data[position + CRC_START : position + size]) != crc:
-        return Damage(position, size, DamageReason.CRC, f"base offset {base_offset}")
-    attributes, last_delta, base_time, max_time, producer, producer_epoch, sequence, count = rest
-    if count < 0 or last_delta < 0:
-        return Damage(position, size, DamageReason.LENGTH, f"{count} records, last offset delta {last_delta}")
-    return Batch(
-        position, base_offset, epoch, attributes & 0xFFFF, last_delta, base_time, max_time,
-        producer, producer_epoch, sequence, count, crc, data[position : position + size],
-    )  # fmt: skip
+    crc = 0
+    for _, piece in _pieces(data, position + CRC_START, position + size):  # it takes no views
+        crc = google_crc32c.extend(crc, piece)
+    if crc != head.crc:
+        return Damage(position, size, DamageReason.CRC, f"base offset {offset}")
+    if head.records < 0 or head.last_offset_delta < 0:
+        detail = f"{head.records} records, last offset delta {head.last_offset_delta}"
+        return Damage(position, size, DamageReason.LENGTH, detail)
+    return head
 
 
 def walk(data: Buffer) -> Iterator[Batch | Damage]:
@@ -276,15 +323,16 @@ def walk(data: Buffer) -> Iterator[Batch | Damage]:
     Behind damaged bytes the walk goes on at the next position at which a batch holds its CRC; a cut or zero tail ends
     it. A break in the order of offsets or epochs is told before the batch that breaks it.
     """
-    buffer = bytes(data)
+    view = view_of(data)
     position, end_offset, epoch = 0, None, -1
-    while position < len(buffer):
-        found = batch_at(buffer, position)
-        if isinstance(found, Damage):
-            found = _measure(buffer, found)
-            yield found
-            position += found.size
+    while position < len(view):
+        head = head_at(view, position)
+        if isinstance(head, Damage):
+            damage = _measure(view, head)
+            yield damage
+            position += damage.size
             continue
+        found = head.batch(view, position)
         if end_offset is not None and found.base_offset != end_offset:
             detail = f"base offset {found.base_offset}, expected {end_offset}"
             yield Damage(position, 0, DamageReason.OFFSET_ORDER, detail)
@@ -296,23 +344,34 @@ def walk(data: Buffer) -> Iterator[Batch | Damage]:
         end_offset, epoch = found.last_offset + 1, found.leader_epoch
 
 
-def _measure(data: bytes, damage: Damage) -> Damage:
+def _measure(data: memoryview, damage: Damage) -> Damage:
     """The damage with its true size: up to the next batch whose CRC holds, or to the end.
 
     The length of a damaged batch may itself be the damage, so it is not trusted: the search looks at every byte that
     could be a magic.
     """
     start = damage.position
-    at = data.find(MAGIC, start + MAGIC_AT + 1)
-    while at != -1:
+    for at in _magics(data, start + MAGIC_AT + 1):
         candidate = at - MAGIC_AT
-        if isinstance(batch_at(data, candidate), Batch):
+        if not isinstance(head_at(data, candidate), Damage):
             reason = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
             return Damage(start, candidate - start, reason, damage.detail)
-        at = data.find(MAGIC, at + 1)
-    if data.count(0, start) == len(data) - start:
+    if all(piece.count(0) == len(piece) for _, piece in _pieces(data, start, len(data))):
         return Damage(start, len(data) - start, DamageReason.ZEROS)
     return Damage(start, len(data) - start, damage.reason, damage.detail)
+
+
+def _magics(data: memoryview, start: int) -> Iterator[int]:
+    for begin, piece in _pieces(data, start, len(data)):
+        at = piece.find(MAGIC)
+        while at != -1:
+            yield begin + at
+            at = piece.find(MAGIC, at + 1)
+
+
+def _pieces(data: memoryview, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    for at in range(start, end, _PIECE):
+        yield at, bytes(data[at : min(at + _PIECE, end)])
 
 
 def encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
@@ -320,8 +379,8 @@ def encode_record(record: Record, base_offset: int, base_timestamp: int) -> byte
     out = bytearray([record.attributes])
     out += signed(record.timestamp_ms - base_timestamp)
     out += signed(record.offset - base_offset)
-    for field in (record.key, record.value):
-        out += _encode_bytes(field)
+    for part in (record.key, record.value):
+        out += _encode_bytes(part)
     out += signed(len(record.headers))
     for header in record.headers:
         out += _encode_bytes(header.key.encode())
@@ -409,7 +468,7 @@ def reencode(batch: Batch) -> bytes:
     if batch.codec is Codec.NONE:
         section = b"".join(encode_record(r, batch.base_offset, batch.base_timestamp) for r in batch.records())
     else:
-        section = batch.data[HEADER_SIZE:]
+        section = bytes(batch.data[HEADER_SIZE:])
     return seal(
         section,
         base_offset=batch.base_offset,

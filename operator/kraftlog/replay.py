@@ -19,13 +19,16 @@ import struct
 from kraftlog.batches import (
     HEADER_SIZE,
     LENGTH_END,
+    Attribute,
     Batch,
     Buffer,
-    Codec,
+    Bytes,
     Damage,
     DamageReason,
-    batch_at,
+    Head,
+    head_at,
     read_record,
+    view_of,
 )
 from kraftlog.errors import (
     DamagedError,
@@ -57,10 +60,13 @@ _DECODED = 64
 _COUNT = 200  # bytes of a number that counts records
 
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
+_NO_OP = table.NO_OP.key
+_ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
 _WANTED = bytes(key in METADATA_RULES or key in (_BEGIN, _END, _ABORT) for key in range(_KEYS))
 _CONTINUES = 0x80  # a varint goes on
 _NULL_KEY = 1  # zigzag of -1
+_CODEC, _CONTROL = 0b111, int(Attribute.CONTROL)  # of the attributes of a batch
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT = LENGTH_END - _LENGTH.size
 
@@ -126,28 +132,25 @@ class Replay:
         Raises GapError when a batch starts beyond the end offset and DamagedError when one is not what was written;
         what came before it is applied in both cases. TooLargeError: some of a batch may be in.
         """
-        buffer = bytes(data)
+        view = view_of(data)
         position = 0
-        while position < len(buffer):
-            batch = batch_at(buffer, position)
-            if isinstance(batch, Damage):
-                if batch.reason is DamageReason.TRUNCATED:
+        while position < len(view):
+            head = head_at(view, position)
+            if isinstance(head, Damage):
+                if head.reason is DamageReason.TRUNCATED:
                     break
-                raise DamagedError(position, f"{batch.reason.value} ({batch.detail})")
-            position += batch.size
-            end = batch.last_offset + 1
+                raise DamagedError(position, f"{head.reason.value} ({head.detail})")
+            start, position = position, position + head.size
+            end = head.base_offset + head.last_offset_delta + 1
             if end <= self._offset:
                 continue
             if end > below:
                 break
-            if batch.base_offset > self._offset:
-                raise GapError(self._offset, batch.base_offset)
-            self._state.offset, self._state.timestamp_ms = end, batch.max_timestamp
-            if batch.is_control:
-                self._control(batch)
-            else:
-                self._records(batch)
-            self._offset, self._epoch, self._timestamp_ms = end, batch.leader_epoch, batch.max_timestamp
+            if head.base_offset > self._offset:
+                raise GapError(self._offset, head.base_offset)
+            self._state.offset, self._state.timestamp_ms = end, head.max_timestamp
+            self._batch(head, view, start)
+            self._offset, self._epoch, self._timestamp_ms = end, head.leader_epoch, head.max_timestamp
         return self._offset
 
     def image(self) -> Image:
@@ -172,11 +175,32 @@ class Replay:
             unregistered=state.unregistered.view(),
         )
 
-    def _control(self, batch: Batch) -> list[int]:
-        """Apply a control batch at once; the type numbers of its records."""
-        _judge(batch.size)
-        types = []
+    def _batch(self, head: Head, view: memoryview, start: int) -> list[int]:
+        """Apply the batch at `start`; of a control batch the type numbers of its records."""
+        _judge(head.size)
+        end = start + head.size
         self._decoded_of_batch = 0
+        try:
+            if head.attributes & _CONTROL:
+                return self._control(head.batch(view, start))
+            if head.base_offset < self._offset:  # the snapshot ended inside this batch
+                for record in head.batch(view, start).records():
+                    if record.offset >= self._offset:
+                        self._value(record.value)
+            elif head.attributes & _CODEC:
+                section = head.batch(view, start).record_section()
+                self._scan(section, 0, len(section), head.records)
+            elif head.records == 1 and view[start + HEADER_SIZE : end] == _ONLY_NO_OP:  # of an idle controller
+                self._counts[_NO_OP] = self._counts.get(_NO_OP, 0) + 1
+            else:
+                self._scan(view, start + HEADER_SIZE, end, head.records)
+        except (MalformedError, IndexError):  # IndexError: the loop below ran over the end of a section
+            self._unreadable += 1
+        return []
+
+    def _control(self, batch: Batch) -> list[int]:
+        """Apply a control batch; the type numbers of its records."""
+        types = []
         try:
             for record in batch.records():
                 self._about_to_decode(record.value, wanted=True)
@@ -194,24 +218,9 @@ class Replay:
         self._judge_weight()
         return types
 
-    def _records(self, batch: Batch) -> None:
-        _judge(batch.size)
-        self._decoded_of_batch = 0
-        try:
-            if batch.codec is Codec.NONE and batch.base_offset >= self._offset:
-                self._scan(batch.data, HEADER_SIZE, batch.count)
-            elif batch.base_offset >= self._offset:
-                self._scan(batch.record_section(), 0, batch.count)
-            else:  # the snapshot ended inside this batch
-                for record in batch.records():
-                    if record.offset >= self._offset:
-                        self._value(record.value)
-        except (MalformedError, IndexError):  # IndexError: the loop below ran over the end of a section
-            self._unreadable += 1
-
-    def _scan(self, data: bytes, position: int, count: int) -> None:
-        """Look at every record of an uncompressed section; decode those the image needs."""
-        counts, limit = self._counts, len(data)
+    def _scan(self, data: Bytes, position: int, limit: int, count: int) -> None:
+        """Look at every record of an uncompressed section, which ends at `limit`; decode those the image needs."""
+        counts = self._counts
         for _ in range(count):
             start = position
             byte = data[position]
@@ -242,7 +251,7 @@ class Replay:
                     counts[key] = counts.get(key, 0) + 1
                     position = end
                     continue
-            record, position = read_record(data, start, 0, 0)
+            record, position = read_record(data, start, limit, 0, 0)
             self._value(record.value)
         if position != limit:
             raise MalformedError(f"{limit - position} bytes behind the last record")
@@ -327,19 +336,23 @@ class SnapshotReader:
 
     def feed(self, part: Buffer) -> None:
         """Take the next bytes. Raises SnapshotIncomplete for damage or a gap, TooLargeError; then it is of no use."""
-        self._rest += part
-        if len(self._rest) < self._needed:
+        data = part
+        if self._rest:
+            self._rest += part
+            data = self._rest
+        if len(data) < self._needed:
+            self._rest = self._rest or bytearray(part)
             return
-        data, position = bytes(self._rest), 0
-        while position < len(data):
-            batch = batch_at(data, position)
-            if isinstance(batch, Damage):
-                if batch.reason is DamageReason.TRUNCATED:
+        view, position = view_of(data), 0
+        while position < len(view):
+            head = head_at(view, position)
+            if isinstance(head, Damage):
+                if head.reason is DamageReason.TRUNCATED:
                     break
-                raise SnapshotIncomplete(f"{batch.reason.value} at byte {self._position + position} of the snapshot")
-            self._take(batch, self._position + position)
-            position += batch.size
-        self._rest = bytearray(data[position:])
+                raise SnapshotIncomplete(f"{head.reason.value} at byte {self._position + position} of the snapshot")
+            self._take(head, view, position)
+            position += head.size
+        self._rest = bytearray(view[position:])
         self._position += position
         self._needed = HEADER_SIZE
         if len(self._rest) >= HEADER_SIZE:
@@ -359,20 +372,17 @@ class SnapshotReader:
         state.features_offset = replay._offset
         return replay
 
-    def _take(self, batch: Batch, position: int) -> None:
-        replay = self._replay
-        if batch.base_offset != replay._offset:
+    def _take(self, head: Head, view: memoryview, start: int) -> None:
+        replay, position = self._replay, self._position + start
+        if head.base_offset != replay._offset:
             raise SnapshotIncomplete(f"offset {replay._offset} of the snapshot is missing")
         if self._footer:
             raise SnapshotIncomplete(f"batches behind the footer, at byte {position} of the snapshot")
-        if batch.is_control:
-            types = replay._control(batch)
-            if position == 0:
-                self._header = types[:1] == [table.SNAPSHOT_HEADER.key]
-            self._footer = types[-1:] == [table.SNAPSHOT_FOOTER.key]
-        else:
-            replay._records(batch)
-        replay._offset = batch.last_offset + 1
+        types = replay._batch(head, view, start)
+        if position == 0:
+            self._header = types[:1] == [table.SNAPSHOT_HEADER.key]
+        self._footer = types[-1:] == [table.SNAPSHOT_FOOTER.key]
+        replay._offset = head.base_offset + head.last_offset_delta + 1
 
 
 def _judge(size: int) -> None:

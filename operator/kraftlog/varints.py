@@ -13,7 +13,7 @@ from kraftlog.errors import MalformedError
 _MAX_BYTES = {32: 5, 64: 10}
 
 
-def read_unsigned(buffer: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+def read_unsigned(buffer: bytes | memoryview, position: int, bits: int = 32) -> tuple[int, int]:
     """An unsigned varint of at most `bits` bits: (value, position behind it). Raises MalformedError when cut or too
     large.
     """
@@ -31,7 +31,7 @@ def read_unsigned(buffer: bytes, position: int, bits: int = 32) -> tuple[int, in
     raise MalformedError(f"variable-length integer at byte {position} does not fit in {bits} bits")
 
 
-def read_signed(buffer: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+def read_signed(buffer: bytes | memoryview, position: int, bits: int = 32) -> tuple[int, int]:
     """A zigzag varint (32 bits) or varlong (64 bits): (value, position behind it)."""
     raw, position = read_unsigned(buffer, position, bits)
     return (raw >> 1) ^ -(raw & 1), position

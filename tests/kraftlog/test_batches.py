@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import mmap
 import struct
+import tracemalloc
 import zlib
 
 import pytest
@@ -182,10 +184,38 @@ def test_any_buffer_is_walked_over(view: type) -> None:
     assert len(batches(view(CHANGES.read_bytes()))) == 486
 
 
+def test_a_mapped_file_is_walked_over() -> None:
+    with CHANGES.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert [b.base_offset for b in batches(mapped)] == [b.base_offset for b in batches(CHANGES.read_bytes())]
+
+
+def test_a_walk_copies_no_batch() -> None:
+    data = bytearray(batch(0, b"x" * 4_000_000) * 3)
+    tracemalloc.start()
+    try:
+        kept = [each.data for each in batches(data)]
+        assert tracemalloc.get_traced_memory()[1] < len(data) / 10
+    finally:
+        tracemalloc.stop()
+    data[-1] = 1  # the batch is where it was, and shows it
+    assert (kept[-1][-1], kept[-1].readonly) == (1, True)
+
+
+@pytest.mark.parametrize("at", [262_143, 262_144, 262_145, 1_000_000])
+def test_a_bit_that_is_flipped_in_a_large_batch_is_found_and_so_is_the_next_batch(at: int) -> None:
+    data = bytearray(batch(0, b"x" * 1_000_000))
+    data[at] ^= 1
+    damage, found = walk(bytes(data) + THREE[1])
+    assert isinstance(damage, Damage)
+    assert (damage.size, damage.reason) == (len(data), DamageReason.CRC)
+    assert isinstance(found, Batch)
+    assert found.data == THREE[1]
+
+
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, Codec.UNASSIGNED_7])
 def test_a_codec_that_is_not_read_here_is_said_and_the_batch_kept(codec: Codec) -> None:
     (plain,) = batches(THREE[1])
-    section = plain.data[HEADER_SIZE:]
+    section = bytes(plain.data[HEADER_SIZE:])
     data = seal(
         section,
         base_offset=0,
@@ -215,7 +245,7 @@ def test_a_codec_that_is_not_read_here_is_said_and_the_batch_kept(codec: Codec) 
 )
 def test_a_gzip_section_that_is_none_is_refused(section: bytes | str) -> None:
     (packed,) = batches(batch(0, no_op(), no_op(), attributes=Codec.GZIP))
-    stream = packed.data[HEADER_SIZE:]
+    stream = bytes(packed.data[HEADER_SIZE:])
     section = {"cut": stream[:-1], "more": stream + b"x"}[section] if isinstance(section, str) else section
     with pytest.raises(MalformedError, match="gzip"):
         list(_with_section(section, Codec.GZIP).records())
@@ -252,7 +282,7 @@ def test_a_record_section_that_does_not_follow_its_layout_is_refused(section: st
 def test_bytes_behind_the_last_record_are_refused() -> None:
     (found,) = batches(THREE[1])
     with pytest.raises(MalformedError, match="behind the last record"):
-        list(_with_section(found.data[HEADER_SIZE:] + b"\0").records())
+        list(_with_section(bytes(found.data[HEADER_SIZE:]) + b"\0").records())
 
 
 def test_an_empty_batch_is_not_written() -> None:

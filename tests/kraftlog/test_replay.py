@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog import DamagedError, GapError, Image, Replay, SnapshotIncomplete
+from kraftlog import DamagedError, GapError, Image, Replay, SnapshotIncomplete, SnapshotReader
 from kraftlog.batches import Codec, Record, encode_batch
 from kraftlog.records import Decoded, encode, frame
 from kraftlog.schema import table
@@ -249,6 +249,46 @@ def _with_good_crc(data: bytearray) -> bytes:
 
     data[17:21] = google_crc32c.value(bytes(data[21:])).to_bytes(4, "big")
     return bytes(data)
+
+
+@pytest.mark.parametrize("more", [1, 2, 100])
+def test_a_batch_that_claims_more_records_than_it_holds_takes_none_of_the_next_one(more: int) -> None:
+    data = bytearray(batch(0, no_op(), level("a", 1)))
+    data[57:61] = (2 + more).to_bytes(4, "big")
+    image = image_of(_with_good_crc(data) + batch(2, level("b", 1)))
+    assert (image.features, image.counts, image.unreadable) == ({"a": 1, "b": 1}, {20: 1, 12: 2}, 1)
+
+
+@pytest.mark.parametrize("at", [3, 8, 16, 17, 21, 40, 61, 70])
+def test_a_batch_of_nothing_but_a_tick_is_judged_as_any_other(at: int) -> None:
+    tick = batch(1, no_op(), epoch=4)
+    replay = Replay()
+    replay.append(batch(0, level("a", 1)), below=ALL)
+    assert replay.append(tick, below=1) == 1
+    assert replay.append(tick[:-1], below=ALL) == 1
+    damaged = bytearray(tick)
+    damaged[at] ^= 0x80
+    with pytest.raises((DamagedError, GapError)):
+        replay.append(damaged, below=ALL)
+    assert replay.append(tick, below=ALL) == 2
+    image = replay.image()
+    assert (image.offset, image.epoch, image.timestamp_ms) == (2, 4, NOW + 1)
+    assert (image.counts, image.unreadable, image.features_offset) == ({12: 1, 20: 1}, 0, 1)
+
+
+@pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
+def test_any_buffer_is_replayed_and_not_held(view: type) -> None:
+    data = view(log([level("a", 1)], [no_op()], [broker(1, 5), level("b", 2)]))
+    whole = view(snapshot(level("a", 1), broker(1, 5)))
+    replay, reader = Replay(), SnapshotReader(end_offset=9, epoch=1)
+    replay.append(data, below=ALL)
+    reader.feed(whole)
+    assert replay.image().features == {"a": 1, "b": 2}
+    assert reader.finish().image().features == {"a": 1}
+    for buffer in (data, whole):
+        if isinstance(buffer, bytearray):
+            buffer.clear()  # what somebody holds a view of cannot be resized
+    assert replay.image().features == {"a": 1, "b": 2}
 
 
 def test_append_takes_whole_batches_below_the_bound_only() -> None:

@@ -30,15 +30,15 @@ def heads(data: bytes) -> Iterable[tuple[int, int, int, int]]:
         position += size
 
 
-def pieces(data: bytes) -> Iterable[bytes]:
-    """Whole batches, a slice at a time; what is left, with the last."""
-    start = 0
+def pieces(data: bytes) -> Iterable[memoryview]:
+    """Whole batches, a slice at a time; what is left, with the last. Views: nothing is copied."""
+    start, view = 0, memoryview(data)
     for position, size, _, _ in heads(data):
         end = position + size
         if end - start >= SLICE:
-            yield data[start:end]
+            yield view[start:end]
             start = end
-    yield data[start:]
+    yield view[start:]
 
 
 def from_offset(data: bytes, offset: int) -> bytes:

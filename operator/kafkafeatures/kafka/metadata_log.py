@@ -404,8 +404,9 @@ class MetadataLog:
                 raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, "a part of the snapshot is not the one asked for")
             if size > MAX_SNAPSHOT:
                 raise TooLarge(f"a snapshot of {size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)
-            for start in range(0, len(response.data), SLICE):
-                await self._digest(reader.feed, response.data[start : start + SLICE])
+            view = memoryview(response.data)
+            for start in range(0, len(view), SLICE):
+                await self._digest(reader.feed, view[start : start + SLICE])
                 self._keep(reader.weight + len(self._tail) + 2 * len(response.data))
             position += len(response.data)
             if position == size:
@@ -418,7 +419,7 @@ class MetadataLog:
 
     # --- what it takes ---
 
-    async def _digest(self, take: Callable[[bytes], object], piece: bytes) -> None:
+    async def _digest(self, take: Callable[[memoryview], object], piece: memoryview) -> None:
         """Apply a piece. Of many clusters only one applies a large one, and then everything else has its turn."""
         if len(piece) < SLICE // 2:
             take(piece)

@@ -1,30 +1,76 @@
-"""KRaft metadata logs: batches, records, images. A library of its own: no I/O, no clock, nothing of the operator."""
+"""KRaft metadata logs: batches, records, images. A library of its own: no I/O, no clock, nothing of the operator.
 
+It is given bytes and says what they hold: `walk` goes over the batches of a file and names what is damaged, `decode`
+reads the value of a record, `Replay` makes an `Image` of a snapshot and of the log behind it, and `files` says which
+file of a directory is what. Nothing that it reads is trusted: lengths are judged before memory is taken, and what does
+not read is an error of one tree (`KraftLogError`) or a value that says so. What is not listed here may change.
+"""
+
+from kraftlog import files
+from kraftlog.batches import Batch, Codec, Damage, DamageReason, Header, Record, encode_batch, walk
 from kraftlog.errors import (
     DamagedError,
     GapError,
     ImageTooLargeError,
     KraftLogError,
     MalformedError,
+    SectionNotRead,
     SnapshotIncomplete,
     TooLargeError,
 )
-from kraftlog.image import BrokerRegistration, ControllerRegistration, Endpoint, Image, Voter
+from kraftlog.image import (
+    BrokerRegistration,
+    ControllerRegistration,
+    Endpoint,
+    FinalizedFeatures,
+    Image,
+    Migration,
+    Quorum,
+    Registrations,
+    Section,
+    Voter,
+)
+from kraftlog.records import Decoded, Raw, RawReason, Unreadable, decode, decode_control, encode, to_json
 from kraftlog.replay import Replay, SnapshotReader
 
+__version__ = "0.1.0"
+
 __all__ = [
+    "Batch",
     "BrokerRegistration",
+    "Codec",
     "ControllerRegistration",
+    "Damage",
+    "DamageReason",
     "DamagedError",
+    "Decoded",
     "Endpoint",
+    "FinalizedFeatures",
     "GapError",
+    "Header",
     "Image",
     "ImageTooLargeError",
     "KraftLogError",
     "MalformedError",
+    "Migration",
+    "Quorum",
+    "Raw",
+    "RawReason",
+    "Record",
+    "Registrations",
     "Replay",
+    "Section",
+    "SectionNotRead",
     "SnapshotIncomplete",
     "SnapshotReader",
     "TooLargeError",
+    "Unreadable",
     "Voter",
+    "decode",
+    "decode_control",
+    "encode",
+    "encode_batch",
+    "files",
+    "to_json",
+    "walk",
 ]

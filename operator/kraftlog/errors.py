@@ -45,3 +45,7 @@ class ImageTooLargeError(TooLargeError):
 
 class SnapshotIncomplete(KraftLogError):
     """A snapshot without its header or its footer, or with damage in between: it stands for no state (KIP-630)."""
+
+
+class SectionNotRead(LookupError):
+    """A section of an image that its reader did not ask for (`Replay(sections=...)`): a mistake of the caller."""

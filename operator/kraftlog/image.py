@@ -1,15 +1,33 @@
-"""What a metadata log says at one offset: registrations, finalized levels, migration state, quorum.
+"""What a metadata log says at one offset, in sections: registrations, finalized features, quorum, migration.
 
 The values only; `replay.Replay` makes them. An image is immutable and complete up to its offset: every record below it
 is in, none at or above it. `unreadable` above 0 means that something below the offset could not be understood: whoever
-decides on the image must say so and treat what could be missing as unknown.
+decides on the image must say so and treat what could be missing as unknown. An image can be pickled.
+
+A section that the reader did not ask for is not there, and to read it is an error: what nobody looked for must not look
+like what does not exist.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 from uuid import UUID
+
+from kraftlog.errors import SectionNotRead
+
+S = TypeVar("S")
+
+
+class Section(enum.Enum):
+    """What a reader can ask for; the value is the field of an image. Records of other sections are not decoded."""
+
+    REGISTRATIONS = "registrations"
+    FEATURES = "finalized"
+    QUORUM = "quorum"
+    MIGRATION = "migration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +79,128 @@ class Voter:
 
 
 @dataclass(frozen=True, slots=True)
+class Registrations:
+    """Who is registered, running or not.
+
+    unregistered: when (ms) a node whose registration was taken back, and that did not come again, lost it; since the
+    beginning of the log or the last snapshot, which does not say.
+    """
+
+    brokers: Mapping[int, BrokerRegistration]
+    controllers: Mapping[int, ControllerRegistration]
+    unregistered: Mapping[int, int] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizedFeatures:
+    """Finalized levels.
+
+    levels: by FeatureLevel records, level 0 meaning absent. kraft_version: by control records, 0 when the log has none;
+    a FeatureLevel record for it has no effect on the quorum (KAFKA-18979) and is kept apart in `record_kraft_version`.
+    offset: no level was moved at or above it; the end of the last batch that moved one, or of the snapshot, which does
+    not say.
+    """
+
+    levels: Mapping[str, int]
+    kraft_version: int
+    record_kraft_version: int | None
+    offset: int = field(compare=False)  # of how it was read, not of what it says
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """Who votes and who leads.
+
+    voters: None when the log has none (static quorum). leader_id: of the last LeaderChange seen, None after a snapshot
+    until the next one.
+    """
+
+    voters: tuple[Voter, ...] | None
+    leader_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """How far the cluster is from ZooKeeper. zk_state: the raw code, None when no record says."""
+
+    zk_state: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Image:
     """The state at `offset`.
 
     offset: end offset, exclusive. epoch: leader epoch of the last batch, -1 before any. timestamp_ms: its largest
-    timestamp (controller's clock), of a snapshot the time of the last record it contains, -1 before any. features:
-    finalized levels by FeatureLevel records, level 0 meaning absent; one for kraft.version has no effect on the quorum
-    (KAFKA-18979) and is kept apart in `feature_record_kraft_version`. features_offset: no level was moved at or above
-    it; the end of the last batch that moved one, or of the snapshot, which does not say. kraft_version, voters: from
-    control records, 0 and None when the log has none (static quorum). zk_migration_state: the raw code. leader_id: of
-    the last LeaderChange seen, None after a snapshot until the next one. in_transaction: between Begin and End
-    (KIP-868); what lies in between is not in the image yet. counts: records read per api key, aborted ones included,
-    control records not. unreadable: records and batches that could not be decoded, or that contradict the state they
-    act on. unregistered: when a node whose registration was taken back, and that did not come again, lost it; since the
-    beginning of the log or the last snapshot, which does not say.
+    timestamp (controller's clock), of a snapshot the time of the last record it contains, -1 before any.
+    in_transaction: between Begin and End (KIP-868); what lies in between is not in the image yet. counts: records read
+    per api key, of all sections, aborted ones included, control records not. unreadable: records and batches that could
+    not be decoded, or that contradict the state they act on. Then the sections, None where it was not asked for; the
+    properties read them, and raise SectionNotRead for None.
     """
 
     offset: int
     epoch: int
     timestamp_ms: int
-    brokers: Mapping[int, BrokerRegistration]
-    controllers: Mapping[int, ControllerRegistration]
-    features: Mapping[str, int]
-    features_offset: int = field(compare=False)  # of how it was read, not of what it says
-    feature_record_kraft_version: int | None
-    kraft_version: int
-    voters: tuple[Voter, ...] | None
-    zk_migration_state: int | None
-    leader_id: int | None
     in_transaction: bool
     counts: Mapping[int, int]
     unreadable: int
-    unregistered: Mapping[int, int] = field(default_factory=dict, compare=False)
+    registrations: Registrations | None = None
+    finalized: FinalizedFeatures | None = None
+    quorum: Quorum | None = None
+    migration: Migration | None = None
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerRegistration]:
+        """Registered brokers by id."""
+        return _read(self.registrations, Section.REGISTRATIONS).brokers
+
+    @property
+    def controllers(self) -> Mapping[int, ControllerRegistration]:
+        """Registered controllers by id."""
+        return _read(self.registrations, Section.REGISTRATIONS).controllers
+
+    @property
+    def unregistered(self) -> Mapping[int, int]:
+        """When a node lost its registration, in ms."""
+        return _read(self.registrations, Section.REGISTRATIONS).unregistered
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """Finalized levels by feature, without kraft.version."""
+        return _read(self.finalized, Section.FEATURES).levels
+
+    @property
+    def features_offset(self) -> int:
+        """No level was moved at or above it."""
+        return _read(self.finalized, Section.FEATURES).offset
+
+    @property
+    def feature_record_kraft_version(self) -> int | None:
+        """What a FeatureLevel record says of kraft.version, without effect."""
+        return _read(self.finalized, Section.FEATURES).record_kraft_version
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalized kraft.version."""
+        return _read(self.finalized, Section.FEATURES).kraft_version
+
+    @property
+    def voters(self) -> tuple[Voter, ...] | None:
+        """Voters of a dynamic quorum."""
+        return _read(self.quorum, Section.QUORUM).voters
+
+    @property
+    def leader_id(self) -> int | None:
+        """The last leader seen."""
+        return _read(self.quorum, Section.QUORUM).leader_id
+
+    @property
+    def zk_migration_state(self) -> int | None:
+        """The raw code of the migration."""
+        return _read(self.migration, Section.MIGRATION).zk_state
+
+
+def _read(section: S | None, name: Section) -> S:
+    if section is None:
+        raise SectionNotRead(f"the reader of this image did not ask for {name}")
+    return section

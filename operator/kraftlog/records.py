@@ -77,6 +77,18 @@ class Unreadable:
     control_key: bytes = b""
 
 
+def key_of(value: bytes | None) -> int:
+    """The api key of a data record whose body is not looked at; -1 where there is no frame that could be read."""
+    if not value or value[0] != FRAME_VERSION:
+        return -1
+    try:
+        key, position = read_unsigned(value, 1)
+        version, _ = read_unsigned(value, position)
+    except MalformedError:
+        return -1
+    return key if max(key, version) <= _INT16_MAX else -1
+
+
 def decode(value: bytes | None) -> Decoded | Raw | Unreadable:
     """The value of a data record: frame version, api key and version as unsigned varints, then the body."""
     if value is None:

@@ -15,6 +15,8 @@ and goes on. That loop is the only place that reads varints by hand.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
+from typing import Any
 
 from kraftlog.batches import (
     HEADER_SIZE,
@@ -38,12 +40,11 @@ from kraftlog.errors import (
     SnapshotIncomplete,
     TooLargeError,
 )
-from kraftlog.image import Image
+from kraftlog.image import Image, Section
 from kraftlog.maps import FrozenMap
-from kraftlog.records import FRAME_VERSION, Decoded, Raw, Unreadable, decode, decode_control
+from kraftlog.records import FRAME_VERSION, Decoded, decode, decode_control, key_of
 from kraftlog.schema import table
 from kraftlog.state import CONTROL_RULES, METADATA_RULES, ContradictionError, State
-from kraftlog.varints import read_unsigned
 
 MAX_BATCH = 16 * 1024 * 1024
 """Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
@@ -63,7 +64,6 @@ _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, t
 _NO_OP = table.NO_OP.key
 _ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
-_WANTED = bytes(key in METADATA_RULES or key in (_BEGIN, _END, _ABORT) for key in range(_KEYS))
 _CONTINUES = 0x80  # a varint goes on
 _NULL_KEY = 1  # zigzag of -1
 _CODEC, _CONTROL = 0b111, int(Attribute.CONTROL)  # of the attributes of a batch
@@ -72,7 +72,10 @@ _LENGTH_AT = LENGTH_END - _LENGTH.size
 
 
 class Replay:
-    """A log as far as it was read. Empty at offset 0; not for several threads. `limit`: of `weight`; None: none."""
+    """A log as far as it was read. Empty at offset 0; not for several threads.
+
+    `sections`: what its images hold; records of others are counted and skipped. `limit`: of `weight`; None: none.
+    """
 
     __slots__ = (
         "_counts",
@@ -82,12 +85,18 @@ class Replay:
         "_offset",
         "_pending",
         "_pending_weight",
+        "_rules",
+        "_sections",
         "_state",
         "_timestamp_ms",
         "_unreadable",
+        "_wanted",
     )
 
-    def __init__(self, *, limit: int | None = None) -> None:
+    def __init__(self, *, sections: Iterable[Section] = Section, limit: int | None = None) -> None:
+        self._sections = frozenset(sections)
+        self._rules = {key: rule for one in self._sections for key, rule in METADATA_RULES[one].items()}
+        self._wanted = bytes(key in self._rules or key in (_BEGIN, _END, _ABORT) for key in range(_KEYS))
         self._limit = limit
         self._state = State()
         self._offset = 0
@@ -119,7 +128,7 @@ class Replay:
 
         Raises what a SnapshotReader raises, the former state untouched.
         """
-        reader = SnapshotReader(end_offset=end_offset, epoch=epoch, limit=self._limit)
+        reader = SnapshotReader(end_offset=end_offset, epoch=epoch, sections=self._sections, limit=self._limit)
         reader.feed(data)
         fresh = reader.finish()
         for name in Replay.__slots__:
@@ -155,24 +164,15 @@ class Replay:
 
     def image(self) -> Image:
         """The state now. Cheap; later calls do not change it."""
-        state = self._state
+        sections: dict[str, Any] = {one.value: self._state.section(one) for one in self._sections}
         return Image(
             offset=self._offset,
             epoch=self._epoch,
             timestamp_ms=self._timestamp_ms,
-            brokers=state.brokers.view(),
-            controllers=state.controllers.view(),
-            features=state.features.view(),
-            features_offset=state.features_offset,
-            feature_record_kraft_version=state.feature_record_kraft_version,
-            kraft_version=state.kraft_version,
-            voters=state.voters,
-            zk_migration_state=state.zk_migration_state,
-            leader_id=state.leader_id,
             in_transaction=self._pending is not None,
             counts=FrozenMap(self._counts),
             unreadable=self._unreadable,
-            unregistered=state.unregistered.view(),
+            **sections,
         )
 
     def _batch(self, head: Head, view: memoryview, start: int) -> list[int]:
@@ -203,7 +203,7 @@ class Replay:
         types = []
         try:
             for record in batch.records():
-                self._about_to_decode(record.value, wanted=True)
+                self._about_to_decode(record.value)
                 if record.offset < self._offset:
                     continue
                 found = decode_control(record.key, record.value)
@@ -220,7 +220,7 @@ class Replay:
 
     def _scan(self, data: Bytes, position: int, limit: int, count: int) -> None:
         """Look at every record of an uncompressed section, which ends at `limit`; decode those the image needs."""
-        counts = self._counts
+        counts, wanted = self._counts, self._wanted
         for _ in range(count):
             start = position
             byte = data[position]
@@ -247,7 +247,7 @@ class Replay:
                     position += 1
                 key = data[position + 2]
                 # A frame has three bytes at least and the header count follows: shorter ones go the slow way.
-                if data[position + 1] == FRAME_VERSION and key < _KEYS and not _WANTED[key] and position + 4 < end:
+                if data[position + 1] == FRAME_VERSION and key < _KEYS and not wanted[key] and position + 4 < end:
                     counts[key] = counts.get(key, 0) + 1
                     position = end
                     continue
@@ -256,11 +256,11 @@ class Replay:
         if position != limit:
             raise MalformedError(f"{limit - position} bytes behind the last record")
 
-    def _about_to_decode(self, value: bytes | None, *, wanted: bool) -> None:
+    def _about_to_decode(self, value: bytes | None) -> None:
         self._decoded_of_batch += 1
         if self._decoded_of_batch > MAX_DECODED:
             raise TooLargeError(f"more than {MAX_DECODED} registrations and levels in one batch")
-        if wanted and value is not None and len(value) > MAX_RECORD:
+        if value is not None and len(value) > MAX_RECORD:
             raise TooLargeError(f"a registration or level of {len(value)} bytes; at most {MAX_RECORD} are read")
 
     def _judge_weight(self) -> None:
@@ -268,19 +268,20 @@ class Replay:
             raise ImageTooLargeError(f"registrations and levels take more than {self._limit} bytes of memory")
 
     def _value(self, value: bytes | None) -> None:
-        self._about_to_decode(value, wanted=_is_wanted(value))
-        found = decode(value)
-        if isinstance(found, Decoded):
-            key = found.type.key
+        """A record that the loop above did not skip. It may yet be of no interest: its key may be written longer."""
+        key = key_of(value)
+        skipped = key >= 0 and not (key < _KEYS and self._wanted[key])
+        self._about_to_decode(None if skipped else value)
+        if not skipped:
+            found = decode(value)
+            if isinstance(found, Decoded):
+                self._decoded(found, len(value or b""))
+            else:  # it could have changed the image
+                key = found.key
+                self._unreadable += 1
+        if key >= 0:
             self._counts[key] = self._counts.get(key, 0) + 1
-            self._decoded(found, len(value or b""))
-            self._judge_weight()
-            return
-        if found.key >= 0:
-            self._counts[found.key] = self._counts.get(found.key, 0) + 1
-            self._judge_weight()
-        if isinstance(found, Unreadable) or found.key < 0 or _matters(found):
-            self._unreadable += 1
+        self._judge_weight()
 
     def _decoded(self, record: Decoded, size: int) -> None:
         key = record.type.key
@@ -304,7 +305,7 @@ class Replay:
             self._apply(record)
 
     def _apply(self, record: Decoded) -> None:
-        rule = METADATA_RULES.get(record.type.key)
+        rule = self._rules.get(record.type.key)
         if rule is None:
             return
         try:
@@ -316,14 +317,16 @@ class Replay:
 class SnapshotReader:
     """A snapshot file, of which (end_offset, epoch) is the id, read as it arrives: in parts, cut anywhere.
 
-    It keeps the image and the batch that is not whole yet, and nothing else. `limit`: as of Replay.
+    It keeps the image and the batch that is not whole yet, and nothing else. `sections`, `limit`: as of Replay.
     """
 
     __slots__ = ("_footer", "_header", "_id", "_needed", "_position", "_replay", "_rest")
 
-    def __init__(self, *, end_offset: int, epoch: int, limit: int | None = None) -> None:
+    def __init__(
+        self, *, end_offset: int, epoch: int, sections: Iterable[Section] = Section, limit: int | None = None
+    ) -> None:
         self._id = end_offset, epoch
-        self._replay = Replay(limit=limit)
+        self._replay = Replay(sections=sections, limit=limit)
         self._rest = bytearray()
         self._needed = HEADER_SIZE  # bytes of the rest, until there is something to do
         self._position = 0  # of the rest in the file
@@ -388,19 +391,3 @@ class SnapshotReader:
 def _judge(size: int) -> None:
     if size > MAX_BATCH:
         raise TooLargeError(f"a batch of {size} bytes; at most {MAX_BATCH} are read")
-
-
-def _is_wanted(value: bytes | None) -> bool:
-    """Whether a frame is of a type that is decoded. However its key is written, also longer than it need be."""
-    if not value or value[0] != FRAME_VERSION:
-        return False
-    try:
-        key, _ = read_unsigned(value, 1)
-    except MalformedError:
-        return False
-    return key < _KEYS and bool(_WANTED[key])
-
-
-def _matters(record: Raw) -> bool:
-    """Whether a record kept as bytes could have changed the image: a newer version of a type the image is made of."""
-    return record.key < _KEYS and bool(_WANTED[record.key])

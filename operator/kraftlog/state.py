@@ -15,7 +15,17 @@ from sys import getsizeof
 from types import MappingProxyType
 from typing import Any
 
-from kraftlog.image import BrokerRegistration, ControllerRegistration, Endpoint, Voter
+from kraftlog.image import (
+    BrokerRegistration,
+    ControllerRegistration,
+    Endpoint,
+    FinalizedFeatures,
+    Migration,
+    Quorum,
+    Registrations,
+    Section,
+    Voter,
+)
 from kraftlog.maps import FrozenMap, VersionedMap
 from kraftlog.schema import table
 
@@ -72,6 +82,19 @@ class State:
         """Bytes of memory, roughly."""
         kept = self.brokers, self.controllers, self.unregistered, self.features
         return self.voters_weight + sum(each.weight for each in kept)
+
+    def section(self, section: Section) -> Registrations | FinalizedFeatures | Quorum | Migration:
+        """What is in a section now; later writes do not show."""
+        match section:
+            case Section.REGISTRATIONS:
+                return Registrations(self.brokers.view(), self.controllers.view(), self.unregistered.view())
+            case Section.FEATURES:
+                kraft = self.kraft_version, self.feature_record_kraft_version
+                return FinalizedFeatures(self.features.view(), *kraft, self.features_offset)
+            case Section.QUORUM:
+                return Quorum(self.voters, self.leader_id)
+            case Section.MIGRATION:
+                return Migration(self.zk_migration_state)
 
     def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
         """The registration a record is about. Raises ContradictionError for an id or epoch that is not registered."""
@@ -227,23 +250,30 @@ def _kraft_voters(state: State, data: Data) -> None:
     state.voters_weight = sum(_NODE + _weight_of_endpoints(voter.endpoints) for voter in state.voters)
 
 
-# Keyed by api key. NoOp is not here: it changes nothing, so it need not be decoded.
-METADATA_RULES: Mapping[int, Callable[[State, Data], None]] = MappingProxyType(
+Rules = Mapping[int, Callable[[State, Data], None]]
+
+# Keyed by api key. What is not here changes nothing in an image, so it need not be decoded: NoOp, above all.
+METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
     {
-        table.REGISTER_BROKER.key: _register_broker,
-        table.UNREGISTER_BROKER.key: _unregister_broker,
-        table.FENCE_BROKER.key: _fence,
-        table.UNFENCE_BROKER.key: _unfence,
-        table.FEATURE_LEVEL.key: _feature_level,
-        table.REMOVE_FEATURE_LEVEL.key: _remove_feature_level,
-        table.BROKER_REGISTRATION_CHANGE.key: _change_broker,
-        table.ZK_MIGRATION_STATE.key: _zk_migration_state,
-        table.REGISTER_CONTROLLER.key: _register_controller,
-        table.UNREGISTER_CONTROLLER.key: _unregister_controller,
+        Section.REGISTRATIONS: {
+            table.REGISTER_BROKER.key: _register_broker,
+            table.UNREGISTER_BROKER.key: _unregister_broker,
+            table.FENCE_BROKER.key: _fence,
+            table.UNFENCE_BROKER.key: _unfence,
+            table.BROKER_REGISTRATION_CHANGE.key: _change_broker,
+            table.REGISTER_CONTROLLER.key: _register_controller,
+            table.UNREGISTER_CONTROLLER.key: _unregister_controller,
+        },
+        Section.FEATURES: {
+            table.FEATURE_LEVEL.key: _feature_level,
+            table.REMOVE_FEATURE_LEVEL.key: _remove_feature_level,
+        },
+        Section.QUORUM: {},
+        Section.MIGRATION: {table.ZK_MIGRATION_STATE.key: _zk_migration_state},
     }
 )
-# Keyed by the type number of the control record.
-CONTROL_RULES: Mapping[int, Callable[[State, Data], None]] = MappingProxyType(
+# Keyed by the type number of the control record. They are few, and all are read: a snapshot begins and ends with one.
+CONTROL_RULES: Rules = MappingProxyType(
     {
         table.LEADER_CHANGE.key: _leader_change,
         table.SNAPSHOT_HEADER.key: _snapshot_header,

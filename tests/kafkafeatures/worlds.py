@@ -31,7 +31,16 @@ from kafkafeatures.core.readings import (
     ReplicaProgress,
     Role,
 )
-from kraftlog import BrokerRegistration, ControllerRegistration, Endpoint, Image
+from kraftlog import (
+    BrokerRegistration,
+    ControllerRegistration,
+    Endpoint,
+    FinalizedFeatures,
+    Image,
+    Migration,
+    Quorum,
+    Registrations,
+)
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SILENT = Failure(FailureKind.UNREACHABLE, "h:1", "connection refused", "start it")
@@ -152,24 +161,33 @@ def image(
     """`brokers`: id -> (ranges, fenced)."""
     nobody = UUID(int=0)
     at = (Endpoint("PLAINTEXT", "h", 9092, 0),)
-    made: dict[str, Any] = {
+    said: dict[str, Any] = {
         "offset": 100,
         "epoch": 4,
-        "timestamp_ms": 0,
-        "brokers": {
-            i: BrokerRegistration(i, 1, nobody, at, of, None, fenced, False, False)
-            for i, (of, fenced) in (brokers or {}).items()
-        },
-        "controllers": {i: ControllerRegistration(i, nobody, False, at, of) for i, of in (controllers or {}).items()},
-        "features": {"metadata.version": 21} if levels is None else dict(levels),
+        "in_transaction": False,
+        "unreadable": 0,
         "features_offset": 10,
         "feature_record_kraft_version": None,
         "kraft_version": 0,
         "voters": None,
         "zk_migration_state": 0,
-        "leader_id": 3001,
-        "in_transaction": False,
-        "counts": {},
-        "unreadable": 0,
+        "unregistered": {},
+        **fields,
     }
-    return Image(**{**made, **fields})
+    return Image(
+        said["offset"], said["epoch"], 0, said["in_transaction"], {}, said["unreadable"],
+        Registrations(
+            {
+                i: BrokerRegistration(i, 1, nobody, at, of, None, fenced, False, False)
+                for i, (of, fenced) in (brokers or {}).items()
+            },
+            {i: ControllerRegistration(i, nobody, False, at, of) for i, of in (controllers or {}).items()},
+            said["unregistered"],
+        ),
+        FinalizedFeatures(
+            {"metadata.version": 21} if levels is None else dict(levels),
+            said["kraft_version"], said["feature_record_kraft_version"], said["features_offset"],
+        ),
+        Quorum(said["voters"], 3001),
+        Migration(said["zk_migration_state"]),
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from kraftlog.batches import Batch, walk
+from kraftlog import Batch, files, walk
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 LOGS = GOLDEN / "logs"
@@ -29,8 +29,9 @@ def dump_of(path: Path) -> str:
 
 def snapshot_id(path: Path) -> tuple[int, int]:
     """(end offset, epoch) as the file name says."""
-    end, epoch = path.stem.split("-")
-    return int(end), int(epoch)
+    found = files.parse(path.name)
+    assert isinstance(found, files.Snapshot)
+    return found.end_offset, found.epoch
 
 
 def batches_of(path: Path) -> list[Batch]:

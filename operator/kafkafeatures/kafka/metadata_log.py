@@ -28,7 +28,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 
 from kafkafeatures.core.readings import Host, LogReading
 from kafkafeatures.environment import SYSTEM, Environment
@@ -58,7 +58,7 @@ from kafkafeatures.kafka.wire.messages import (
     LeaderAndEpoch,
     OffsetAndEpoch,
 )
-from kraftlog import ImageTooLargeError, KraftLogError, Replay, SnapshotReader, TooLargeError
+from kraftlog import ImageTooLargeError, KraftLogError, Replay, Section, SnapshotReader, TooLargeError
 
 MAX_AGE = 3.0
 """Seconds without evidence of a majority until a reading is stale: six NoOps of a healthy controller."""
@@ -85,6 +85,9 @@ SNAPSHOT_WITHIN = 1.8
 BETWEEN_ROUNDS, SLOWEST_ROUND = 0.1, 1.0
 """Seconds until the leader is looked for again: twice as long each time, up to the second one."""
 
+OBSERVED = (Section.REGISTRATIONS, Section.FEATURES, Section.QUORUM, Section.MIGRATION)
+"""Sections that an observation is made of. Whatever else the log holds is skipped: it takes neither time nor memory."""
+
 _FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, TooLarge)
 """What another try, or another controller, would not mend."""
 
@@ -96,7 +99,7 @@ class MetadataLog:
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout` in seconds bounds
     each call of `catch_up` together with the time that a snapshot takes to transfer. `part`, in bytes, is the most that
-    is asked for at once. `share`: of the memory; its owner calls `forget` when it has to go.
+    is asked for at once. `share`: of the memory; its owner calls `forget` when it has to go. `sections`: of its images.
     """
 
     def __init__(
@@ -108,9 +111,11 @@ class MetadataLog:
         environment: Environment = SYSTEM,
         part: int = PART,
         share: Share | None = None,
+        sections: Collection[Section] = OBSERVED,
     ) -> None:
         self._leaders = Leaders(connect, controllers, request_timeout)
         self._part = part
+        self._sections = sections
         self._timeout = request_timeout
         self._environment, self._monotonic = environment, environment.monotonic
         self._share = share or Share(Memory(), self.forget)
@@ -361,7 +366,7 @@ class MetadataLog:
         self._share.keep(0)
 
     def _nothing(self) -> Replay:
-        return Replay(limit=self._share.memory.limits.per_cluster)
+        return Replay(sections=self._sections, limit=self._share.memory.limits.per_cluster)
 
     async def _fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """Part after part. A snapshot that is deleted under the reader is no error: the next Fetch names another."""
@@ -378,8 +383,12 @@ class MetadataLog:
 
     async def _read_snapshot(self, snapshot: OffsetAndEpoch) -> Replay | None:
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
-        limit = self._share.memory.limits.per_cluster
-        reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, limit=limit)
+        reader = SnapshotReader(
+            end_offset=snapshot.offset,
+            epoch=snapshot.epoch,
+            sections=self._sections,
+            limit=self._share.memory.limits.per_cluster,
+        )
         position, size = 0, -1
         until = self._monotonic() + SNAPSHOT_WITHIN * self._timeout
         while True:

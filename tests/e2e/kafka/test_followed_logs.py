@@ -25,7 +25,7 @@ from kafkafeatures.kafka.metadata_log import PART, MetadataLog
 from kafkafeatures.kafka.settings import Address, Security, parse_addresses
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
-from kraftlog import Image, Replay
+from kraftlog import Image, Quorum, Replay
 from tests.e2e.kafka.wire import send
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.process import wait_until
@@ -92,7 +92,7 @@ class Follower:
 
 def meaning(image: Image) -> Image:
     """Without what an image that began with a snapshot cannot know."""
-    return replace(image, leader_id=None, counts={})
+    return replace(image, quorum=Quorum(image.voters, None), counts={})
 
 
 def follower_of(cluster: Cluster, recorder: Snapshots, *, part: int = PART) -> MetadataLog:

@@ -1,0 +1,51 @@
+"""What the files of a metadata log are called, and which of them make an image. Names only: nothing is opened here.
+
+In `__cluster_metadata-0` lie segments (`00000000000000000000.log`: the offset of the first record) and snapshots
+(`00000000000000000442-0000000009.checkpoint`: end offset and epoch), beside indexes and what Kafka has not finished or
+is about to delete, which is none of a log (`Snapshots.java`). Called by whoever reads a directory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_SEGMENT = re.compile(r"([0-9]{20})\.log")
+_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of the log; it ends where the next one begins."""
+
+    name: str
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state up to `end_offset`, exclusive; its records have offsets of their own."""
+
+    name: str
+    end_offset: int
+    epoch: int
+
+
+def parse(name: str) -> Segment | Snapshot | None:
+    """What a file of this name holds; None for one that is no part of the log."""
+    if found := _SEGMENT.fullmatch(name):
+        return Segment(name, int(found[1]))
+    if found := _SNAPSHOT.fullmatch(name):
+        return Snapshot(name, int(found[1]), int(found[2]))
+    return None
+
+
+def newest(names: Iterable[str]) -> tuple[Snapshot | None, tuple[Segment, ...]]:
+    """What the newest image is made of: the last snapshot, if there is one, and the segments that go on behind it."""
+    found = [parse(name) for name in names]
+    snapshots = [one for one in found if isinstance(one, Snapshot)]
+    segments = sorted((one for one in found if isinstance(one, Segment)), key=lambda one: one.base_offset)
+    snapshot = max(snapshots, key=lambda one: (one.end_offset, one.epoch), default=None)
+    first = max((one.base_offset for one in segments if snapshot and one.base_offset <= snapshot.end_offset), default=0)
+    return snapshot, tuple(one for one in segments if one.base_offset >= first)

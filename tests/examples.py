@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ PAGES = ("README.md", *sorted(str(one.relative_to(ROOT)) for one in (ROOT / "doc
 MARK = "<!-- example: {} -->"
 BLOCK = re.compile(r"<!-- example: (?P<scene>[a-z]+) -->\n```\n(?P<text>.*?)```\n", re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-LEFT_OUT = re.compile(r"^ *\.\.\.\n", re.MULTILINE)
 DOCUMENT = re.compile(r"```yaml\n(?P<text># (?P<name>\S+)\n.*?)```\n", re.DOTALL)
 CLUSTER_ID, PLAN = "IIZIi2ZwSAuI47sS45EM2g", "sha256:8c71e41eb5de"
 FIRST_PORT = 19091
@@ -72,9 +72,12 @@ def _run(lines: list[str], folder: Path, environment: Mapping[str, str]) -> list
 
 
 def left_out(before: str, now: str) -> str:
-    """What the page shows, where that is what is printed but for the lines that it leaves out."""
-    shown = LEFT_OUT.split(before)
-    return before if re.fullmatch("(?:.*\n)*?".join(map(re.escape, shown)), now) else now
+    """What is printed now, but for the lines that the page leaves out."""
+    shown, printed = before.splitlines(keepends=True), now.splitlines(keepends=True)
+    kept: list[str] = []
+    for _, start, end, first, last in SequenceMatcher(None, shown, printed, autojunk=False).get_opcodes():
+        kept += shown[start:end] if {line.strip() for line in shown[start:end]} == {"..."} else printed[first:last]
+    return "".join(kept)
 
 
 def _replaced(text: str, words: Words) -> str:

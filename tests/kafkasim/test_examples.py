@@ -36,6 +36,7 @@ def test_an_output_that_its_input_cannot_give_is_found_out() -> None:
         ("a\n...\nd\n", "a\nb\nc\ne\n", "a\nb\nc\ne\n"),
         ("a\nd\n", "a\nb\nd\n", "a\nb\nd\n"),
         ("...\nd\n", "d\n", "...\nd\n"),
+        ("a\nb\n  ...\nd\n", "e\nb\nc\nd\n", "e\nb\n  ...\nd\n"),
     ],
 )
 def test_a_page_may_leave_lines_out_and_no_others(page: str, printed: str, shown: str) -> None:

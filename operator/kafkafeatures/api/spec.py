@@ -113,7 +113,7 @@ class ClusterSpec(_Frozen):
     @model_validator(mode="after")
     def _check(self) -> ClusterSpec:
         if not self.bootstrap_servers and not self.bootstrap_controllers:
-            raise ValueError("name bootstrapServers, bootstrapControllers, or both")
+            raise ValueError("set bootstrapServers, bootstrapControllers, or both")
         if not 1.0 <= self.request_timeout_seconds <= 300.0:
             raise ValueError("requestTimeout must be between 1s and 5m, such as 30s")
         _shown_to_nobody(self.tls, self.sasl)

@@ -56,7 +56,7 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
         (GOOD.replace("level: 1}", "level: -1}"), "invalid value -1; expected an integer from 0 to 32767"),
         (GOOD.replace("level: 1}", "level: true}"), "an integer from 0 to 32767"),
         (GOOD.replace("group.version", "metadata.version"), "duplicate feature"),
-        (GOOD.replace('bootstrapServers: "a:9092,[::1]:9093"', "clusterId: x"), "name bootstrapServers"),
+        (GOOD.replace('bootstrapServers: "a:9092,[::1]:9093"', "clusterId: x"), "set bootstrapServers"),
         ("a: \x07", "invalid YAML: U+0007 at position 3 is not allowed; YAML is printable text in UTF-8"),
         (GOOD.replace("level: 1}", "level: 010}"), "expected an integer"),
         (GOOD.replace("level: 1}", "level: 1:30}"), "expected an integer"),

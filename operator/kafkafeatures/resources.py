@@ -1,8 +1,8 @@
 """Which resources there are: watches say what changes, and lists of our own close whatever they leave open.
 
 All namespaces are listed before any resource is worked on: who owns which cluster? From then on each is listed when its
-watch begins anew (no watch shows what was deleted meanwhile, and etcd may have been restored), at a jittered resync
-(whatever made a watch deaf), and every few seconds while there is none. A namespace that refuses, or is not there,
+watch begins (no watch shows what was deleted before, and etcd may have been restored), at a jittered resync (whatever
+made a watch deaf), and every few seconds while there is none. A namespace that refuses, or is not there,
 keeps no other one waiting. Whoever holds the watches (`handlers.py`) calls `watching` and `show`; part of `app.py`.
 """
 
@@ -49,8 +49,7 @@ class Resources:
         self._namespaces = tuple(namespaces) or ("",)
         self._changed, self._gone, self._restored, self._every = changed, gone, restored, every
         self._unlisted, self._unwatched = set(self._namespaces), set(self._namespaces)
-        self._was_watched: set[str] = set()
-        self._begun_anew = {namespace: asyncio.Event() for namespace in self._namespaces}
+        self._begun = {namespace: asyncio.Event() for namespace in self._namespaces}
         self._logged: dict[str, str] = {}
         self._latest: dict[Key, Version] = {}
         self.known = asyncio.Event()
@@ -71,9 +70,7 @@ class Resources:
             self._unwatched.add(namespace)
             return
         self._unwatched.discard(namespace)
-        if namespace in self._was_watched:
-            self._begun_anew[namespace].set()
-        self._was_watched.add(namespace)
+        self._begun[namespace].set()
 
     def show(self, resource: Resource, *, gone: bool = False) -> None:
         """What a watch shows. It begins with all that are there, also with those that were listed already."""
@@ -102,13 +99,13 @@ class Resources:
                 await self._environment.sleep(not_before(RELIST_DELAY, error))
 
     async def _follow(self, namespace: str) -> None:
-        begun_anew, pause = self._begun_anew[namespace], 0.0
+        begun, pause = self._begun[namespace], 0.0
         while True:
             whole = namespace not in self._unlisted | self._unwatched
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._environment.jittered(self._every) if whole else RELIST_DELAY + pause):
-                    await begun_anew.wait()
-            begun_anew.clear()
+                    await begun.wait()
+            begun.clear()
             try:
                 self._take({namespace: await self._list(namespace)})
                 pause = 0.0

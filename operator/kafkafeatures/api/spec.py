@@ -81,7 +81,7 @@ class SaslSpec(_Frozen):
 
 
 class ListenerSpec(_Frozen):
-    """Security of the controllers' listener, where it differs from the brokers'."""
+    """Security of the controllers' listener, if it differs from the brokers'."""
 
     tls: TlsSpec | None = None
     sasl: SaslSpec | None = None

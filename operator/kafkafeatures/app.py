@@ -1,4 +1,4 @@
-"""The operator, put together: Kopf watches, the queue wakes the worker, the worker makes a pass for a resource.
+"""The operator, put together: Kopf watches, the queue wakes the controller, which reconciles a resource.
 
 Everything runs in one loop and one task group, Kopf too: the death of a part is the end of the process, and Kubernetes
 starts it anew.
@@ -28,8 +28,9 @@ from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.connections import OpenCluster
+from kafkafeatures.reconcile.controller import Controller, Surroundings
 from kafkafeatures.reconcile.queue import Queue
-from kafkafeatures.reconcile.worker import OpenCluster, Surroundings, Worker
 from kafkafeatures.resources import RELIST_DELAY, Resources
 from kafkafeatures.settings import OperatorSettings
 
@@ -77,10 +78,10 @@ class Operator:
         self._prepare = prepare
         self._claims, metrics = Claims(), Metrics(environment)
         around = Surroundings(environment, settings.operator, policy)
-        self._worker = Worker(api, self._claims, lambda cluster: opener(cluster, metrics), around, metrics)
+        self._controller = Controller(api, self._claims, lambda cluster: opener(cluster, metrics), around, metrics)
         self._queue: Queue[Key] = Queue(
-            self._worker.work,
-            failed=self._worker.failed,
+            self._controller.reconcile,
+            failed=self._controller.failed,
             waited=metrics.waited,
             at_once=settings.at_once,
             deadline=settings.deadline,
@@ -92,7 +93,7 @@ class Operator:
             environment,
             changed=self._wake,
             gone=self._queue.wake,  # its pass finds that out, and forgets it
-            restored=self._worker.forget_versions,
+            restored=self._controller.forget_versions,
             every=settings.resync,
         )
         self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.missing, metrics.registry)
@@ -110,12 +111,12 @@ class Operator:
                 listing = parts.create_task(self._resources.run(), name="lists of resources")
                 await self._stopping.wait()
                 logger.info("stopping: reconciliations in progress are finished")
-                self._worker.hand_over()
+                self._controller.hand_over()
                 self._queue.stop()
                 listing.cancel()
                 await asyncio.wait((passes,), timeout=self._settings.grace)
                 passes.cancel()  # what it interrupts has its intent written: the next operator looks what became of it
-            await self._worker.close()
+            await self._controller.close()
         finally:
             self._over.set()
 
@@ -143,7 +144,7 @@ class Operator:
         await self.pages.aclose()
 
     def _wake(self, resources: Sequence[Mapping[str, Any]]) -> None:
-        changed = [resource for resource in resources if self._worker.is_news(resource)]
+        changed = [resource for resource in resources if self._controller.is_external_change(resource)]
         for resource in changed:
             self._claims.note(resource)
         for resource in changed:

@@ -5,37 +5,32 @@ Names and labels are for alerts, so they do not change: docs/reference/metrics.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.status import Status
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.api_names import API_NAMES
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kube.api import Key
 
 _OF_RESOURCE = ("namespace", "name")
-_LEVELS = {
-    "finalized": "finalized",
-    "desired": "desired",
-    "supportedMin": "supported_min",
-    "supportedMax": "supported_max",
-}
+_LEVELS = ("finalized", "desired", "supported_min", "supported_max")
+"""Of a feature of a status."""
 
 
 class Metrics:
-    """The `Watcher` of the worker, and the `Recorder` of connections to Kafka."""
+    """The `Watcher` of the controller, and the `Recorder` of connections to Kafka."""
 
     def __init__(self, environment: Environment = SYSTEM) -> None:
         self._clock = environment.clock
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which nobody asked for
         self.registry = CollectorRegistry()
         self._shown: dict[Key, set[str]] = {}
-        self._said: dict[Key, Mapping[str, Any]] = {}
+        self._said: dict[Key, Status] = {}
         self._passes = Counter(
             "kafkafeatures_reconciliations", "Reconciliations that ended.", ("result",), registry=self.registry
         )
@@ -107,8 +102,8 @@ class Metrics:
         """Of one wake-up."""
         self._waited.observe(seconds)
 
-    def passed(self, key: Key, result: str, seconds: float, status: Mapping[str, Any]) -> None:
-        """As the worker's `Watcher` says."""
+    def passed(self, key: Key, result: str, seconds: float, status: Status) -> None:
+        """See `Watcher` of the controller."""
         self._passes.labels(result).inc()
         if result == "failed":
             return
@@ -117,26 +112,27 @@ class Metrics:
         if self._said.get(key) == status:
             return
         self._said[key] = status
-        conditions = {one["type"]: one for one in status.get("conditions", ())}
+        conditions = {one.type: one for one in status.conditions}
         for kind in self._shown.get(key, set()) - set(conditions):
             self._condition.remove_by_labels({"namespace": key.namespace, "name": key.name, "type": kind})
         self._shown[key] = set(conditions)
         for kind, condition in conditions.items():
             for value in ("True", "False", "Unknown"):
-                self._condition.labels(*key, kind, value).set(condition["status"] == value)
+                self._condition.labels(*key, kind, value).set(condition.status == value)
         self._drift.labels(*key).set(Condition.DRIFT_DETECTED.value in conditions)
         waiting = conditions.get(Condition.APPROVAL_REQUIRED.value)
         self._approval.labels(*key).set(waiting is not None)
-        since = datetime.fromisoformat(waiting["lastTransitionTime"]).timestamp() if waiting else 0.0
+        since = datetime.fromisoformat(waiting.last_transition_time).timestamp() if waiting else 0.0
         self._approval_since.labels(*key).set(since)
         self._level.remove_by_labels({"namespace": key.namespace, "name": key.name})
-        for feature in status.get("features", ()):
-            for field, label in _LEVELS.items():
-                if field in feature:
-                    self._level.labels(*key, feature["name"], label).set(feature[field])
+        for feature in status.features:
+            for label in _LEVELS:
+                level = getattr(feature, label)
+                if level is not None:
+                    self._level.labels(*key, feature.name, label).set(level)
 
     def forgot(self, key: Key) -> None:
-        """As the worker's `Watcher` says."""
+        """See `Watcher` of the controller."""
         self._shown.pop(key, None)
         self._said.pop(key, None)
         labels = {"namespace": key.namespace, "name": key.name}

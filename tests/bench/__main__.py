@@ -32,9 +32,10 @@ from kafkafeatures.core.steps import Accepted
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
+from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.credentials import secrets_in, settings_of
-from kafkafeatures.reconcile.file_home import FileHome, read_file
-from kafkafeatures.reconcile.loop import Shell, one_pass
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore, read_file
 from tests.bench import bench_kraftlog
 from tests.bench.secured import secured
 from tests.bench.weighed import Weighed, weighed
@@ -192,11 +193,11 @@ def _warm(runner: asyncio.Runner, path: Path) -> float:
 async def _until_done(path: Path) -> None:
     resource = read_file(path)
     settings = settings_of(resource.spec.cluster, secrets_in(None))
-    with FileHome(resource, path.with_suffix(".status.yaml")) as home:
+    with FileStore(resource, path.with_suffix(".status.yaml")) as store:
         async with Client(settings) as client:
-            shell = Shell(home=home, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
-            while not isinstance((last := await one_pass(shell)).decision, Done):
-                await shell.sleep(last.requeue_after or 0)
+            context = ReconcileContext(store=store, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+            while not isinstance((last := await reconcile(context, await context.store.read())).decision, Done):
+                await context.sleep(last.requeue_after or 0)
 
 
 def decisions(evaluations: int = FULL.decisions) -> None:

@@ -374,7 +374,7 @@ PAGES: Mapping[Reason, Page] = {
     ),
     Reason.SCHEMA_OUTDATED: _page(
         r"""
-        Safe: Nothing is sent: an update is safe against a crash only if the status keeps its fields (`intent`,
+        Safe: Nothing is sent: an update is safe against a crash only if the status keeps its fields (`intents`,
         `spentConsents`), and the API server drops some. The cluster keeps the levels it has.
 
         Confirm: The message names the dropped fields, or quotes the API server. Compare the CRD with that of the
@@ -389,6 +389,22 @@ PAGES: Mapping[Reason, Page] = {
 
         The operator retries every 30 seconds and continues automatically. If the older CRD dropped the used consents,
         all consents in the document count as used (`ConsentSpent`).
+        """
+    ),
+    Reason.UNKNOWN_INTENT: _page(
+        r"""
+        Safe: Nothing is sent while an act is open whose outcome this release cannot judge. The cluster goes on with the
+        levels it has.
+
+        Confirm: The intent, and the release that wrote it:
+
+            kubectl get kafkafeatures NAME -n NAMESPACE -o jsonpath='{.status.intents}{"\n"}{.status.history}{"\n"}'
+
+        Fix: Install the operator's newer release again: it settles what it began. If you stay on this release, find out
+        by hand how the act ended (for `RestartNode`: whether the pod runs and the node has joined), then remove the
+        intent:
+
+            kubectl edit kafkafeatures NAME -n NAMESPACE --subresource=status
         """
     ),
     Reason.PARTIALLY_CONNECTED: _page(

@@ -13,12 +13,14 @@ from lupa.lua51 import LuaRuntime, lua_type
 
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
-from kafkafeatures.core.decide import Memory, decide, propose
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.core.decide import decide, propose
+from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import (
     status_of,
-    status_of_failed_pass,
+    status_of_failed_reconciliation,
     status_of_invalid,
     status_of_pending,
     status_of_unreachable,
@@ -53,26 +55,24 @@ def plain(value: Any) -> Any:
     return {key: plain(one) for key, one in value.items()}
 
 
-def resource(status: Mapping[str, Any] | None, *, generation: int = 3, **more: Any) -> dict[str, Any]:
+def resource(status: Status | None, *, generation: int = 3, **more: Any) -> dict[str, Any]:
     metadata = {"name": "orders", "generation": generation, "annotations": more.pop("annotations", None)}
     found: dict[str, Any] = {"metadata": metadata, "spec": more}
-    return found if status is None else {**found, "status": status}
+    return found if status is None else {**found, "status": status.as_json()}
 
 
 NOTHING, YES = Memory(), Accepted()
 
 
-def after(
-    wanted: Wanted, seen: Observation | None = None, memory: Memory = NOTHING, verdict: Verdict = YES
-) -> dict[str, Any]:
+def after(wanted: Wanted, seen: Observation | None = None, memory: Memory = NOTHING, verdict: Verdict = YES) -> Status:
     seen = seen or observation()
     decision = decide(wanted, seen, memory, verdict=verdict)
     proposal = propose(wanted, seen, memory)
-    return status_of(decision, seen, proposal, generation=3, previous={}, version="0.1.0", now=NOW)
+    return status_of(decision, seen, proposal, generation=3, previous=EMPTY, version="0.1.0", now=NOW)
 
 
-def unreachable(kind: FailureKind) -> dict[str, Any]:
-    return status_of_unreachable(Failure(kind, "h:1", "no"), generation=3, previous={}, now=NOW)
+def unreachable(kind: FailureKind) -> Status:
+    return status_of_unreachable(Failure(kind, "h:1", "no"), generation=3, previous=EMPTY, now=NOW)
 
 
 UP = {"metadata.version": 27}
@@ -96,7 +96,8 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "acting": (resource(after(Wanted(UP))), "Progressing", "UpdatingFeatures"),
     "waiting for a node": (resource(after(Wanted(UP), BEHIND)), "Progressing", "WaitingForNodes"),
     "a pass that failed": (
-        resource(status_of_failed_pass("a bug", generation=3, previous={}, now=NOW)), "Progressing", "InternalError",
+        resource(status_of_failed_reconciliation("a bug", generation=3, previous=EMPTY, now=NOW)),
+        "Progressing", "InternalError",
     ),
     "stalled by a ghost": (resource(after(Wanted(UP), GHOST)), "Degraded", "GhostRegistration"),
     "refused by the controller": (
@@ -104,7 +105,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "reverted in Git": (resource(after(Wanted({"metadata.version": 20}))), "Degraded", "ConsentRequired"),
     "invalid": (
-        resource(status_of_invalid(Reason.INVALID_SPEC, "no", generation=3, previous={}, now=NOW)),
+        resource(status_of_invalid(Reason.INVALID_SPEC, "no", generation=3, previous=EMPTY, now=NOW)),
         "Degraded", "InvalidSpec",
     ),
     "waiting for approval": (resource(after(Wanted({}, UP))), "Suspended", "PlanPending"),
@@ -137,8 +138,7 @@ def test_the_health_of_a_resource(name: str) -> None:
 def test_every_way_of_being_unreachable_that_a_human_has_to_cure_is_degraded() -> None:
     for kind in FailureKind:
         status = unreachable(kind)
-        reason = next(one["reason"] for one in status["conditions"] if one["type"] == Condition.REACHABLE)
-        human = EXPLAINED[Reason(reason)].needs_action
+        human = EXPLAINED[Reason(status.reason(Condition.REACHABLE))].needs_action
         assert run(HEALTH, resource(status))["status"] == ("Degraded" if human else "Progressing"), kind
 
 

@@ -11,14 +11,16 @@ import yaml
 
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.core.decide import Memory, decide, propose
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.core.decide import decide, propose
+from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import status_of, status_of_unreachable
+from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.steps import Accepted, Refused
 from kafkafeatures.core.wanted import Mode, Wanted
-from kafkafeatures.reconcile.file_home import read_file
-from kafkafeatures.reconcile.wanted import wanted_of
+from kafkafeatures.reconcile.file_store import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,10 +108,11 @@ def misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[s
             if name not in value:
                 yield f"{path}.{name}: required"
         for name, one in value.items():
-            if name not in schema.get("properties", {}):
+            known = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
+            if known is not None:
+                yield from misfits(one, known, f"{path}.{name}")
+            elif not schema.get("x-kubernetes-preserve-unknown-fields"):
                 yield f"{path}.{name}: no such field"
-            else:
-                yield from misfits(one, schema["properties"][name], f"{path}.{name}")
 
 
 # --- statuses ---
@@ -138,15 +141,15 @@ def test_every_status_fits_the_schema(name: str) -> None:
     wanted, seen, memory, verdict = WORLDS[name]
     decision = decide(wanted, seen, memory, verdict=verdict)
     status = status_of(
-        decision, seen, propose(wanted, seen, memory), generation=3, previous={}, version="0.1.0", now=NOW
+        decision, seen, propose(wanted, seen, memory), generation=3, previous=EMPTY, version="0.1.0", now=NOW
     )
-    assert list(misfits(status, SCHEMA["status"])) == []
+    assert list(misfits(status.as_json(), SCHEMA["status"])) == []
 
 
 def test_the_status_of_an_unreachable_cluster_fits_the_schema() -> None:
     failure = Failure(FailureKind.TLS, "h:1", "x" * 3000)
-    status = status_of_unreachable(failure, generation=1, previous={}, now=NOW)
-    assert list(misfits(status, SCHEMA["status"])) == []
+    status = status_of_unreachable(failure, generation=1, previous=EMPTY, now=NOW)
+    assert list(misfits(status.as_json(), SCHEMA["status"])) == []
 
 
 # --- names ---

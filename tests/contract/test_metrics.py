@@ -11,6 +11,8 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import FeatureStatus, Status, StatusCondition
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
@@ -20,13 +22,16 @@ from tests.contract.runbook_texts import PAGES
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
 DASHBOARD = json.loads((ROOT / "charts" / "kafka-features-operator" / "files" / "dashboard.json").read_text())
-STATUS = {
-    "conditions": [
-        {"type": "ApprovalRequired", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"},
-        {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-02T03:04:05Z"},
-    ],
-    "features": [{"name": "metadata.version", "finalized": 21, "desired": 27, "supportedMin": 7, "supportedMax": 27}],
-}
+SINCE = Stamp("2026-01-02T03:04:05Z")
+STATUS = Status(
+    conditions=(
+        StatusCondition(
+            type="ApprovalRequired", status="True", last_transition_time=SINCE, reason="PlanPending", message="m"
+        ),
+        StatusCondition(type="Ready", status="False", last_transition_time=SINCE, reason="Drifted", message="m"),
+    ),
+    features=(FeatureStatus(name="metadata.version", finalized=21, desired=27, supported_min=7, supported_max=27),),
+)
 
 
 def exposed() -> dict[str, tuple[str, frozenset[str]]]:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
+from kafkafeatures.api.status import read_status
 from kafkafeatures.cli.kube_resource import KubeResource
-from kafkafeatures.core.decide import Memory, decide, propose
+from kafkafeatures.core.decide import decide, propose
+from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.report import status_of, status_of_unreachable
 from kafkafeatures.core.steps import Accepted
@@ -28,7 +30,9 @@ def status(
     """After one pass."""
     seen = seen or observation()
     decision, proposal = decide(wanted, seen, verdict=Accepted()), propose(wanted, seen, Memory())
-    return status_of(decision, seen, proposal, generation=generation, previous=previous or {}, version="0.1.0", now=NOW)
+    before, _ = read_status(previous or {})
+    made = status_of(decision, seen, proposal, generation=generation, previous=before, version="0.1.0", now=NOW)
+    return made.as_json()
 
 
 def in_sync(generation: int = 1) -> dict[str, Any]:
@@ -57,7 +61,8 @@ def observed(generation: int = 1) -> dict[str, Any]:
 
 
 def unreachable(previous: Mapping[str, Any], generation: int = 1) -> dict[str, Any]:
-    return status_of_unreachable(SILENT, generation=generation, previous=previous, now=NOW)
+    before, _ = read_status(previous)
+    return status_of_unreachable(SILENT, generation=generation, previous=before, now=NOW).as_json()
 
 
 def resource(status: Mapping[str, Any] | None = None, *, generation: int = 1, **more: Any) -> KubeResource:

@@ -41,7 +41,7 @@ async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monke
         await app.run(OperatorSettings())
 
 
-class Worker:
+class Controller:
     """Looks at nothing, and tells a test whose turn it was."""
 
     def __init__(self, *_: object) -> None:
@@ -50,7 +50,7 @@ class Worker:
         self.changed = asyncio.Condition()
         MADE.append(self)
 
-    def is_news(self, resource: Mapping[str, Any]) -> bool:
+    def is_external_change(self, resource: Mapping[str, Any]) -> bool:
         return True
 
     def forget_versions(self) -> None:
@@ -59,7 +59,7 @@ class Worker:
     def hand_over(self) -> None:
         self.handed_over = True
 
-    async def work(self, key: Key) -> float:
+    async def reconcile(self, key: Key) -> float:
         async with self.changed:
             self.worked.append(str(key))
             self.changed.notify_all()
@@ -76,7 +76,7 @@ class Worker:
             await self.changed.wait_for(lambda: sorted(self.worked) == sorted(keys))
 
 
-MADE: list[Worker] = []
+MADE: list[Controller] = []
 
 
 class Api:
@@ -136,12 +136,12 @@ class Host:
 @asynccontextmanager
 async def operator(
     monkeypatch: pytest.MonkeyPatch, api: Api, namespaces: tuple[str, ...] = ()
-) -> AsyncIterator[tuple[Worker, Host]]:
+) -> AsyncIterator[tuple[Controller, Host]]:
     @asynccontextmanager
     async def connected() -> AsyncIterator[Api]:
         yield api
 
-    for name, value in (("connected", connected), ("Worker", Worker)):
+    for name, value in (("connected", connected), ("Controller", Controller)):
         monkeypatch.setattr(app, name, value)
     MADE.clear()
     host = Host()

@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.api.status import Status, read_status
 from kafkafeatures.core.decide import Done
 from kafkafeatures.core.observation import Known, Observation
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
-from kafkafeatures.reconcile.loop import Shell, one_pass
+from kafkafeatures.reconcile.act import reconcile
+from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
@@ -85,17 +87,17 @@ class Crash(BaseException):
     """The process is gone."""
 
 
-class Home:
+class Store:
     """A status that survives; every write may be the last."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted, self.status = wanted, dict[str, Any]()
 
     async def read(self) -> Resource:
-        return Resource("ns/x", 1, self.wanted, json.loads(json.dumps(self.status)))
+        return Resource("ns/x", 1, self.wanted, read_status(self.status)[0])
 
-    async def write_status(self, status: Mapping[str, Any]) -> None:
-        self.status = json.loads(json.dumps(status))
+    async def write_status(self, status: Status) -> None:
+        self.status = json.loads(json.dumps(status.as_json()))
 
 
 class Mortal:
@@ -123,11 +125,11 @@ class Mortal:
         self._left -= 1
 
 
-async def live(kafka: Any, home: Any, sim: SimulatedCluster, *, most: int = 60) -> Any:
+async def live(kafka: Any, store: Any, sim: SimulatedCluster, *, most: int = 60) -> Any:
     """Passes until nothing more happens by itself."""
-    shell = Shell(home=home, kafka=kafka, now=sim.now, sleep=sim.sleep)
+    context = ReconcileContext(store=store, kafka=kafka, now=sim.now, sleep=sim.sleep)
     for _ in range(most):
-        last = await one_pass(shell)
+        last = await reconcile(context, await context.store.read())
         if last.requeue_after is None:
             return last
         await sim.sleep(last.requeue_after)
@@ -143,15 +145,15 @@ WANTED = Wanted({"metadata.version": 29, "share.version": 1, "group.version": 1}
 
 @pytest.mark.parametrize("point", range(40))
 async def test_dead_at_any_point_and_run_again_it_ends_the_same_and_writes_nothing_twice(point: int) -> None:
-    sim, home = SimulatedCluster(world(plan(metadata_version=25))), Home(WANTED)
+    sim, store = SimulatedCluster(world(plan(metadata_version=25))), Store(WANTED)
     before = written(sim)
     mortal = Mortal(sim, point)
     with contextlib.suppress(Crash):
-        await live(mortal, Mortal(home, point), sim)
-    last = await live(sim, home, sim)
+        await live(mortal, Mortal(store, point), sim)
+    last = await live(sim, store, sim)
     assert isinstance(last.decision, Done)
     assert written(sim) == before + 3
-    assert "intent" not in home.status
+    assert "intent" not in store.status
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -160,18 +162,18 @@ async def test_a_life_full_of_accidents_ends_where_it_should(seed: int) -> None:
     chance = Random(seed)
     sim = SimulatedCluster(world(plan(metadata_version=25), seed))
     wanted = dataclasses.replace(WANTED, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    home = Home(wanted)
+    store = Store(wanted)
     for _ in range(chance.randrange(1, 6)):
         with contextlib.suppress(Crash, AssertionError):
-            await live(Mortal(sim, chance.randrange(0, 30)), home, sim, most=8)
+            await live(Mortal(sim, chance.randrange(0, 30)), store, sim, most=8)
         accident(sim, chance)
-        assert len(json.dumps(home.status)) < 32 * 1024
+        assert len(json.dumps(store.status)) < 32 * 1024
     for role in (Role.CONTROLLER, Role.BROKER):
         for one in sim.world.of_role(role):
             if not one.running:
                 sim.world.start(role, one.id)
     await sim.sleep(20)
-    last = await live(sim, home, sim)
+    last = await live(sim, store, sim)
     assert isinstance(last.decision, Done), last
     assert {**sim.world.image.features, **wanted.levels} == dict(sim.world.image.features)
 

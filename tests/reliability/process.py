@@ -25,8 +25,8 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.controller import Controller, Surroundings
 from kafkafeatures.reconcile.queue import Queue
-from kafkafeatures.reconcile.worker import Surroundings, Worker
 from kafkasim.ports import SimulatedCluster
 from kraftlog import Image
 from tests.reliability.kafka import Cluster, Roads
@@ -77,8 +77,8 @@ class Process:
         self._api = world.server.client(self._fault, self._latency)
         self._claims = Claims()
         around = Surroundings(environment, Operator("ops", "operator", name), AddressPolicy())
-        self._worker = Worker(self._api, self._claims, self._open, around, self)
-        self._queue: Queue[Key] = Queue(self._worker.work, failed=self._worker.failed, monotonic=loop.time)
+        self._controller = Controller(self._api, self._claims, self._open, around, self)
+        self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
         self._task = loop.create_task(self._run())
 
     # --- as the host does it ---
@@ -99,7 +99,7 @@ class Process:
 
     def _listed(self, listing: Listing) -> None:
         if listing.restored:
-            self._worker.forget_versions()
+            self._controller.forget_versions()
         for resource in listing.resources:
             self._claims.note(resource)
         found = [Key.of(resource) for resource in listing.resources]
@@ -108,13 +108,13 @@ class Process:
 
     def shown(self, resource: Mapping[str, Any]) -> None:
         """By a watch."""
-        if not self.dead and self._worker.is_news(resource):
+        if not self.dead and self._controller.is_external_change(resource):
             self._claims.note(resource)
             self._queue.wake(Key.of(resource))
 
     async def stop(self) -> None:
         """As Kubernetes does: what is under way may end."""
-        self._worker.hand_over()
+        self._controller.hand_over()
         self._queue.stop()
         await asyncio.sleep(self.world.random.choice((0.0, 0.5, 5.0)))
         await self.kill()

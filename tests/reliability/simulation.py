@@ -318,7 +318,7 @@ class Simulation:
         self._skew = timedelta(seconds=self.random.choice((0, 0, 400, -400, 90_000, -90_000)))
 
     def _another_schema(self) -> None:
-        older = ("status.intent", "status.spentConsents", "status.operator", "status.changeCount", "status.history")
+        older = ("status.intents", "status.spentConsents", "status.operator", "status.changeCount", "status.history")
         self.server.schema = (
             schema.current()
             if self.server.schema is not schema.current()

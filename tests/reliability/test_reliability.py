@@ -86,7 +86,7 @@ def test_an_untouched_record_breaks_no_promise() -> None:
 
 
 FORGED: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
-    "intent before act": (Stored, in_each_version(lambda one: one.get("status", {}).pop("intent", None))),
+    "intent before act": (Stored, in_each_version(lambda one: one.get("status", {}).pop("intents", None))),
     "held back": (Stored, in_each_version(lambda one: one["spec"].update(suspend=True))),
     "asked for": (Stored, in_each_version(lambda one: one["spec"].update(features={}))),
     "right cluster": (Sent, lambda one: replace(one, cluster_id="another")),

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     CLUSTER_ID_MISMATCH = "ClusterIdMismatch"
     DUPLICATE_OWNER = "DuplicateOwner"
     SCHEMA_OUTDATED = "SchemaOutdated"
+    UNKNOWN_INTENT = "UnknownIntent"
     CONNECTED = "Connected"
     PARTIALLY_CONNECTED = "PartiallyConnected"
     UNREACHABLE = "Unreachable"
@@ -194,6 +195,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.CLUSTER_ID_MISMATCH: "the addresses lead to another cluster than expected, or to two",
             Reason.DUPLICATE_OWNER: "an older Apply resource owns the same cluster",
             Reason.SCHEMA_OUTDATED: "the installed CRD is older than the operator",
+            Reason.UNKNOWN_INTENT: "the status holds an act of a kind that this release does not know",
         },
     ),
     **_each(Condition.REACHABLE, meanings={Reason.CONNECTED: "nodes and metadata log were read"}),

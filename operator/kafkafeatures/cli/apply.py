@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import sys
 from contextlib import ExitStack
-from datetime import UTC, datetime
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
@@ -24,13 +23,14 @@ from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Known
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.readings import Failure
-from kafkafeatures.core.report import step_shape
+from kafkafeatures.core.report import steps_of
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.consider import Considered
-from kafkafeatures.reconcile.file_home import FileHome
-from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore
 
 TIMED_OUT = "timed out; run the command again to continue"
 
@@ -60,27 +60,26 @@ def run(arguments: argparse.Namespace) -> int:
         with told(arguments.file):
             resource, settings = read(arguments)
             state = state_of(arguments)
-            home = stack.enter_context(FileHome(resource, state, approve=arguments.approve or ""))
-        permission, progress = _Permission(home, arguments), _Progress()
+            store = stack.enter_context(FileStore(resource, state, approve=arguments.approve or ""))
+        permission, progress = _Permission(store, arguments), _Progress()
         while True:
             try:
-                last, code = on_loop(_until_settled(home, settings, arguments.timeout, progress, permission))
+                last, code = on_loop(_until_settled(store, settings, arguments.timeout, progress, permission))
                 break
             except _Question as question:  # asked while nothing is connected; then everything is looked at anew
                 permission.ask(question.found)
-    to_approve = approve_command(arguments, last.status["plan"]["hash"]) if code is Exit.APPROVAL else ""
+    to_approve = approve_command(arguments, last.status.plan.hash) if code is Exit.APPROVAL and last.status.plan else ""
     if arguments.output is None and sys.stdout.isatty():
         _last_words(last, code, to_approve)
-        ready = next(one for one in last.status["conditions"] if one["type"] == Condition.READY)
         kept = f"; status kept in {state}" if state else ""
-        print(f"{resource.metadata.namespace}/{resource.metadata.name}: {ready['reason']}{kept}")
+        print(f"{resource.metadata.namespace}/{resource.metadata.name}: {last.status.reason(Condition.READY)}{kept}")
         return code
     document = {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": resource.metadata.name, "namespace": resource.metadata.namespace},
         "spec": resource.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
-        "status": last.status,
+        "status": last.status.as_json(),
     }
     print_document(document, arguments.output or "yaml")
     _last_words(last, code, to_approve)
@@ -88,22 +87,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _until_settled(
-    home: FileHome, settings: ClusterSettings, timeout: float, progress: _Progress, permission: _Permission
-) -> tuple[Pass, Exit]:
+    store: FileStore, settings: ClusterSettings, timeout: float, progress: _Progress, permission: _Permission
+) -> tuple[Reconciliation, Exit]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     last = None
     async with Cluster(settings) as cluster:
-        shell = Shell(
-            home=home, kafka=cluster, now=lambda: datetime.now(UTC), sleep=asyncio.sleep,
-            before_act=permission.check, ages=progress.ages,
-        )  # fmt: skip
+        context = ReconcileContext(
+            store, cluster, now=SYSTEM.clock, sleep=SYSTEM.sleep, ages=progress.ages, before_act=permission.check
+        )
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
-                    last = await one_pass(shell)
+                    last = await reconcile(context, await store.read())
             except TimeoutError:
-                if last is not None and last.status == (await home.read()).status:
+                if last is not None and last.status == (await store.read()).status:
                     return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
                 state = progress.said or "the cluster was not read yet"
                 raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
@@ -120,7 +118,7 @@ async def _until_settled(
 class _Question(Exception):
     """Somebody has to be asked before this plan is carried out."""
 
-    def __init__(self, found: Considered) -> None:
+    def __init__(self, found: Evaluation) -> None:
         super().__init__()
         self.found = found
 
@@ -132,32 +130,31 @@ class _Permission:
     before never goes ahead by itself.
     """
 
-    def __init__(self, home: FileHome, arguments: argparse.Namespace) -> None:
-        self._home = home
+    def __init__(self, store: FileStore, arguments: argparse.Namespace) -> None:
+        self._store = store
         self._sure: bool = arguments.yes
         self._approved = bool(arguments.approve)  # and no other plan is carried out then
         self._given = ""  # the hash of a plan
 
-    def check(self, found: Considered) -> None:
+    def check(self, found: Evaluation) -> None:
         """Raises what keeps the pass from acting on the plan."""
         if self._sure or self._given == found.proposal.plan.hash:
             return
-        why = self._home.why_unverified(found.proposal.changes)
+        why = self._store.why_unverified(found.proposal.changes)
         if (why or not self._approved) and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
             raise _Question(found)
         if why:
             raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
 
-    def ask(self, found: Considered) -> None:
+    def ask(self, found: Evaluation) -> None:
         """Show the plan. Raises CommandFailed unless the answer is yes."""
         from kafkafeatures.cli.steps_text import draw_steps
 
         plan = found.proposal.plan
         cluster = found.observation.cluster_id.value if isinstance(found.observation.cluster_id, Known) else "unknown"
-        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._home.name}, cluster {cluster}:")
-        steps = (step_shape(n, step, done=n <= plan.done) for n, step in enumerate(plan.steps, start=1))
-        draw_steps(console(errors=True), steps)
-        why = self._home.why_unverified(found.proposal.changes)
+        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {cluster}:")
+        draw_steps(console(errors=True), (step.as_json() for step in steps_of(plan)))
+        why = self._store.why_unverified(found.proposal.changes)
         if why:
             tell(f"{why[0].upper()}{why[1:]}.")
         print("Apply this plan? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -174,19 +171,19 @@ class _Progress:
         self.said = ""
         self._seen = False
 
-    def tell(self, last: Pass) -> None:
+    def tell(self, last: Reconciliation) -> None:
         line = _line(last)
         if line != self.said:
             tell(line)
             self.said = line
 
-    def code_of(self, last: Pass) -> Exit | None:
+    def code_of(self, last: Reconciliation) -> Exit | None:
         """The exit code if the command is over; None to go on: what passes by itself is waited for."""
         match last.decision:
             case Done():
                 return Exit.DONE
             case Failure() as failure:
-                if not self._seen and "intent" not in last.status:
+                if not self._seen and not last.status.intents:
                     raise failed(failure)  # nothing has to be settled: a wrong address should not cost ten minutes
                 return None
             case Held(reason=reason):
@@ -204,16 +201,12 @@ def _may_pass(decision: Act | Wait) -> bool:
     return all(blocker.why is None or blocker.why.may_pass for blocker in blockers)
 
 
-def _line(last: Pass) -> str:
-    if isinstance(last.decision, Failure):
-        return f"unreachable: {last.decision}"
-    if isinstance(last.decision, Act):
-        return f"UpdateFeatures {last.decision.step}: {type(last.outcome).__name__}"
+def _line(last: Reconciliation) -> str:
     waits = isinstance(last.decision, Wait) and last.decision.blockers and _may_pass(last.decision)
-    return f"{last.decision.reason}: {last.decision.message}{'; waiting' if waits else ''}"
+    return f"{summary_of(last)}{'; waiting' if waits else ''}"
 
 
-def _last_words(last: Pass, code: Exit, to_approve: str) -> None:
+def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
     decision: Decision | Failure = last.decision
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")

@@ -19,7 +19,7 @@ from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
-from kafkafeatures.reconcile.file_home import STDIN, StateHeld, StateUnreadable, read_file
+from kafkafeatures.reconcile.file_store import STDIN, StateHeld, StateUnreadable, read_file
 
 
 def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

@@ -114,3 +114,10 @@ class KubeResource:
     def feature(self, name: str) -> Mapping[str, Any]:
         """One of `status.features`; empty for one nobody knows."""
         return next((one for one in self.status.get("features") or () if one["name"] == name), {})
+
+
+def told_intent(intent: Mapping[str, Any]) -> str:
+    """One of `status.intents`, also of a kind that this release does not know."""
+    if "before" in intent and "after" in intent:
+        return f"{intent.get('target', '?')} {intent['before']} -> {intent['after']}"
+    return f"{intent.get('kind', '?')} {intent.get('target', '')}".rstrip()

@@ -7,13 +7,11 @@ operator instead (`cli/kube_plan.py`).
 from __future__ import annotations
 
 import argparse
-import asyncio
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
-from kafkafeatures.cli.connect import on_cluster
+from kafkafeatures.cli.connect import failed, on_cluster
 from kafkafeatures.cli.documents import add_document_flags, approve_command, read, state_of, told
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import add_kube_flags, connected
@@ -21,12 +19,12 @@ from kafkafeatures.cli.output import add_output_flag, console, print_document
 from kafkafeatures.cli.values import resource_name
 from kafkafeatures.core.cluster_document import supported_by_all
 from kafkafeatures.core.decide import Act
-from kafkafeatures.core.report import plan_document, plan_verdict
+from kafkafeatures.core.plan_document import plan_document, plan_verdict
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings
-from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.consider import Considered, consider
-from kafkafeatures.reconcile.file_home import FileHome
+from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
+from kafkafeatures.reconcile.file_store import FileStore
 from kafkafeatures.reconcile.ports import Resource
 
 if TYPE_CHECKING:
@@ -75,15 +73,17 @@ def _of_resource(arguments: argparse.Namespace) -> str:
 def _of_file(arguments: argparse.Namespace) -> str:
     with told(arguments.file):
         document, settings = read(arguments)
-        home = FileHome(document, state_of(arguments), approve=arguments.approve or "")
-        resource = home.peek()
-    seen = on_cluster(_preview(settings, resource, latest=arguments.latest))
+        store = FileStore(document, state_of(arguments), approve=arguments.approve or "")
+        resource = store.peek()
+    seen = on_cluster(_evaluated(settings, store, resource, latest=arguments.latest))
+    if isinstance(seen, Unread):
+        raise failed(seen.failure)
     if arguments.output == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
         to_approve = "" if arguments.latest else approve_command(arguments, seen.proposal.plan.hash)
         draw_plan(console(), seen, to_approve=to_approve)
-        why = "" if arguments.latest else home.why_unverified(seen.proposal.changes)
+        why = "" if arguments.latest else store.why_unverified(seen.proposal.changes)
         if why and isinstance(seen.decision, Act):
             print(f"apply asks for confirmation, or needs --yes: {why}")
     else:
@@ -95,15 +95,15 @@ def _of_file(arguments: argparse.Namespace) -> str:
     return plan_verdict(seen.decision, seen.observation, seen.proposal)
 
 
-async def _preview(settings: ClusterSettings, resource: Resource, *, latest: bool) -> Considered:
+async def _evaluated(
+    settings: ClusterSettings, store: FileStore, resource: Resource, *, latest: bool
+) -> Evaluation | Unread:
     async with Cluster(settings) as cluster:
-        observation = await cluster.look()
         if latest:
-            wanted = replace(resource.wanted, levels={}, bundle=_latest(observation))
+            wanted = replace(resource.wanted, levels={}, bundle=_latest(await cluster.look()))
             resource = replace(resource, wanted=wanted)
-        return await consider(
-            resource, observation, cluster, now=lambda: datetime.now(UTC), ages=Ages(), sleep=asyncio.sleep
-        )
+        context = ReconcileContext(store, cluster, now=SYSTEM.clock, sleep=SYSTEM.sleep)
+        return await evaluate(context, resource)
 
 
 def _latest(observation: Observation) -> dict[str, int]:

@@ -10,12 +10,13 @@ from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_
 from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import Act, approved_by
 from kafkafeatures.core.plan import HASH_SHOWN
-from kafkafeatures.core.report import blocker_shape, plan_verdict, step_shape
+from kafkafeatures.core.plan_document import plan_verdict
+from kafkafeatures.core.report import blocker_status, steps_of
 from kafkafeatures.core.steps import Accepted, Refused, Verdict
-from kafkafeatures.reconcile.consider import Considered
+from kafkafeatures.reconcile.evaluate import Evaluation
 
 
-def draw_plan(console: Console, seen: Considered, *, to_approve: str = "") -> None:
+def draw_plan(console: Console, seen: Evaluation, *, to_approve: str = "") -> None:
     """Print all of it. `to_approve`: the command that carries out this plan, where `apply` would do the same."""
     draw(console, seen.observation, blockers=False)  # of this plan: below
     _steps(console, seen)
@@ -23,7 +24,7 @@ def draw_plan(console: Console, seen: Considered, *, to_approve: str = "") -> No
     if blocked:
         console.print()
         console.print(Text("Blockers", "bold"))
-        draw_blockers(console, map(blocker_shape, grouped(blocked)))
+        draw_blockers(console, (blocker_status(one).as_json() for one in grouped(blocked)))
     if seen.verdict is not None:
         console.print()
         console.print(_server(seen.verdict), overflow="fold")
@@ -41,13 +42,12 @@ def draw_plan(console: Console, seen: Considered, *, to_approve: str = "") -> No
         console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
 
 
-def _steps(console: Console, seen: Considered) -> None:
+def _steps(console: Console, seen: Evaluation) -> None:
     if not seen.proposal.changes:
         return
     console.print()
     console.print(Text("Steps", "bold"))
-    plan = seen.proposal.plan
-    draw_steps(console, (step_shape(n, step, done=n <= plan.done) for n, step in enumerate(plan.steps, start=1)))
+    draw_steps(console, (step.as_json() for step in steps_of(seen.proposal.plan)))
 
 
 def _server(verdict: Verdict) -> Text:

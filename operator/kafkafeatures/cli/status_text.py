@@ -18,7 +18,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.cli.kube_resource import KubeResource
+from kafkafeatures.cli.kube_resource import KubeResource, told_intent
 from kafkafeatures.cli.output import natural_width
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
 from kafkafeatures.core.plan import HASH_SHOWN
@@ -42,7 +42,7 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
         draw_steps(console, resource.plan.get("steps") or ())
         draw_how_to_approve(console, resource)
     draw_blockers_of(console, resource)
-    _intent(console, resource, now)
+    _in_progress(console, resource, now)
     _conditions(console, resource, now)
     _history(console, resource)
 
@@ -176,19 +176,15 @@ def _plan_line(resource: KubeResource, now: datetime) -> Text:
     return line
 
 
-def _intent(console: Console, resource: KubeResource, now: datetime) -> None:
-    intent = resource.status.get("intent")
-    if not intent:
-        return
-    what = f"{intent.get('target', '?')} {intent.get('before', '?')} -> {intent.get('after', '?')}"
-    outcome = (
-        "accepted by the active controller; the level is being verified"
-        if intent.get("outcome")
-        else "outcome not known yet"
-    )
-    sent = f", sent {age(intent['at'], now)} ago" if intent.get("at") else ""
-    _title(console, "In progress")
-    console.print(Text(f"  {what}{sent}; {outcome}"), overflow="fold")
+def _in_progress(console: Console, resource: KubeResource, now: datetime) -> None:
+    intents: Sequence[Mapping[str, Any]] = resource.status.get("intents") or ()
+    if intents:
+        _title(console, "In progress")
+    for intent in intents:
+        accepted = "accepted by the active controller; the level is being verified"
+        outcome = accepted if intent.get("outcome") else "outcome not known yet"
+        sent = f", sent {age(intent['at'], now)} ago" if intent.get("at") else ""
+        console.print(Text(f"  {told_intent(intent)}{sent}; {outcome}"), overflow="fold")
 
 
 def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:
@@ -212,7 +208,8 @@ def _history(console: Console, resource: KubeResource) -> None:
     if history:
         _title(console, "History, newest first")
     for one in reversed(history[-HISTORY_SHOWN:]):
-        line = f"  {one.get('at', '?')}  {one.get('action', '?')}: {one.get('result', '?')}"
+        why = f": {one['message']}" if one.get("message") else ""
+        line = f"  {one.get('at', '?')}  {one.get('action', '?')}: {one.get('result', '?')}{why}"
         console.print(Text(line), overflow="fold")
     if resource.status.get("spentConsents"):
         _title(console, "Used consents")

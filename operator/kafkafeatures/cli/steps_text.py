@@ -12,10 +12,6 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from kafkafeatures.core.plan import is_downgrade
-from kafkafeatures.core.releases import format_level
-from kafkafeatures.core.steps import UpdateFeature
-
 Shape = Mapping[str, Any]
 
 COLOURS = {"InSync": "green", "Changes": "green", "ApprovalRequired": "yellow", "Blocked": "red", "Unknown": "red"}
@@ -34,8 +30,10 @@ UNDO = {"Impossible": "irreversible", "Lossy": "downgrade may lose metadata"}
 def draw_steps(console: Console, steps: Iterable[Shape]) -> None:
     """One line each: what it changes, whether it is done, how it can be undone where that is not safe."""
     for step in steps:
-        text = Text(f"{step.get('id', '-')}. {told_step(step)}{' (done)' if step.get('state') == 'Done' else ''}")
-        text.append_text(_fate(step))
+        text = Text(
+            f"{step.get('id', '-')}. {step.get('detail', '?')}{' (done)' if step.get('state') == 'Done' else ''}"
+        )
+        text.append_text(_mark(step))
         console.print(Padding(text, (0, 0, 0, 2), expand=False))
 
 
@@ -51,26 +49,8 @@ def draw_blockers(console: Console, blockers: Iterable[Shape]) -> None:
             console.print(Padding(Text(remedy), (0, 0, 0, 4), expand=False))
 
 
-def told_step(step: Shape) -> str:
-    """Levels with their names."""
-    change = _change(step)
-    if change is None:
-        return str(step.get("detail", "?"))
-    before, after = (format_level(change.feature, level) for level in (change.before, change.after))
-    return f"{change.feature} {before} -> {after}"
-
-
-def _fate(step: Shape) -> Text:
-    change = _change(step)
-    if change is not None and is_downgrade(change):
-        return Text("  downgrade", "yellow")
-    undo = UNDO.get(str(step.get("undo")))
-    return Text(f"  {undo}", "yellow") if undo else Text("")
-
-
-def _change(step: Shape) -> UpdateFeature | None:
-    """None for a step of a kind that this version does not know."""
-    try:
-        return UpdateFeature.parse(step.get("detail", ""))
-    except ValueError:
-        return None
+def _mark(step: Shape) -> Text:
+    """What people have to know before they approve it; nothing where it is safe to undo and needs no consent."""
+    consent = f"uses consent {step['consent']}" if step.get("consent") else ""
+    marks = ", ".join(filter(None, (UNDO.get(str(step.get("undo"))), consent)))
+    return Text(f"  {marks}", "yellow") if marks else Text("")

@@ -20,7 +20,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import consent_for, is_downgrade
+from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, format_level
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
@@ -153,7 +153,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
         what = (
             f"{change.feature} is finalized at {format_level(change.feature, change.before)}; "
             f"{format_level(change.feature, change.after)} is a downgrade"
-            if is_downgrade(change)
+            if change.is_downgrade
             else f"{change} makes the quorum dynamic, which is irreversible"
         )
         if consent in question.consents:
@@ -168,7 +168,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
             )
         else:
             yield Blocker(
-                BlockerKind.DOWNGRADE if is_downgrade(change) else BlockerKind.CONSENT,
+                BlockerKind.DOWNGRADE if change.is_downgrade else BlockerKind.CONSENT,
                 what,
                 f"if this is intended, add {consent!r} to spec.consents",
                 feature=change.feature,

@@ -5,10 +5,11 @@ Pure. Called by `core/report.py` alone, which says what is to be said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import Status, StatusCondition
 from kafkafeatures.core.words import cut
 
 MAX_MESSAGE = 1024  # bytes
@@ -20,10 +21,10 @@ _KNOWN = frozenset(Reason)
 
 
 def conditions_of(
-    said: Mapping[Condition, Said], *, generation: int, previous: Iterable[Mapping[str, Any]], at: str
-) -> list[dict[str, Any]]:
+    said: Mapping[Condition, Said], *, generation: int, previous: Status, at: Stamp
+) -> tuple[StatusCondition, ...]:
     """As they stand in the status. `at`: the time for those whose status moved."""
-    before = {condition["type"]: condition for condition in previous}
+    before = {condition.type: condition for condition in previous.conditions}
     conditions = []
     for kind, one in said.items():
         if one is None:
@@ -31,26 +32,26 @@ def conditions_of(
         status, reason, message = one
         old = before.get(kind.value)
         conditions.append(
-            {
-                "type": kind.value,
-                "status": status,
-                "observedGeneration": generation,
-                "lastTransitionTime": old["lastTransitionTime"] if old and old["status"] == status else at,
-                "reason": reason.value,
-                "message": cut(message, MAX_MESSAGE),
-            }
+            StatusCondition(
+                type=kind.value,
+                status=status,
+                observed_generation=generation,
+                last_transition_time=old.last_transition_time if old and old.status == status else at,
+                reason=reason.value,
+                message=cut(message, MAX_MESSAGE),
+            )
         )
-    return conditions
+    return tuple(conditions)
 
 
-def still_said(previous: Mapping[str, Any], generation: int) -> Mapping[Condition, Said]:
-    """What a pass that could not look does not change: a plan that waits, a level that drifted.
+def still_said(previous: Status, generation: int) -> Mapping[Condition, Said]:
+    """What a reconciliation that could not look does not change: a plan that waits, a level that drifted.
 
     A reason that only a newer release knows is not repeated: that release says it again once it is back.
     """
     kept = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
     return {
-        Condition(one["type"]): (one["status"], Reason(one["reason"]), one["message"])
-        for one in previous.get("conditions", ())
-        if one["type"] in kept and one.get("observedGeneration") == generation and one["reason"] in _KNOWN
+        Condition(one.type): (one.status, Reason(one.reason), one.message)
+        for one in previous.conditions
+        if one.type in kept and one.observed_generation == generation and one.reason in _KNOWN
     }

@@ -1,6 +1,6 @@
 """The one decision of a pass: what is wanted, what is seen, hence what to do now.
 
-Pure: `decide` gets values and returns a value with a reason. Called by `reconcile/loop.py` and by `plan`.
+Pure: `decide` gets values and returns a value with a reason. Called by `reconcile/evaluate.py`.
 
 The order (contract, section 2): wrong cluster; what was sent and not yet settled; nothing to do; drift; all
 blockers; the active controller's dry run; approval and suspend; one step. Levels are sent one by one, in the order
@@ -10,18 +10,19 @@ of the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.status import ApprovedBy
 from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, quorum_is_known, unknown_features_in
+from kafkafeatures.core.memory import NO_MEMORY, Memory
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import BY_HASH, HASH_SHOWN, Plan, changes_between, is_downgrade, plan_of, undo_of
+from kafkafeatures.core.plan import HASH_SHOWN, Plan, changes_between, plan_of, undo_of
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
-from kafkafeatures.core.steps import Refused, Step, Unavailable, UpdateFeature, Verdict
+from kafkafeatures.core.steps import Refused, Step, Unavailable, UnknownStep, UpdateFeature, Verdict
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 
 LAG = 0.025
@@ -81,33 +82,11 @@ Decision = Act | Wait | Stalled | Held | Done
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """An intent of the status whose outcome is open: the level reads as before, and may still change."""
-
-    step: Step
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
+class Owner:
     """An older `Apply` resource: of the same cluster (`known`), or of one that was not read yet."""
 
     name: str
     known: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What the status of before says. `reached`: levels that were once in sync as they are wanted now.
-
-    `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
-    """
-
-    cluster_id: str = ""
-    change_count: int = 0
-    spent: frozenset[str] = frozenset()
-    reached: Mapping[str, int] = field(default_factory=dict)
-    corrections: Mapping[str, int] = field(default_factory=dict)
-    plan: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +104,7 @@ class Proposal:
     @property
     def drift_reason(self) -> Reason:
         """Which way the first drifted level went; only where there is one."""
-        return Reason.LEVEL_AHEAD if is_downgrade(self.drifted[0]) else Reason.LEVEL_BEHIND
+        return Reason.LEVEL_AHEAD if self.drifted[0].is_downgrade else Reason.LEVEL_BEHIND
 
 
 def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposal:
@@ -163,17 +142,18 @@ def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]
 def decide(
     wanted: Wanted,
     observation: Observation,
-    memory: Memory = Memory(),
+    memory: Memory = NO_MEMORY,
     *,
     proposal: Proposal | None = None,
-    standing: Standing | None = None,
+    unsettled: tuple[Step | UnknownStep, ...] = (),
     verdict: Verdict | None = None,
-    rival: Rival | None = None,
+    owner: Owner | None = None,
 ) -> Decision:
     """Decide one pass. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
 
-    `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict. `rival`: the
-    older resource that owns this cluster, or may turn out to.
+    `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict. `unsettled`:
+    steps that may have been sent and whose outcome is open. `owner`: the older resource that owns this cluster, or may
+    turn out to.
     """
     if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
         return Stalled(
@@ -184,17 +164,13 @@ def decide(
     wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id)
     if wrong is not None:
         return wrong
-    owned = owned_by(rival)
+    owned = owned_by(owner)
     if isinstance(owned, Stalled):
         return owned
     if proposal is None:
         proposal = propose(wanted, observation, memory)
-    if standing is not None:
-        return Wait(
-            Reason.VERIFYING,
-            f"the outcome of {standing.step} is unknown; nothing else is sent until the level was read twice",
-            after=1.0,
-        )
+    if unsettled:
+        return _unsettled(unsettled)
     unknown_features = unknown_features_in(wanted.levels, observation)
     # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
     readable = not proposal.desired if observation.in_zookeeper_mode else isinstance(observation.finalized, Known)
@@ -222,17 +198,33 @@ def decide(
     return _no_verdict(proposal, verdict) or _not_approved(wanted, proposal) or owned or Act(proposal.changes[0])
 
 
-def owned_by(rival: Rival | None) -> Wait | Stalled | None:
-    """What the older resource means for this one; None where there is none. Asked again right before an act."""
-    if rival is None:
-        return None
-    if rival.known:
+def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
+    """Nothing else is sent before it is known what became of what was."""
+    unknown = [step.intent.kind for step in steps if isinstance(step, UnknownStep)]
+    if unknown:
         return Stalled(
-            Reason.DUPLICATE_OWNER,
-            f"{rival.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
+            Reason.UNKNOWN_INTENT,
+            f"status.intents holds {', '.join(unknown)}, which this release does not know and does not touch; run the "
+            "release that wrote it, or remove the intent once you know how it ended",
         )
     return Wait(
-        Reason.PREFLIGHT, f"{rival.name} is older and may own this cluster; its cluster is not known yet", after=1.0
+        Reason.VERIFYING,
+        f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice",
+        after=1.0,
+    )
+
+
+def owned_by(owner: Owner | None) -> Wait | Stalled | None:
+    """What the older resource means for this one; None where there is none. Asked again right before an act."""
+    if owner is None:
+        return None
+    if owner.known:
+        return Stalled(
+            Reason.DUPLICATE_OWNER,
+            f"{owner.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
+        )
+    return Wait(
+        Reason.PREFLIGHT, f"{owner.name} is older and may own this cluster; its cluster is not known yet", after=1.0
     )
 
 
@@ -408,12 +400,12 @@ def _first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
     return first.message + (f" (and {more} more)" if more else "")
 
 
-def approved_by(wanted: Wanted, proposal: Proposal) -> str:
-    """Who approved the plan, as in `status.plan.approvedBy`; empty where nobody had to, or nobody did yet."""
+def approved_by(wanted: Wanted, proposal: Proposal) -> ApprovedBy | None:
+    """Who approved the plan; None where nobody had to, or nobody did yet."""
     if not proposal.changes or _another_is_approved(wanted, proposal.plan):
-        return ""
+        return None
     if proposal.plan.is_approved_by(wanted.approvals):
-        return BY_HASH
+        return ApprovedBy.PLAN_HASH
     if all(undo_of(step) is Undo.SAFE for step in proposal.plan.pending) or _waits_for_approval(wanted, proposal):
-        return ""
-    return "Policy" if wanted.policy is ApprovalPolicy.NEVER else "NamedInSpec"
+        return None
+    return ApprovedBy.POLICY if wanted.policy is ApprovalPolicy.NEVER else ApprovedBy.NAMED_IN_SPEC

@@ -1,18 +1,16 @@
 """What happened between two statuses, for Events: one per change, not one per reconciliation.
 
-Pure. Called by `reconcile/worker.py` with the status of before and the one that was written (contract, section 6).
+Pure. Called by `reconcile/controller.py` with the status of before and the one that was written (contract, section 6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import Result, Status
 from kafkafeatures.core.plan import HASH_SHOWN
-
-Status = Mapping[str, Any]
 
 MAX_NOTE = 1000  # the API server takes 1024 bytes
 
@@ -39,40 +37,42 @@ def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
 
 
 def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
-    old, new = before.get("plan") or {}, after.get("plan") or {}
-    if not new:
+    new = after.plan
+    if new is None:
         return
-    if new["hash"] != old.get("hash"):
-        yield EventRecord("PlanComputed", "Plan", f"plan {new['hash'][:HASH_SHOWN]}: {new['summary']}")
-    if new.get("approvedBy") and (new["hash"] != old.get("hash") or not old.get("approvedBy")):
-        yield EventRecord("PlanApproved", "Plan", f"plan {new['hash'][:HASH_SHOWN]} is approved: {new['approvedBy']}")
+    old_hash, was_approved = (before.plan.hash, bool(before.plan.approved_by)) if before.plan else ("", False)
+    shown = f"plan {new.hash[:HASH_SHOWN]}"
+    if new.hash != old_hash:
+        yield EventRecord("PlanComputed", "Plan", f"{shown}: {new.summary}")
+    if new.approved_by and (new.hash != old_hash or not was_approved):
+        yield EventRecord("PlanApproved", "Plan", f"{shown} is approved: {new.approved_by}")
 
 
 def _updates(before: Status, after: Status) -> Iterator[EventRecord]:
-    known = list(before.get("history") or ())
-    for entry in after.get("history") or ():
+    known = list(before.history)
+    for entry in after.history:
         if entry in known:
             known.remove(entry)
             continue
-        reason, warning = _RESULTS.get(entry["result"], ("", False))
+        reason, warning = _RESULTS.get(entry.result, ("", False))
         if reason:
-            yield EventRecord(reason, "UpdateFeatures", entry["action"], warning)
-        elif entry["result"].startswith("refused"):
-            note = f"{entry['action']}: {entry['result']}"
-            yield EventRecord("FeatureUpdateRejected", "UpdateFeatures", note[:MAX_NOTE], warning=True)
+            note = f"{entry.action}: {entry.message}" if entry.message else entry.action
+            yield EventRecord(reason, "UpdateFeatures", note[:MAX_NOTE], warning)
 
 
 _RESULTS: Mapping[str, tuple[str, bool]] = {
-    "read back": ("FeatureUpdated", False),
-    "corrected, after somebody else had moved it": ("DriftCorrected", False),
+    Result.APPLIED: ("FeatureUpdated", False),
+    Result.CORRECTED: ("DriftCorrected", False),
+    Result.REJECTED: ("FeatureUpdateRejected", True),
 }
 
 
 def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:
-    was, now = (_condition(one, Condition.READY).get("reason") == Reason.SUSPENDED for one in (before, after))
-    if now and not was:
-        yield EventRecord("Suspended", "Suspend", _condition(after, Condition.READY)["message"][:MAX_NOTE])
-    if was and _condition(after, Condition.READY).get("reason") in _GOES_ON:
+    was, now = before.condition(Condition.READY), after.condition(Condition.READY)
+    was_suspended = was is not None and was.reason == Reason.SUSPENDED
+    if now is not None and now.reason == Reason.SUSPENDED and not was_suspended:
+        yield EventRecord("Suspended", "Suspend", now.message[:MAX_NOTE])
+    if now is not None and now.reason in _GOES_ON and was_suspended:
         yield EventRecord("Resumed", "Resume", "reconciliation resumed")
 
 
@@ -103,16 +103,12 @@ _GOES_ON = frozenset(
 
 
 def _drift(before: Status, after: Status) -> Iterator[EventRecord]:
-    now = _condition(after, Condition.DRIFT_DETECTED)
-    if now and now.get("message") != _condition(before, Condition.DRIFT_DETECTED).get("message"):
-        yield EventRecord("DriftDetected", "Observe", now["message"][:MAX_NOTE], warning=True)
+    was, now = before.condition(Condition.DRIFT_DETECTED), after.condition(Condition.DRIFT_DETECTED)
+    if now is not None and (was is None or now.message != was.message):
+        yield EventRecord("DriftDetected", "Observe", now.message[:MAX_NOTE], warning=True)
 
 
 def _stalled(before: Status, after: Status) -> Iterator[EventRecord]:
-    now = _condition(after, Condition.STALLED)
-    if now and now["reason"] != _condition(before, Condition.STALLED).get("reason"):
-        yield EventRecord(now["reason"], "Reconcile", now["message"][:MAX_NOTE], warning=True)
-
-
-def _condition(status: Status, kind: Condition) -> Mapping[str, Any]:
-    return next((one for one in status.get("conditions") or () if one["type"] == kind), {})
+    now = after.condition(Condition.STALLED)
+    if now is not None and now.reason != before.reason(Condition.STALLED):
+        yield EventRecord(now.reason, "Reconcile", now.message[:MAX_NOTE], warning=True)

@@ -177,6 +177,10 @@ class Observation:
     zk_migration_state: Known[int] | Unknown
     gaps: tuple[Failure, ...] = ()
 
+    def level_of(self, feature: str) -> int | None:
+        """The finalized level, 0 where there is none; None where the levels could not be read."""
+        return self.finalized.value.get(feature, 0) if isinstance(self.finalized, Known) else None
+
     @property
     def in_zookeeper_mode(self) -> bool:
         """For certain."""

@@ -2,8 +2,8 @@
 
 Called by `decide.py` and by whoever shows a plan. Pure.
 
-Order: what depends on metadata.version is lowered before it and raised after it, so that every state in between is one
-Kafka would accept; kraft.version goes last and alone.
+Order: what depends on metadata.version is downgraded before it and upgraded after it, so that every state in between is
+one Kafka would accept; kraft.version goes last and alone.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.status import ApprovedBy, PlanStatus, Stage
 from kafkafeatures.core.releases import Undo, undo_of_raise
 from kafkafeatures.core.steps import UpdateFeature
 
@@ -22,8 +22,8 @@ SHORTEST_HASH = len("sha256:") + 8
 """Of an approval: the first eight digits are enough for people to tell plans apart."""
 HASH_SHOWN = len("sha256:") + 12
 """Of a hash that people are shown: enough to approve by."""
-BY_HASH = "PlanHash"
-"""`status.plan.approvedBy` of a plan that somebody approved by its hash."""
+LEVELS = "Levels"
+"""The kind of a stage that moves finalized levels."""
 
 
 def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) -> tuple[UpdateFeature, ...]:
@@ -41,43 +41,34 @@ def _place(change: UpdateFeature) -> tuple[int, str]:
         return 3, ""
     if change.feature == METADATA_VERSION:
         return 1, ""
-    return (0 if is_downgrade(change) else 2), change.feature
-
-
-def is_downgrade(change: UpdateFeature) -> bool:
-    """Whether the level goes down."""
-    return change.after < change.before
+    return (0 if change.is_downgrade else 2), change.feature
 
 
 def undo_of(change: UpdateFeature) -> Undo:
     """How it can be undone: a downgrade by raising again, a raise as `releases` knows."""
-    return Undo.SAFE if is_downgrade(change) else undo_of_raise(change.feature, change.before, change.after)
+    return Undo.SAFE if change.is_downgrade else undo_of_raise(change.feature, change.before, change.after)
 
 
 def consent_for(change: UpdateFeature) -> str:
     """The text that has to stand in `spec.consents` for this change; empty where none is needed."""
     if change.feature == KRAFT_VERSION:
         return DYNAMIC_QUORUM
-    return f"{change.feature}:{change.before}->{change.after}" if is_downgrade(change) else ""
+    return f"{change.feature}:{change.before}->{change.after}" if change.is_downgrade else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` with those already done among them; `hash` was taken when the plan was made and stays while it stands.
+    """`steps`: all that the plan was made of; `pending`: those that are still to be done, computed anew each time.
 
-    `change_count`: what `status.changeCount` is now. It rises with a plan that is over, so that no later plan has the
-    hash of an earlier one.
+    `hash` was taken when the plan was made and stays while it stands. `change_count`: what `status.changeCount` is now;
+    it rises with a plan that is over, so that no later plan has the hash of an earlier one.
     """
 
     hash: str
+    stages: tuple[Stage, ...]
     steps: tuple[UpdateFeature, ...]
-    done: int
+    pending: tuple[UpdateFeature, ...]
     change_count: int
-
-    @property
-    def pending(self) -> tuple[UpdateFeature, ...]:
-        """The steps that are still to be done."""
-        return self.steps[self.done :]
 
     @property
     def irreversible(self) -> bool:
@@ -96,7 +87,7 @@ def plan_of(
     uid: str,
     cluster_id: str,
     change_count: int,
-    standing: Mapping[str, Any] | None,
+    standing: PlanStatus | None,
     approvals: frozenset[str] = frozenset(),
     may_be_unseen: bool = True,
 ) -> Plan:
@@ -109,31 +100,49 @@ def plan_of(
     shown approved another one, before the status was lost.
     """
 
-    def hash_of(steps: tuple[UpdateFeature, ...], changed_before: int) -> str:
-        stage = {
-            "kind": "Levels",
-            "from": {step.feature: step.before for step in steps},
-            "to": {step.feature: step.after for step in steps},
+    def hash_of(stages: tuple[Stage, ...], changed_before: int) -> str:
+        content = {
+            "uid": uid,
+            "clusterId": cluster_id,
+            "changeCount": changed_before,
+            "stages": [stage.as_json() for stage in stages],
         }
-        content = {"uid": uid, "clusterId": cluster_id, "changeCount": changed_before, "stages": [stage]}
         return "sha256:" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
+    stages = (_stage_of(changes),)
     if standing is not None:
-        steps = tuple(UpdateFeature.parse(step["detail"]) for step in standing.get("steps", ()))
-        done = len(steps) - len(changes)
-        kept = all(finalized.get(step.feature, 0) == step.after for step in steps[: max(done, 0)])
-        if changes and steps[done:] == changes and kept:
+        steps = _steps_of(standing.stages)
+        left = tuple(step for step in steps if finalized.get(step.feature, 0) != step.after)
+        if changes and left == changes:
             # Computed again, not believed: who may write a status must not be able to give a plan an approved hash.
-            stands = Plan(hash_of(steps, change_count - done), steps, done, change_count)
-            if stands.hash == standing.get("hash") and not _approval_was_taken_back(standing, stands, approvals):
+            begun_at = change_count - (len(steps) - len(left))
+            stands = Plan(hash_of(standing.stages, begun_at), standing.stages, steps, left, change_count)
+            if stands.hash == standing.hash and not _approval_was_taken_back(standing, stands, approvals):
                 return stands
-        if hash_of(steps, change_count) == standing.get("hash"):
+        if hash_of(stages, change_count) == standing.hash:
             change_count += 1
-    new = Plan(hash_of(changes, change_count), changes, 0, change_count)
+    new = Plan(hash_of(stages, change_count), stages, changes, changes, change_count)
     if new.is_approved_by(approvals) and not may_be_unseen:
-        return Plan(hash_of(changes, change_count + 1), changes, 0, change_count + 1)
+        return replace(new, hash=hash_of(stages, change_count + 1), change_count=change_count + 1)
     return new
 
 
-def _approval_was_taken_back(standing: Mapping[str, Any], plan: Plan, approvals: frozenset[str]) -> bool:
-    return standing.get("approvedBy") == BY_HASH and not plan.is_approved_by(approvals)
+def _stage_of(changes: tuple[UpdateFeature, ...]) -> Stage:
+    return Stage(
+        kind=LEVELS,
+        start={change.feature: change.before for change in changes},
+        target={change.feature: change.after for change in changes},
+    )
+
+
+def _steps_of(stages: tuple[Stage, ...]) -> tuple[UpdateFeature, ...]:
+    """All steps of a plan as it was made; none where it has a stage that this release does not know."""
+    if [(stage.kind, stage.start.keys() == stage.target.keys(), stage.unknown) for stage in stages] != [
+        (LEVELS, True, {})
+    ]:
+        return ()
+    return changes_between(stages[0].target, stages[0].start)
+
+
+def _approval_was_taken_back(standing: PlanStatus, plan: Plan, approvals: frozenset[str]) -> bool:
+    return standing.approved_by == ApprovedBy.PLAN_HASH and not plan.is_approved_by(approvals)

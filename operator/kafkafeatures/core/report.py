@@ -1,28 +1,40 @@
-"""What people read: a decision and an observation made into a status, and the shapes every document shares.
+"""What people read on a resource: a decision and an observation made into its status.
 
 Pure. The status holds facts that were read, never what is intended (S17 of the invariants): `finalized` is what some
-node or the log said. Called by `reconcile/loop.py` and by the commands that print documents.
+node or the log said. Called by `reconcile/evaluate.py` and `reconcile/controller.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kafkafeatures.api.names import API_VERSION, METADATA_VERSION
+from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import (
+    EMPTY,
+    ApprovedBy,
+    BlockerStatus,
+    FeatureState,
+    FeatureStatus,
+    PlanStatus,
+    Status,
+    StepState,
+    StepStatus,
+)
 from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.checks import unknown_features_in
-from kafkafeatures.core.cluster_document import Json, feature_shape, node_shape, not_read, or_none, source_shape
 from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
-from kafkafeatures.core.observation import Known, Node, Observation, Unknown
-from kafkafeatures.core.plan import Plan, undo_of
+from kafkafeatures.core.levels import VersionRange, common
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.plan import Plan, consent_for, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
-from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
@@ -31,183 +43,111 @@ MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what 
 MAX_WORDS = 512  # bytes of a blocker's message, and of its remedy
 
 
-def blocker_shape(blocker: Blocker) -> Json:
-    """One blocker as in `status.blockers`. `nodeId` where it is about one node; of several, the message names them."""
-    shape: Json = {"kind": blocker.kind.value}
-    if blocker.node is not None:
-        shape["nodeId"] = blocker.node.id
-    if blocker.nodes:
-        shape["roles"] = [role.value for role in blocker.nodes[0].roles]
-    if blocker.feature:
-        shape["feature"] = blocker.feature
-    if blocker.supported is not None:
-        shape["supportedMin"], shape["supportedMax"] = blocker.supported.min, blocker.supported.max
-    if blocker.wanted >= 0:
-        shape["wanted"] = blocker.wanted
-    shape["message"] = cut(blocker.message, MAX_WORDS)
-    if blocker.remedy:
-        shape["remedy"] = cut(blocker.remedy, MAX_WORDS)
-    return shape
-
-
-def plan_document(
-    decision: Decision,
-    observation: Observation,
-    proposal: Proposal,
-    verdict: Verdict | None,
-    *,
-    name: str,
-    generation: int,
-) -> Json:
-    """The document of `plan -o json` (contract, section 4)."""
-    blocked = () if isinstance(decision, Act) else decision.blockers
-    names = {one["name"]: one for one in feature_states(observation, proposal, blocked)}
-    for one in names.values():
-        for key in ("finalized", "desired"):
-            if key in one and level_name(one["name"], one[key]):
-                one[f"{key}Name"] = level_name(one["name"], one[key])
-    document: Json = {
-        "apiVersion": API_VERSION,
-        "kind": "Plan",
-        "resource": name,
-        "generation": generation,
-        "clusterId": or_none(observation.cluster_id),
-        "verdict": plan_verdict(decision, observation, proposal),
-        "hash": proposal.plan.hash if proposal.changes else "",
-        "irreversible": bool(proposal.changes) and proposal.plan.irreversible,
-        "metadataMode": or_none(observation.mode),
-        "source": source_shape(observation),
-        "reason": (Reason.UPDATING_FEATURES if isinstance(decision, Act) else decision.reason).value,
-        "message": str(decision.step) if isinstance(decision, Act) else decision.message,
-        "features": list(names.values()),
-        "nodes": [node_shape(node) for node in observation.nodes],
-        "steps": [
-            step_shape(n, step, done=n <= proposal.plan.done)
-            for n, step in enumerate(proposal.plan.steps if proposal.changes else (), start=1)
-        ],
-        "blockers": [blocker_shape(blocker) for blocker in blocked],
-        "notRead": not_read(observation),
-    }
-    if verdict is not None:
-        document["serverVerdict"] = verdict_shape(verdict)
-    return document
-
-
-def plan_verdict(decision: Decision, observation: Observation, proposal: Proposal) -> str:
-    """InSync, Changes, ApprovalRequired, Blocked or Unknown."""
-    if isinstance(observation.finalized, Unknown) or isinstance(observation.cluster_id, Unknown):
-        return "Unknown"
-    if isinstance(decision, Held) and decision.reason is Reason.APPROVAL_REQUIRED:
-        return "ApprovalRequired"
-    if isinstance(decision, Act) or (decision.reason is Reason.NOT_AUTHORIZED and not decision.blockers):
-        return "Changes"  # who plans need not be allowed to apply: the server's verdict is then unavailable
-    if decision.blockers or isinstance(decision, Stalled | Held):
-        return "Blocked"
-    if not proposal.changes:
-        return "InSync"
-    return "Unknown" if isinstance(decision, Wait) else "Changes"
-
-
-def verdict_shape(verdict: Verdict) -> Json:
-    """The server's own word, as in plan documents."""
-    match verdict:
-        case Accepted():
-            return {"state": "Accepted"}
-        case Refused(code, message):
-            return {"state": "Refused", "code": code, "message": message}
-        case Unavailable(why):
-            return {"state": "Unavailable", "message": why}
-
-
-# --- status ---
-
-
 def status_of(
     decision: Decision,
     observation: Observation,
     proposal: Proposal,
     *,
     generation: int,
-    previous: Mapping[str, Any],
+    previous: Status,
     version: str,
     now: datetime,
-    approved_by: str = "",
-) -> Json:
-    """The whole status after a pass. What a pass does not decide (intent, history, pinned id) is kept from before."""
-    kept = ("clusterId", "changeCount", "spentConsents", "intent", "history")
-    status: Json = {key: previous[key] for key in kept if previous.get(key)}
-    status["observedGeneration"] = generation
-    status["operatorVersion"] = version
-    status["source"] = observation.source.kind.value
-    if isinstance(observation.mode, Known):
-        status["metadataMode"] = observation.mode.value.value
-    if isinstance(observation.cluster_id, Known):
-        status.setdefault("clusterId", observation.cluster_id.value)
+    approved_by: ApprovedBy | None = None,
+) -> Status:
+    """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
     desired, blocked = proposal.desired, () if isinstance(decision, Act) else decision.blockers
     unread = isinstance(observation.finalized, Unknown)
-    status["features"] = feature_states(observation, proposal, blocked)
+    features = feature_states(observation, proposal, blocked)
     there_are = len({*observation.feature_names(), *desired})
-    if unread and previous.get("features"):
-        status["features"] = previous["features"]  # what was reached stays reached while the levels are not known
-        there_are = len(status["features"])
-    _metadata_version(status, observation, desired)
-    there = sum(
-        one.get("finalized") == desired.get(one["name"], -1) and one.get("state") == "InSync"
-        for one in status["features"]
-    )
-    status["progress"] = f"{there}/{len(desired)} levels" if desired else ""
-    if unread and "plan" in previous:
-        status["plan"] = previous["plan"]
-    elif proposal.changes:
-        status["plan"] = _plan(proposal.plan, previous.get("plan"), approved_by, now)
-    if blocked:
-        groups = grouped(blocked)
-        status["blockers"] = [blocker_shape(blocker) for blocker in groups[:MAX_BLOCKERS]]
-        status["blockersTotal"] = len(groups)
-    status["conditions"] = conditions_of(
-        {
-            Condition.READY: _ready(decision),
-            Condition.RECONCILING: _reconciling(decision),
-            Condition.STALLED: ("True", decision.reason, decision.message) if isinstance(decision, Stalled) else None,
-            Condition.REACHABLE: _reachable(observation),
-            Condition.FEATURES_FINALIZED: _finalized(decision, proposal, observation),
-            Condition.APPROVAL_REQUIRED: _approval(decision),
-            Condition.DRIFT_DETECTED: _drift(proposal),
-        },
-        generation=generation,
-        previous=previous.get("conditions", ()),
-        at=stamp(now),
+    if unread and previous.features:
+        features = previous.features  # what was reached stays reached while the levels are not known
+        there_are = len(features)
+    plan = previous.plan if unread else None
+    if plan is None and proposal.changes:
+        plan = _plan(proposal.plan, previous.plan, approved_by, now)
+    reached = sum(one.finalized == desired.get(one.name, -1) and one.state == FeatureState.IN_SYNC for one in features)
+    groups = grouped(blocked)
+    status = Status(
+        observed_generation=generation,
+        progress=f"{reached}/{len(desired)} levels" if desired else "",
+        cluster_id=previous.cluster_id or _or(observation.cluster_id, ""),
+        operator_version=version,
+        source=observation.source.kind.value,
+        change_count=previous.change_count,
+        spent_consents=previous.spent_consents,
+        metadata_mode=str(_or(observation.mode, "")),
+        metadata_version=_level_named(observation.level_of(METADATA_VERSION) or None),
+        target_metadata_version=_level_named(desired.get(METADATA_VERSION)),
+        features=features,
+        blockers=tuple(blocker_status(blocker) for blocker in groups[:MAX_BLOCKERS]),
+        blockers_total=len(groups),
+        plan=plan,
+        intents=previous.intents,
+        history=previous.history,
+        conditions=conditions_of(
+            {
+                Condition.READY: _ready(decision),
+                Condition.RECONCILING: _reconciling(decision),
+                Condition.STALLED: _stalled(decision),
+                Condition.REACHABLE: _reachable(observation),
+                Condition.FEATURES_FINALIZED: _finalized(decision, proposal, observation),
+                Condition.APPROVAL_REQUIRED: _approval(decision),
+                Condition.DRIFT_DETECTED: _drift(proposal),
+            },
+            generation=generation,
+            previous=previous,
+            at=stamp(now),
+        ),
+        unknown=previous.unknown,
     )
     return bounded(status, there_are)
 
 
-def _plan(plan: Plan, before: Mapping[str, Any] | None, approved_by: str, now: datetime) -> Json:
-    same = before is not None and before.get("hash") == plan.hash
-    made: Json = {"hash": plan.hash, "createdAt": before["createdAt"] if before and same else stamp(now)}
-    if approved_by:
-        made["approvedBy"] = approved_by
-    made["irreversible"] = plan.irreversible
-    made["summary"] = ", ".join(map(str, plan.pending))
-    made["steps"] = [step_shape(n, step, done=n <= plan.done) for n, step in enumerate(plan.steps, start=1)]
-    return made
+def _plan(plan: Plan, before: PlanStatus | None, approved_by: ApprovedBy | None, now: datetime) -> PlanStatus:
+    return PlanStatus(
+        hash=plan.hash,
+        created_at=before.created_at if before is not None and before.hash == plan.hash else stamp(now),
+        approved_by=approved_by.value if approved_by else "",
+        irreversible=plan.irreversible,
+        summary=", ".join(map(str, plan.pending)),
+        stages=plan.stages,
+        steps=tuple(steps_of(plan)),
+    )
 
 
-def step_shape(number: int, step: UpdateFeature, *, done: bool = False) -> Json:
-    """One step as in `status.plan` and in plan documents. `plan_of` reads `detail` back."""
-    undo = undo_of(step)
-    return {
-        "id": str(number),
-        "action": "UpdateFeature",
-        "detail": str(step),
-        "reversible": undo is Undo.SAFE,
-        "undo": undo.value,
-        "state": "Done" if done else "Pending",
-    }
+def blocker_status(blocker: Blocker) -> BlockerStatus:
+    """One blocker as in `status.blockers` and in plan documents."""
+    return BlockerStatus(
+        kind=blocker.kind.value,
+        node_id=blocker.node.id if blocker.node is not None else None,
+        roles=tuple(role.value for role in blocker.nodes[0].roles) if blocker.nodes else (),
+        feature=blocker.feature,
+        supported_min=blocker.supported.min if blocker.supported is not None else None,
+        supported_max=blocker.supported.max if blocker.supported is not None else None,
+        wanted=blocker.wanted if blocker.wanted >= 0 else None,
+        message=cut(blocker.message, MAX_WORDS),
+        remedy=cut(blocker.remedy, MAX_WORDS),
+    )
 
 
-def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
+def steps_of(plan: Plan) -> Iterator[StepStatus]:
+    """The steps as in `status.plan` and in plan documents."""
+    for number, step in enumerate(plan.steps, start=1):
+        undo, name = undo_of(step), level_name(step.feature, step.after)
+        yield StepStatus(
+            id=str(number),
+            action=step.kind,
+            detail=f"{step} ({name})" if name else str(step),
+            reversible=undo is Undo.SAFE,
+            undo=undo.value,
+            consent=consent_for(step),
+            state=(StepState.PENDING if step in plan.pending else StepState.DONE).value,
+        )
+
+
+def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, now: datetime) -> Status:
     """Another cluster answers, or one that cannot be told: nothing of it is written down, the conditions say so."""
-    stalled = ("True", decision.reason, decision.message) if isinstance(decision, Stalled) else None
+    stalled = _stalled(decision)
     return _facts_of_before(
         {
             Condition.READY: _ready(decision),
@@ -223,7 +163,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Ma
     )
 
 
-def status_of_unreachable(failure: Failure, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
+def status_of_unreachable(failure: Failure, *, generation: int, previous: Status, now: datetime) -> Status:
     """Nothing could be read: the facts of before stay, the conditions say so (contract section 2, row 2)."""
     message = str(failure)
     reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
@@ -240,15 +180,13 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Mappin
     )
 
 
-def status_of_pending(*, generation: int, now: datetime) -> Json:
+def status_of_pending(*, generation: int, now: datetime) -> Status:
     """The first word about a resource, before its cluster was asked."""
     said = {Condition.READY: ("Unknown", Reason.PENDING, "not reconciled yet")}
-    return _facts_of_before(said, generation=generation, previous={}, now=now)
+    return _facts_of_before(said, generation=generation, previous=EMPTY, now=now)
 
 
-def status_of_invalid(
-    reason: Reason, message: str, *, generation: int, previous: Mapping[str, Any], now: datetime
-) -> Json:
+def status_of_invalid(reason: Reason, message: str, *, generation: int, previous: Status, now: datetime) -> Status:
     """The resource cannot be understood, so its cluster was not asked: what was read before stays."""
     said = {
         Condition.READY: ("False", reason, message),
@@ -258,7 +196,7 @@ def status_of_invalid(
     return _facts_of_before(said, generation=generation, previous=previous, now=now)
 
 
-def status_of_failed_pass(message: str, *, generation: int, previous: Mapping[str, Any], now: datetime) -> Json:
+def status_of_failed_reconciliation(message: str, *, generation: int, previous: Status, now: datetime) -> Status:
     """The pass itself failed: a bug of ours, said where people look. It is tried again."""
     said = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
@@ -268,12 +206,10 @@ def status_of_failed_pass(message: str, *, generation: int, previous: Mapping[st
     return _facts_of_before(said, generation=generation, previous=previous, now=now)
 
 
-def _facts_of_before(
-    said: Mapping[Condition, Said], *, generation: int, previous: Mapping[str, Any], now: datetime
-) -> Json:
-    conditions = conditions_of(said, generation=generation, previous=previous.get("conditions", ()), at=stamp(now))
-    status = {**previous, "observedGeneration": generation, "conditions": conditions}
-    return bounded(status, len(previous.get("features", ())))
+def _facts_of_before(said: Mapping[Condition, Said], *, generation: int, previous: Status, now: datetime) -> Status:
+    conditions = conditions_of(said, generation=generation, previous=previous, at=stamp(now))
+    status = replace(previous, observed_generation=generation, conditions=conditions)
+    return bounded(status, len(previous.features))
 
 
 _UNREACHABLE: Mapping[FailureKind, Reason] = {
@@ -284,47 +220,50 @@ _UNREACHABLE: Mapping[FailureKind, Reason] = {
 }
 
 
-def feature_states(observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...]) -> list[Json]:
+def supported_by_all(observation: Observation, name: str) -> VersionRange | None:
+    """Highest minimum and lowest maximum over every node whose range is known."""
+    ranges = (node.range_of(name) for node in observation.nodes if node.state is not NodeState.REFUSED)
+    return common(found.value for found in ranges if isinstance(found, Known))
+
+
+def feature_states(
+    observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...]
+) -> tuple[FeatureStatus, ...]:
     """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted."""
-    in_the_way = {blocker.feature for blocker in blocked}
-    in_zookeeper = any(blocker.kind is BlockerKind.ZOOKEEPER_MODE for blocker in blocked)
-    drifted = {change.feature for change in proposal.drifted}
-    features = []
     names = dict.fromkeys((*observation.feature_names(), *proposal.desired))
     shown = sorted(
         (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in proposal.desired
     )
+    features = []
     for name in sorted(shown[:MAX_FEATURES], key=[*names].index):
-        shape = {key: value for key, value in feature_shape(observation, name).items() if key in _FEATURE_FIELDS}
-        if name in proposal.desired:
-            shape["desired"] = proposal.desired[name]
-            shape["state"] = (
-                "Blocked"
-                if in_zookeeper
-                else "InSync"
-                if shape.get("finalized") == shape["desired"]
-                else "Drifted"
-                if name in drifted
-                else "Blocked"
-                if name in in_the_way
-                else "Pending"
+        supported = supported_by_all(observation, name)
+        features.append(
+            FeatureStatus(
+                name=name,
+                supported_min=supported.min if supported is not None else None,
+                supported_max=supported.max if supported is not None else None,
+                finalized=observation.level_of(name),
+                desired=proposal.desired.get(name),
+                state=_state_of(name, observation, proposal, blocked).value,
             )
-        else:
-            shape["state"] = "Unmanaged"
-        features.append(shape)
-    return features
+        )
+    return tuple(features)
 
 
-def _metadata_version(status: Json, observation: Observation, desired: Mapping[str, int]) -> None:
-    if isinstance(observation.finalized, Known) and METADATA_VERSION in observation.finalized.value:
-        level = observation.finalized.value[METADATA_VERSION]
-        status["metadataVersion"] = level_name(METADATA_VERSION, level) or str(level)
-    if METADATA_VERSION in desired:
-        level = desired[METADATA_VERSION]
-        status["targetMetadataVersion"] = level_name(METADATA_VERSION, level) or str(level)
+def _state_of(name: str, observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...]) -> FeatureState:
+    if name not in proposal.desired:
+        return FeatureState.UNMANAGED
+    if any(blocker.kind is BlockerKind.ZOOKEEPER_MODE for blocker in blocked):
+        return FeatureState.BLOCKED
+    if observation.level_of(name) == proposal.desired[name]:
+        return FeatureState.IN_SYNC
+    if any(change.feature == name for change in proposal.drifted):
+        return FeatureState.DRIFTED
+    return FeatureState.BLOCKED if any(blocker.feature == name for blocker in blocked) else FeatureState.PENDING
 
 
-_FEATURE_FIELDS = {"name", "finalized", "supportedMin", "supportedMax"}
+def _level_named(level: int | None) -> str:
+    return "" if level is None else level_name(METADATA_VERSION, level) or str(level)
 
 
 def _ready(decision: Decision) -> tuple[str, Reason, str]:
@@ -337,6 +276,10 @@ def _ready(decision: Decision) -> tuple[str, Reason, str]:
             return "False", reason, message
         case Stalled(reason, message) | Held(reason, message):
             return "False", reason, message
+
+
+def _stalled(decision: Decision) -> Said:
+    return ("True", decision.reason, decision.message) if isinstance(decision, Stalled) else None
 
 
 def _approval(decision: Decision) -> Said:
@@ -401,6 +344,10 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
     return "False", Reason.BEHIND_TARGET, ", ".join((*map(str, proposal.changes), *unknown))
 
 
-def stamp(moment: datetime) -> str:
+def stamp(moment: datetime) -> Stamp:
     """RFC 3339 in UTC, whole seconds, as Kubernetes writes it."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Stamp(moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def _or(fact: Known[Any] | Unknown, otherwise: Any) -> Any:
+    return fact.value if isinstance(fact, Known) else otherwise

@@ -1,18 +1,48 @@
-"""What can be done to a cluster, and what came of it: a closed union.
+"""What can be done to a cluster, how it is remembered while its outcome is open, and what came of it: closed unions.
 
 Only `reconcile/act.py` carries a step out. A new kind of effect is a new class in `Step` here and a new case there;
-mypy's exhaustiveness shows the rest.
+mypy's exhaustiveness shows the rest. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from kafkafeatures.api.records import Stamp, read_stamp
+from kafkafeatures.api.status import Intent, Result, Via
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.quorum import nothing_was_moved_since, worked_between
+
+BROKER_KEEPS = timedelta(minutes=5)
+"""A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How a step left this process. `age`: of its intent. `accepted`: the active controller answered with yes.
+
+    `offset`: the end of the metadata log that the decision rested on; -1 where it was not read.
+    """
+
+    via: Via
+    age: timedelta
+    offset: int = -1
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What became of a step cannot be told yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateFeature:
     """Finalize one feature at `after`; it was read at `before`. Absent and disabled are both level 0."""
+
+    kind: ClassVar[str] = "UpdateFeature"
 
     feature: str
     before: int
@@ -21,19 +51,114 @@ class UpdateFeature:
     def __str__(self) -> str:
         return f"{self.feature} {self.before} -> {self.after}"
 
-    @classmethod
-    def parse(cls, text: str) -> UpdateFeature:
-        """Of what `str()` made. Raises ValueError for any other text."""
-        feature, before, _, after = text.split(" ")
-        return cls(feature, int(before), int(after))
+    @property
+    def target(self) -> str:
+        """What is acted on."""
+        return self.feature
+
+    @property
+    def is_downgrade(self) -> bool:
+        """Whether the level goes down."""
+        return self.after < self.before
+
+    def to_intent(self) -> dict[str, Any]:
+        """The fields of its intent that are its own."""
+        return {"target": self.feature, "before": str(self.before), "after": str(self.after)}
+
+    def is_meant_by(self, intent: Intent) -> bool:
+        """Whether the intent is of an act on the same thing."""
+        return (intent.kind, intent.unknown.get("target")) == (self.kind, self.target)
 
     @classmethod
-    def of_intent(cls, intent: Mapping[str, str]) -> UpdateFeature:
-        """The step of `status.intent`. Raises KeyError, TypeError or ValueError for what is none."""
-        return cls(intent["target"], int(intent["before"]), int(intent["after"]))
+    def from_intent(cls, fields: Mapping[str, Any]) -> UpdateFeature:
+        """Raises ValueError for what is none."""
+        values = [fields.get(name) for name in ("target", "before", "after")]
+        if not all(isinstance(value, str) for value in values):
+            raise ValueError("target, before and after have to be texts")
+        return cls(str(values[0]), int(str(values[1])), int(str(values[2])))
+
+    def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
+        """What became of it by two readings in a row; the same one twice where there is only one so far.
+
+        Believed undone only after two readings under a quorum that works: a NOT_CONTROLLER, an EOF or a time-out were
+        all seen to be applied later. A level that reads as before may have been moved and moved back: only the metadata
+        log shows that it was not.
+        """
+        level = after.level_of(self.feature)
+        if level is None:
+            return Open()
+        if level == self.after:
+            return Result.APPLIED
+        if level != self.before:
+            return Result.SUPERSEDED if before.level_of(self.feature) == level else Open()
+        if not worked_between(before, after) or (sent.via is Via.BROKER and sent.age < BROKER_KEEPS):
+            return Open()
+        if sent.accepted:  # two readings here as well: what a controller answers may lag what it has just written
+            return Result.SUPERSEDED
+        return Result.NOT_APPLIED if nothing_was_moved_since(sent.offset, after) else Result.UNVERIFIED
 
 
 Step = UpdateFeature
+
+_STEPS: Mapping[str, type[Step]] = {one.kind: one for one in (UpdateFeature,)}
+
+
+# --- what is remembered of a step whose outcome is open ---
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownStep:
+    """An intent of a kind that this release does not know: kept, shown, and nothing is done while it is there."""
+
+    intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A step that may have been sent and is not settled. `corrects_drift`: it undoes a change of somebody else."""
+
+    step: Step
+    at: Stamp
+    via: Via
+    offset: int = -1
+    accepted: bool = False
+    corrects_drift: bool = False
+
+    def to_intent(self) -> Intent:
+        """As in `status.intents`."""
+        fields: dict[str, Any] = {**self.step.to_intent(), "via": self.via.value}
+        if self.offset >= 0:
+            fields["offset"] = self.offset
+        if self.corrects_drift:
+            fields["correctsDrift"] = True
+        if self.accepted:
+            fields["outcome"] = Result.APPLIED.value
+        return Intent(kind=self.step.kind, unknown={**fields, "at": self.at})
+
+    def sent(self, age: timedelta) -> Sent:
+        """How it was sent, so long ago."""
+        return Sent(self.via, age, self.offset, self.accepted)
+
+
+def in_flight(intent: Intent) -> InFlight | UnknownStep:
+    """What an intent stands for. Raises ValueError for one of a known kind that cannot be read."""
+    kind, fields = _STEPS.get(intent.kind), intent.unknown
+    if kind is None:
+        return UnknownStep(intent)
+    offset = fields.get("offset", -1)
+    if type(offset) is not int:
+        raise ValueError("offset has to be a number")
+    return InFlight(
+        kind.from_intent(fields),
+        read_stamp(fields.get("at")),
+        Via(fields.get("via", Via.CONTROLLER)),
+        offset,
+        fields.get("outcome") == Result.APPLIED,
+        fields.get("correctsDrift") is True,
+    )
+
+
+# --- what came of sending it ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +189,9 @@ class OutcomeUnknown:
 
 
 Outcome = Applied | Rejected | NotSent | OutcomeUnknown
+
+
+# --- the server's dry run ---
 
 
 @dataclass(frozen=True, slots=True)

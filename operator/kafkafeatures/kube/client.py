@@ -1,8 +1,8 @@
 """The API server, as far as we use it: KafkaFeatures and their statuses, Secrets, ConfigMaps, Events.
 
-Called by `reconcile/kube_home.py`, `reconcile/worker.py` and `app.py`. Every request has a deadline and none is
-repeated here: the queue tries the whole pass again. The token is read again every minute in a pod, and when it is
-refused.
+Called by `reconcile/kubernetes_store.py`, `reconcile/controller.py` and `app.py`. Every request has a deadline and none
+is repeated here: the queue tries the whole reconciliation again. The token is read again every minute in a pod, and
+when it is refused.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A status holds stamps of the wall clock, which may be a day wrong and set right at any time. So a stamp is only a hint,
 and counts once: when this process meets it. From then on the monotonic clock counts, and a stamp of the future is met
-as one of just now. One for each resource, for as long as the process works on it. Used by `reconcile/settle.py`.
+as one of just now. One for each resource, for as long as the process works on it. Used by `reconcile/evaluate.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who owns which Kafka cluster: of several `Apply` resources the oldest, by creation time and uid.
 
-Kept in memory, filled from the API server's list at start, from its events, and by passes. A resource whose cluster was
-not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking. `Observe` resources
-own nothing. Called by `reconcile/worker.py`.
+Kept in memory, filled from the API server's list at start, from its events, and by reconciliations. A resource whose
+cluster was not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking.
+`Observe` resources own nothing. Called by `reconcile/controller.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafkafeatures.core.decide import Rival
+from kafkafeatures.core.decide import Owner
 from kafkafeatures.core.wanted import Mode
 from kafkafeatures.kube.api import Key
 
@@ -20,7 +20,7 @@ from kafkafeatures.kube.api import Key
 class Claim:
     """What one resource has a say in.
 
-    `cluster_id` empty: none was ever read. `passed`: it had a pass since the operator started.
+    `cluster_id` empty: none was ever read. `passed`: it had a reconciliation since the operator started.
     """
 
     created: str
@@ -82,7 +82,7 @@ class Claims:
         if not of_cluster:
             self._of_cluster.pop(before.cluster_id, None)
 
-    def rival_of(self, key: Key, cluster_id: str) -> Rival | None:
+    def competing_owner(self, key: Key, cluster_id: str) -> Owner | None:
         """The older resource that owns the cluster; else one that may turn out to.
 
         Whoever asks has read that it is its own, so it has a say from now on: a pass that fails after its act would
@@ -95,9 +95,9 @@ class Claims:
             self._put(key, replace(ours, cluster_id=cluster_id))
         owner = self._oldest(cluster_id, ours)
         if owner is not None:
-            return Rival(_told(owner, key), known=True)
+            return Owner(_told(owner, key), known=True)
         unread = self._oldest("", ours)
-        return Rival(_told(unread, key), known=False) if unread is not None else None
+        return Owner(_told(unread, key), known=False) if unread is not None else None
 
     def _oldest(self, cluster_id: str, than: Claim) -> Key | None:
         claims = ((self._claims[key].age, key) for key in self._of_cluster.get(cluster_id, ()))
@@ -117,6 +117,6 @@ def _cluster_of(resource: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _told(rival: Key, to: Key) -> str:
+def _told(owner: Key, to: Key) -> str:
     """Who may write resources in one namespace need not know what is in another."""
-    return str(rival) if rival.namespace == to.namespace else "a resource in another namespace"
+    return str(owner) if owner.namespace == to.namespace else "a resource in another namespace"

@@ -5,7 +5,7 @@ process began: a pod was replaced. Where it was made since, both run: neither ma
 other's step for its own. That is remembered until the process ends. One that is being stopped names no instance any
 more: it finishes its passes while the next one may have begun. And one that was replaced by force (`kubectl delete pod
 --force`, a node that is lost) may write on for a moment, since nobody told it: that is waited for. Called by
-`reconcile/worker.py`; nothing is written or asked for it: who wrote is read from the resource, and when from its
+`reconcile/controller.py`; nothing is written or asked for it: who wrote is read from the resource, and when from its
 `managedFields`.
 """
 
@@ -17,6 +17,8 @@ from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import Status
 from kafkafeatures.kube.api import Key
 
 HAND_OVER = 30.0
@@ -78,9 +80,13 @@ class Operators:
             "stop the others, then restart the remaining one"
         )
 
-    def is_told(self, stalled: Mapping[str, Any], generation: int) -> bool:
+    def is_told(self, status: Status, generation: int) -> bool:
         """Whether any of them has said so of this generation: nobody says it after another one, or they would fight."""
-        return stalled.get("observedGeneration") == generation and str(stalled.get("message")).startswith(_TOLD)
+        stalled = status.condition(Condition.STALLED)
+        return (
+            stalled is not None and stalled.reason == Reason.CONFLICT_DETECTED
+            and stalled.observed_generation == generation and stalled.message.startswith(_TOLD)
+        )  # fmt: skip
 
     def forget(self, key: Key) -> None:
         """The resource is gone."""

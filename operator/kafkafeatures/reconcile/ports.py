@@ -1,32 +1,36 @@
 """Where a resource lives: a file, or the API server. The cluster is the other port (`core/ports.py`).
 
-The loop knows nothing else. Clock and sleep are injected beside them.
+A reconciliation knows nothing else of the world; clock and sleep are injected beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from kafkafeatures.api.status import Status
 from kafkafeatures.core.wanted import Wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a home holds: what is wanted, names resolved, and the status of before."""
+    """What a store holds: what is wanted, names resolved, and the status of before.
+
+    `invalid_fields`: of the status, those that cannot be understood; they are left out of it.
+    """
 
     name: str
     generation: int
     wanted: Wanted
-    status: Mapping[str, Any]
+    status: Status
+    invalid_fields: tuple[str, ...] = ()
 
 
-class Home(Protocol):
-    """Where one resource lives."""
+class ResourceStore(Protocol):
+    """Where one resource lives: a file, or the API server."""
 
     async def read(self) -> Resource:
         """The resource as it is now."""
 
-    async def write_status(self, status: Mapping[str, Any]) -> None:
+    async def write_status(self, status: Status) -> None:
         """Replace the whole status, durably before it returns."""

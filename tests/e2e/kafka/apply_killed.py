@@ -15,10 +15,10 @@ from typing import Any
 
 from kafkafeatures.cli.main import main
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.reconcile.file_home import FileHome
+from kafkafeatures.reconcile.file_store import FileStore
 
 LEFT = [int(sys.argv[2])]
-POINTS = ((Cluster, "look"), (Cluster, "validate"), (Cluster, "update"), (FileHome, "write_status"))
+POINTS = ((Cluster, "look"), (Cluster, "validate"), (Cluster, "update"), (FileStore, "write_status"))
 
 
 def point(name: str) -> None:

@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kafkafeatures.api.reasons import Condition
 from kafkafeatures.core.decide import Done
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
-from kafkafeatures.reconcile.file_home import FileHome, read_file
-from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kafkafeatures.reconcile.act import Reconciliation, reconcile
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore, read_file
 from tests.e2e.kafka.cli import KAFKAFEATURES, describe, levels, run, write_document
 from tests.e2e.kafka.wire import feature_records
 from tests.e2e.rig.cluster import Cluster
@@ -188,19 +190,19 @@ class AtTheUpdate:
         """Not of interest."""
 
 
-async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpdate) -> list[Pass]:
+async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpdate) -> list[Reconciliation]:
     """The loop of the command, in process, so that the moment of the request can be caught."""
     settings = ClusterSettings(
         bootstrap_servers=parse_addresses(cluster.bootstrap_servers, ""),
         bootstrap_controllers=parse_addresses(cluster.bootstrap_controllers, ""),
         request_timeout=4.0,
     )
-    passes: list[Pass] = []
-    with FileHome(read_file(document), document.with_suffix(".status.yaml")) as home:
+    passes: list[Reconciliation] = []
+    with FileStore(read_file(document), document.with_suffix(".status.yaml")) as store:
         async with Client(settings, recorder=recorder) as client, asyncio.timeout(90):
-            shell = Shell(home=home, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+            context = ReconcileContext(store=store, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
             while not passes or not isinstance(passes[-1].decision, Done):
-                passes.append(await one_pass(shell))
+                passes.append(await reconcile(context, await context.store.read()))
                 await asyncio.sleep(passes[-1].requeue_after or 0.2)
     return passes
 
@@ -225,9 +227,9 @@ def test_a_leader_killed_between_request_and_answer_does_not_fool_us(cluster: Cl
 
     recorder = AtTheUpdate(kill_uncommitted)
     passes = asyncio.run(apply_until_done(document, cluster, recorder))
-    assert passes[-1].status["changeCount"] == 1
-    assert [one["result"] for one in passes[-1].status["history"]][-1] == "read back"
-    assert "intent" not in passes[-1].status
+    assert passes[-1].status.change_count == 1
+    assert passes[-1].status.history[-1].result == "Applied"
+    assert not passes[-1].status.intents
     leader.start()
     assert levels(describe(cluster))["metadata.version"] == 31
     assert 1 <= recorder.updates <= 2
@@ -240,7 +242,7 @@ def test_a_frozen_leader_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> N
     leader = cluster.nodes[cluster.leader()]
     recorder = AtTheUpdate(leader.freeze)
     passes = asyncio.run(apply_until_done(document, cluster, recorder))
-    assert passes[-1].status["changeCount"] == 1
+    assert passes[-1].status.change_count == 1
     new = cluster.leader(other_than=leader.id)
     leader.thaw()
     # The old leader wakes up with the request in its hands; it must have been too late, or have changed nothing more.
@@ -281,12 +283,13 @@ def test_in_sync_is_taken_back_when_all_controllers_are_killed_and_said_again_wh
 
 async def reconciled_once(document: Path, settings: ClusterSettings) -> tuple[str, str]:
     """Status and reason of Ready, as `apply` and the operator come to it."""
-    with FileHome(read_file(document), document.with_suffix(".status.yaml")) as home:
+    with FileStore(read_file(document), document.with_suffix(".status.yaml")) as store:
         async with Client(settings) as client:
-            shell = Shell(home=home, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
-            status = (await one_pass(shell)).status
-    ready = next(one for one in status["conditions"] if one["type"] == "Ready")
-    return ready["status"], ready["reason"]
+            context = ReconcileContext(store=store, kafka=client, now=lambda: datetime.now(UTC), sleep=asyncio.sleep)
+            status = (await reconcile(context, await context.store.read())).status
+    ready = status.condition(Condition.READY)
+    assert ready is not None
+    return ready.status, ready.reason
 
 
 def test_apply_waits_while_somebody_upgrades_an_old_broker(refusing: Cluster, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def ends_well(cluster: Cluster, document: Path, before: int, *features: str) -> 
     again = run("apply", "-f", str(document))
     assert again.returncode == 0, again.stderr
     status = yaml.safe_load(state.read_text())["status"]
-    assert "intent" not in status
+    assert "intents" not in status
     assert status["progress"] == f"{len(features)}/{len(features)} levels"
     assert feature_records(cluster) == before + len(features)
     for feature in features:

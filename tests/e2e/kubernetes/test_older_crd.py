@@ -65,7 +65,7 @@ def without(crd: dict[str, Any], *fields: str) -> dict[str, Any]:
     [
         (PREVIOUS, (), "status.operator"),
         (PREVIOUS, ("spentConsents", "intent", "changeCount"), "status.spentConsents, status.operator"),
-        (CURRENT, ("intent",), "status.intent"),
+        (CURRENT, ("intents",), "status.intents"),
     ],
     ids=["of the previous release", "of one before", "of one without intents"],
 )

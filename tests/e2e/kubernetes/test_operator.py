@@ -52,7 +52,7 @@ def test_an_applied_upgrade_becomes_ready_and_nothing_restarts(resources: Resour
     assert restarts(kafka) == processes
     status = resources.status("up")
     assert status["progress"] == "2/2 levels"
-    assert "intent" not in status
+    assert "intents" not in status
     reasons = [reason for _, reason, _ in resources.events("up")]
     assert reasons.count("FeatureUpdated") == 2
     assert reasons.count("PlanComputed") == 1
@@ -247,8 +247,8 @@ def test_a_status_written_by_hand_is_put_right(resources: Resources) -> None:
     wait_until("put right", lambda: resources.status("hand").get("metadataVersion") == true["metadataVersion"])
     resources.wait("hand", "Ready")
     assert {**resources.status("hand"), "conditions": 0} == {**true, "conditions": 0}
-    resources.patch_status("hand", {"intent": {"target": "nonsense"}, "plan": {"hash": "sha256:0"}})
-    wait_until("put right", lambda: not {"intent", "plan"} & set(resources.status("hand")))
+    resources.patch_status("hand", {"intents": [{"target": "nonsense"}], "plan": {"hash": "sha256:0"}})
+    wait_until("put right", lambda: not {"intents", "plan"} & set(resources.status("hand")))
     resources.wait("hand", "Ready")
 
 

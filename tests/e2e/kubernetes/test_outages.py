@@ -62,7 +62,7 @@ def test_killed_at_random_instants_of_an_upgrade_nothing_is_done_twice(
         operator.start(wait=False)
         resources.wait(name, "Ready")
         assert feature_records(kafka) == before + len(LEVELS), name
-        assert "intent" not in resources.status(name)
+        assert "intents" not in resources.status(name)
         resources.delete(name)
         for feature in LEVELS:
             meddle(kafka, feature, 0)

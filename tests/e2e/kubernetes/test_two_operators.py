@@ -76,4 +76,4 @@ def test_both_stop_and_name_both_and_the_one_that_stays_goes_on_when_it_is_start
     resources.wait(name, "Ready")
     assert feature_records(kafka) == before + len(LEVELS)
     assert resources.status(name)["operator"]["instance"] == f"{socket.gethostname()}-{operator.pid}"
-    assert "intent" not in resources.status(name)
+    assert "intents" not in resources.status(name)

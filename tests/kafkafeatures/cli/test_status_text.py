@@ -12,8 +12,10 @@ from rich.console import Console
 from kafkafeatures.cli.kube_plan import plan_document_of, verdict_of
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.status_text import age, draw_plan_of, draw_status
-from kafkafeatures.core.decide import Memory, decide, propose
-from kafkafeatures.core.report import plan_document, plan_verdict, stamp
+from kafkafeatures.core.decide import decide, propose
+from kafkafeatures.core.memory import Memory
+from kafkafeatures.core.plan_document import plan_document, plan_verdict
+from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Accepted
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures import statuses
@@ -62,7 +64,7 @@ def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
         ("in sync", "kafka/orders  ready: InSync, for 12m"),
         ("acting", "kafka/orders  not ready: UpdatingFeatures, for 12m"),
         ("approval", "To approve: kafkafeatures approve orders -n kafka --plan sha256:"),
-        ("approval", "  1. metadata.version 21 (3.9-IV0) -> 27 (4.1-IV1)  irreversible"),
+        ("approval", "  1. metadata.version 21 -> 27 (4.1-IV1)  irreversible"),
         ("approval", "  2. group.version 0 -> 1  downgrade may lose metadata"),
         ("approval", "metadata.version  21 (3.9-IV0)  27 (4.1-IV1)  7-27       Pending"),
         ("stalled", "  GhostRegistration: controller 3003 (h:3003) is registered with metadata.version 1-21"),
@@ -99,19 +101,23 @@ def test_of_a_plan_approved_a_moment_ago_it_says_that_the_operator_has_to_read_i
 
 def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> None:
     more = {
-        "intent": {"target": "group.version", "before": "0", "after": "1", "at": stamp(NOW)},
+        "intents": [
+            {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "at": stamp(NOW)},
+            {"kind": "RestartNode", "target": "broker 3"},
+        ],
         "history": [
-            {"at": stamp(NOW), "action": "metadata.version 20 -> 21", "result": "read back"},
-            {"at": stamp(LATER), "action": "share.version 0 -> 1", "result": "refused (95): no"},
+            {"at": stamp(NOW), "action": "metadata.version 20 -> 21", "result": "Applied"},
+            {"at": stamp(LATER), "action": "share.version 0 -> 1", "result": "Rejected", "message": "error 95: no"},
         ],
         "spentConsents": ["share.version:1->0"],
     }
     lines = shown(resource({**statuses.acting(), **more}))
     assert "  group.version 0 -> 1, sent 12m ago; outcome not known yet" in lines
+    assert "  RestartNode broker 3; outcome not known yet" in lines
     at = lines.index("History, newest first")
     assert [line.split("  ")[2] for line in lines[at + 1 : at + 3]] == [
-        "share.version 0 -> 1: refused (95): no",
-        "metadata.version 20 -> 21: read back",
+        "share.version 0 -> 1: Rejected: error 95: no",
+        "metadata.version 20 -> 21: Applied",
     ]
     assert lines[-1] == "  share.version:1->0"
 
@@ -125,7 +131,7 @@ def test_a_status_with_less_in_it_is_drawn_as_far_as_it_goes() -> None:
     status = {
         "features": [{"name": "metadata.version"}],
         "plan": {"hash": "sha256:1", "steps": [{"detail": "RestartNode 3"}, {}]},
-        "intent": {},
+        "intents": [{}],
         "history": [{}],
         "blockers": [{"kind": "Quorum", "message": "no"}],
     }

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Act, Decision, Done, Memory, Stalled, Standing, Wait, decide, propose
+from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Wait, decide, propose
+from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
 from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress
-from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature, Verdict
+from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UnknownStep, UpdateFeature, Verdict
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
 
@@ -26,11 +27,11 @@ def deciding(
     seen: Observation | None = None,
     *,
     pinned: str = "",
-    standing: Standing | None = None,
+    unsettled: tuple[UpdateFeature | UnknownStep, ...] = (),
     verdict: Verdict | None = YES,
 ) -> Decision:
     wanted = Wanted(WANTED if desired is None else desired, cluster_id=pinned)
-    return decide(wanted, seen or observation(), standing=standing, verdict=verdict)
+    return decide(wanted, seen or observation(), unsettled=unsettled, verdict=verdict)
 
 
 def test_metadata_version_goes_first_and_one_at_a_time() -> None:
@@ -93,13 +94,13 @@ def test_each_obstacle_has_its_reason(change: dict[str, Any], expected: type[Dec
 
 
 def test_nothing_is_sent_while_the_outcome_of_the_last_step_is_open() -> None:
-    decision = deciding(standing=Standing(UpdateFeature("metadata.version", 21, 27)))
+    decision = deciding(unsettled=(UpdateFeature("metadata.version", 21, 27),))
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.VERIFYING
 
 
 def test_an_open_outcome_stops_a_document_that_wants_something_else_too() -> None:
-    decision = deciding({"group.version": 1}, standing=Standing(UpdateFeature("metadata.version", 21, 27)))
+    decision = deciding({"group.version": 1}, unsettled=(UpdateFeature("metadata.version", 21, 27),))
     assert isinstance(decision, Wait)
 
 

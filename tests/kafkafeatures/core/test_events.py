@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Memory, Rival, decide, propose
+from kafkafeatures.api.status import EMPTY, HistoryEntry, PlanStatus, Result, Status, StatusCondition
+from kafkafeatures.core.decide import Owner, decide, propose
 from kafkafeatures.core.events import MAX_NOTE, events_between
+from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import (
+    stamp,
     status_of,
-    status_of_failed_pass,
+    status_of_failed_reconciliation,
     status_of_invalid,
     status_of_unreachable,
     status_of_wrong_cluster,
@@ -23,47 +25,53 @@ from kafkafeatures.core.steps import Accepted
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
-PLAN = {"hash": "sha256:" + "a" * 64, "summary": "share.version 0 -> 1"}
+AT = stamp(NOW)
+PLAN = PlanStatus(hash="sha256:" + "a" * 64, created_at=AT, irreversible=False, summary="share.version 0 -> 1")
+PLANNED = Status(plan=PLAN)
+APPROVED = Status(plan=replace(PLAN, approved_by="PlanHash"))
 
 
-def status(**conditions: tuple[str, str]) -> dict[str, Any]:
-    said = [{"type": kind, "reason": reason, "message": message} for kind, (reason, message) in conditions.items()]
-    return {"conditions": said}
+def status(**conditions: tuple[str, str]) -> Status:
+    return Status(
+        conditions=tuple(
+            StatusCondition(type=kind, status="True", last_transition_time=AT, reason=reason, message=message)
+            for kind, (reason, message) in conditions.items()
+        )
+    )
 
 
-def reasons(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def ended(result: str, action: str = "f 0 -> 1", message: str = "") -> HistoryEntry:
+    return HistoryEntry(at=AT, action=action, result=result, message=message)
+
+
+def reasons(before: Status, after: Status) -> list[str]:
     return [one.reason for one in events_between(before, after)]
 
 
 def test_a_status_that_did_not_change_makes_none() -> None:
-    same = {
-        **status(Stalled=("NodeRefused", "x")),
-        "plan": PLAN,
-        "history": [{"at": "1", "action": "a", "result": "b"}],
-    }
+    same = replace(status(Stalled=("NodeRefused", "x")), plan=PLAN, history=(ended("Applied"),))
     assert reasons(same, same) == []
 
 
 def test_a_plan_is_computed_once_and_approved_once() -> None:
-    approved = {"plan": {**PLAN, "approvedBy": "PlanHash"}}
-    assert reasons({}, {"plan": PLAN}) == ["PlanComputed"]
-    assert reasons({"plan": PLAN}, approved) == ["PlanApproved"]
-    assert reasons({}, approved) == ["PlanComputed", "PlanApproved"]
-    assert reasons(approved, {}) == []
+    assert reasons(EMPTY, PLANNED) == ["PlanComputed"]
+    assert reasons(PLANNED, APPROVED) == ["PlanApproved"]
+    assert reasons(EMPTY, APPROVED) == ["PlanComputed", "PlanApproved"]
+    assert reasons(APPROVED, EMPTY) == []
 
 
 def test_each_end_of_an_update_is_told_by_what_came_of_it() -> None:
-    ends = ["read back", "corrected, after somebody else had moved it", "refused (95): no", "not applied"]
-    history = [{"at": "1", "action": f"f {n} -> 1", "result": result} for n, result in enumerate(ends)]
-    told = events_between({}, {"history": history})
-    assert [one.reason for one in told] == ["FeatureUpdated", "DriftCorrected", "FeatureUpdateRejected"]
-    assert [one.warning for one in told] == [False, False, True]
-    assert reasons({"history": history[:3]}, {"history": history[1:]}) == []  # the oldest fell out
+    history = tuple(ended(result, f"f {n} -> 1", "why") for n, result in enumerate(Result))
+    found = {one.note: one for one in events_between(EMPTY, Status(history=history))}
+    assert [one.reason for one in found.values()] == ["FeatureUpdated", "DriftCorrected", "FeatureUpdateRejected"]
+    assert [one.warning for one in found.values()] == [False, False, True]
+    assert all(": why" in note for note in found)
+    assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest fell out
 
 
 def test_the_same_thing_done_twice_is_told_twice() -> None:
-    once = {"at": "1", "action": "f 0 -> 1", "result": "read back"}
-    assert reasons({"history": [once]}, {"history": [once, once]}) == ["FeatureUpdated"]
+    once = ended("Applied")
+    assert reasons(Status(history=(once,)), Status(history=(once, once))) == ["FeatureUpdated"]
 
 
 def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
@@ -81,16 +89,14 @@ def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
 SUSPENDED = Wanted({"metadata.version": 27}, suspend=True)
 
 
-def passed(
-    wanted: Wanted, seen: Observation, previous: dict[str, Any] | None = None, *, older: bool = False
-) -> dict[str, Any]:
+def passed(wanted: Wanted, seen: Observation, previous: Status | None = None, *, older: bool = False) -> Status:
     proposal = propose(wanted, seen, Memory())
-    rival = Rival("kafka/older", known=True) if older else None
-    decision = decide(wanted, seen, proposal=proposal, verdict=Accepted(), rival=rival)
-    return status_of(decision, seen, proposal, generation=1, previous=previous or {}, version="0.1.0", now=NOW)
+    owner = Owner("kafka/older", known=True) if older else None
+    decision = decide(wanted, seen, proposal=proposal, verdict=Accepted(), owner=owner)
+    return status_of(decision, seen, proposal, generation=1, previous=previous or EMPTY, version="0.1.0", now=NOW)
 
 
-def of_no_id(previous: dict[str, Any]) -> dict[str, Any]:
+def of_no_id(previous: Status) -> Status:
     decision = decide(SUSPENDED, observation(cluster_id=SILENT))
     return status_of_wrong_cluster(decision, generation=1, previous=previous, now=NOW)
 
@@ -104,11 +110,11 @@ def of_no_id(previous: dict[str, Any]) -> dict[str, Any]:
         lambda before: passed(replace(SUSPENDED, mode=Mode.OBSERVE), observation(), before),
         lambda before: status_of_invalid(Reason.INVALID_SPEC, "no", generation=2, previous=before, now=NOW),
         lambda before: status_of_unreachable(SILENT, generation=1, previous=before, now=NOW),
-        lambda before: status_of_failed_pass("a deadline", generation=1, previous=before, now=NOW),
+        lambda before: status_of_failed_reconciliation("a deadline", generation=1, previous=before, now=NOW),
     ],
     ids=["no cluster id", "somebody else raised it", "an older owner", "observed", "invalid", "away", "failed"],
 )
-def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[Status], Status]) -> None:
     before = passed(SUSPENDED, observation())
     assert "Resumed" not in reasons(before, after(before))
     assert "Resumed" not in reasons(after(before), before)
@@ -135,5 +141,5 @@ def test_what_goes_on_is_said_to_be_resumed_once_also_where_something_else_is_in
 
 
 def test_a_note_fits_into_what_the_api_server_takes() -> None:
-    (told,) = events_between({}, status(Stalled=("NodeRefused", "x" * 5000)))
+    (told,) = events_between(EMPTY, status(Stalled=("NodeRefused", "x" * 5000)))
     assert len(told.note) == MAX_NOTE

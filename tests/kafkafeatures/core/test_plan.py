@@ -11,26 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.status import PlanStatus
 from kafkafeatures.core.decide import (
     Act,
     Decision,
     Done,
     Held,
-    Memory,
     Stalled,
     Wait,
     approved_by,
     decide,
     propose,
 )
+from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.plan import changes_between, plan_of, undo_of
+from kafkafeatures.core.plan import Plan, changes_between, plan_of, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
-from kafkafeatures.core.report import step_shape
+from kafkafeatures.core.report import stamp, steps_of
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
-from tests.kafkafeatures.worlds import SILENT, answer, node, observation
+from tests.kafkafeatures.worlds import NOW, SILENT, answer, node, observation
 
 EVERY = {
     "metadata.version": (7, 30),
@@ -141,8 +142,8 @@ def test_only_a_plan_with_a_step_that_kafka_refuses_to_undo_is_irreversible() ->
     assert not propose(Wanted({"group.version": 1}), world(), Memory()).plan.irreversible
     crossing = propose(Wanted({"metadata.version": 30, "group.version": 1}), world(), Memory()).plan
     assert crossing.irreversible
-    assert [step_shape(1, step)["undo"] for step in crossing.steps] == ["Impossible", "Lossy"]
-    assert [step_shape(1, step)["reversible"] for step in crossing.steps] == [False, False]
+    assert [step.undo for step in steps_of(crossing)] == ["Impossible", "Lossy"]
+    assert [step.reversible for step in steps_of(crossing)] == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -300,13 +301,21 @@ def test_an_old_approval_authorises_no_later_plan(seen: Observation, memory: Mem
     assert propose(wanted, seen, memory).plan.hash != approved
 
 
+def standing(plan: Plan) -> PlanStatus:
+    """As it stands in a status."""
+    return PlanStatus(
+        hash=plan.hash, created_at=stamp(NOW), irreversible=plan.irreversible, summary="", stages=plan.stages
+    )
+
+
 def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
-    status = {"hash": first.hash, "steps": [step_shape(n, step) for n, step in enumerate(first.steps, 1)]}
+    status = standing(first)
     later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=status))
     assert later.plan.hash == first.hash
-    assert (later.plan.done, later.changes) == (1, (change("share.version 0->1"),))
+    assert later.plan.pending == later.changes == (change("share.version 0->1"),)
+    assert len(later.plan.steps) == 2
     joined = observation(*world().nodes, node(9, said=answer(EVERY), written=EVERY), levels={"metadata.version": 25})
     assert propose(wanted, joined, Memory()).plan.hash == first.hash
 
@@ -326,7 +335,7 @@ def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() 
 def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
-    forged = {"hash": "sha256:" + "0" * 64, "steps": [step_shape(n, step) for n, step in enumerate(first.steps, 1)]}
+    forged = replace(standing(first), hash="sha256:" + "0" * 64)
     assert propose(wanted, world(), Memory(plan=forged)).plan.hash == first.hash
 
 
@@ -334,9 +343,8 @@ def test_a_step_that_somebody_else_did_does_not_turn_a_standing_plan_into_one_th
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     approved = propose(wanted, world(), Memory()).plan
     now = propose(wanted, world(), Memory(change_count=1)).plan
-    standing = {"hash": now.hash, "steps": [step_shape(n, step) for n, step in enumerate(now.steps, 1)]}
-    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing)).plan
-    assert (later.steps, later.done) == ((change("share.version 0->1"),), 0)
+    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(now))).plan
+    assert later.steps == later.pending == (change("share.version 0->1"),)
     assert later.hash not in (approved.hash, now.hash)
 
 
@@ -353,7 +361,7 @@ def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
 def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
-    status = {"hash": first.hash, "steps": [step_shape(n, step) for n, step in enumerate(first.steps, 1)]}
+    status = standing(first)
     reverted = propose(wanted, world(metadata_version=24), Memory(change_count=1, plan=status))
     assert reverted.plan.hash != first.hash
 
@@ -434,8 +442,7 @@ def test_a_bundle_that_was_passed_by_has_drifted_when_it_is_below() -> None:
 def test_a_step_that_was_done_and_taken_back_is_not_covered_by_the_old_hash() -> None:
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
-    steps = [step_shape(n, step, done=n == 1) for n, step in enumerate(first.steps, 1)]
-    again = propose(wanted, world(), Memory(plan={"hash": first.hash, "steps": steps}, change_count=1))
+    again = propose(wanted, world(), Memory(plan=standing(first), change_count=1))
     assert again.plan.hash != first.hash
 
 

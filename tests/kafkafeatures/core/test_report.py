@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,22 +11,37 @@ import pytest
 import yaml
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import Status, read_status
+from kafkafeatures.core import report
 from kafkafeatures.core.cluster_document import cluster_document
-from kafkafeatures.core.decide import Act, Decision, Done, Memory, Rival, Stalled, Standing, Wait, decide, propose
+from kafkafeatures.core.decide import Act, Decision, Done, Owner, Stalled, Wait, decide, propose
+from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.report import (
-    status_of,
-    status_of_failed_pass,
-    status_of_invalid,
-    status_of_unreachable,
-    status_of_wrong_cluster,
-)
 from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
 
 WANTED = Wanted({"metadata.version": 27})
+
+
+def in_json(make: Callable[..., Status]) -> Callable[..., dict[str, Any]]:
+    """A function of `core/report.py`, with statuses as they are sent and read."""
+
+    def made(*words: Any, **more: Any) -> dict[str, Any]:
+        if "previous" in more:
+            more["previous"], invalid = read_status(more["previous"])
+            assert not invalid
+        return make(*words, **more).as_json()
+
+    return made
+
+
+status_of = in_json(report.status_of)
+status_of_failed_reconciliation = in_json(report.status_of_failed_reconciliation)
+status_of_invalid = in_json(report.status_of_invalid)
+status_of_unreachable = in_json(report.status_of_unreachable)
+status_of_wrong_cluster = in_json(report.status_of_wrong_cluster)
 
 
 def decided(seen: Observation) -> Decision:
@@ -83,7 +99,12 @@ def test_whatever_nodes_say_of_features_and_failures_the_status_stays_below_32_k
         for i, kind in enumerate(FailureKind)
     ]
     seen = observation(node(1, said=answer(NEW | many | {"z" * 32_000: (0, 1)})), *silent, gaps=(why,) * 5)
-    entry = {"at": "2026-01-02T03:04:05Z", "action": "metadata.version 21 -> 27", "result": "r" * 512}
+    entry = {
+        "at": "2026-01-02T03:04:05Z",
+        "action": "metadata.version 21 -> 27",
+        "result": "Rejected",
+        "message": "r" * 512,
+    }
     made = status(decide(WANTED, seen), seen, previous={"history": [entry] * 10})
     assert len(json.dumps(made).encode()) < 32 * 1024
     assert 0 < len(made["blockers"]) < len(FailureKind)
@@ -115,9 +136,10 @@ def crowded(*, wanted: int, names: str = "f") -> tuple[Wanted, Observation, dict
     entry = {
         "at": "2026-01-02T03:04:05Z",
         "action": "metadata.version 21 -> 27",
-        "result": ("refused: " + "拒" * 600)[:512],
+        "result": "Rejected",
+        "message": ("拒" * 600)[:512],
     }
-    corrected = {**entry, "result": "corrected, after somebody else had moved it"}
+    corrected = {"at": entry["at"], "action": entry["action"], "result": "Corrected"}
     names_wanted = dict.fromkeys(sorted(many)[80 - wanted :], 1)
     return Wanted({"metadata.version": 27, **names_wanted}), seen, {"history": [corrected, *[entry] * 9]}
 
@@ -302,7 +324,7 @@ def drifted(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
 
 
 def failed(previous: dict[str, Any], generation: int) -> dict[str, Any]:
-    return status_of_failed_pass("a deadline", generation=generation, previous=previous, now=NOW)
+    return status_of_failed_reconciliation("a deadline", generation=generation, previous=previous, now=NOW)
 
 
 def invalid(previous: dict[str, Any], generation: int) -> dict[str, Any]:
@@ -358,8 +380,8 @@ def test_levels_that_are_there_are_said_to_be_whatever_else_the_pass_came_to() -
     wanted, seen = Wanted({"metadata.version": 21}), observation()
     slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     there = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
-    rival = decide(wanted, seen, rival=Rival("kafka/older", known=True))
-    standing = decide(wanted, seen, standing=Standing(UpdateFeature("metadata.version", 21, 27)))
+    rival = decide(wanted, seen, owner=Owner("kafka/older", known=True))
+    standing = decide(wanted, seen, unsettled=(UpdateFeature("metadata.version", 21, 27),))
     verifying = decide(wanted, slow)
     assert [one.reason for one in (rival, standing, verifying) if not isinstance(one, Act)] == [
         "DuplicateOwner",
@@ -373,8 +395,8 @@ def test_levels_that_are_there_are_said_to_be_whatever_else_the_pass_came_to() -
 
 def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
     wanted, seen = Wanted({"no.such": 0}), observation()
-    rival = Rival("kafka/older", known=True)
+    rival = Owner("kafka/older", known=True)
     assert finalized(decide(wanted, seen), seen, wanted)[:2] == ("False", "Blocked")
-    assert finalized(decide(wanted, seen, rival=rival), seen, wanted) == (
+    assert finalized(decide(wanted, seen, owner=rival), seen, wanted) == (
         "False", "BehindTarget", "no node supports no.such",
     )  # fmt: skip

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kafkafeatures.api.status import Status, read_status
 from kafkafeatures.core.observation import Observation, Source, SourceKind
 from kafkafeatures.core.ports import Unreachable
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.steps import Accepted, Applied, Outcome, UpdateFeature, Verdict
 from kafkafeatures.core.wanted import Wanted
-from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kafkafeatures.reconcile.act import Reconciliation, reconcile
+from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation, quorum
 
@@ -88,7 +90,7 @@ class World:
         self.moved = self.high_watermark
 
 
-class Home:
+class Store:
     """A resource in memory; what was written is written, also after a crash."""
 
     def __init__(self, world: World, desired: Mapping[str, int]) -> None:
@@ -97,27 +99,32 @@ class Home:
         self.writes = 0
 
     async def read(self) -> Resource:
-        return Resource("ns/name", 1, self.wanted, json.loads(json.dumps(self.status)))
+        return Resource("ns/name", 1, self.wanted, read_status(self.status)[0])
 
-    async def write_status(self, status: Mapping[str, Any]) -> None:
+    async def write_status(self, status: Status) -> None:
         self.world.tick()
-        self.status = json.loads(json.dumps(status))
+        self.status = json.loads(json.dumps(status.as_json()))
         self.writes += 1
         self.world.tick()
+
+
+async def reconcile_once(context: ReconcileContext) -> Reconciliation:
+    """Read the resource, and reconcile it."""
+    return await reconcile(context, await context.store.read())
 
 
 async def no_time(seconds: float) -> None:
     """Time passes without anybody waiting for it."""
 
 
-def shell(world: World, home: Home) -> Shell:
-    return Shell(home=home, kafka=world, now=lambda: NOW, sleep=no_time)
+def context_of(world: World, store: Store) -> ReconcileContext:
+    return ReconcileContext(store=store, kafka=world, now=lambda: NOW, sleep=no_time)
 
 
-def run(world: World, home: Home, *, most: int = 20) -> Pass:
+def run(world: World, store: Store, *, most: int = 20) -> Reconciliation:
     """Passes until one has nothing more to do by itself."""
     for _ in range(most):
-        last = asyncio.run(one_pass(shell(world, home)))
+        last = asyncio.run(reconcile_once(context_of(world, store)))
         if last.requeue_after is None:
             return last
     raise AssertionError(f"not settled after {most} passes: {last}")

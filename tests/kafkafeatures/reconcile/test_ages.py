@@ -14,19 +14,20 @@ from hypothesis import strategies as st
 from kafkafeatures.api.identity import Operator
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Done, Stalled, Wait
+from kafkafeatures.core.memory import CONFLICT_WINDOW
 from kafkafeatures.core.report import stamp
-from kafkafeatures.core.steps import Applied, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.steps import BROKER_KEEPS, Applied, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.metrics import Metrics
+from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import MOST, Ages
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
-from kafkafeatures.reconcile.settle import BROKER_KEEPS, CONFLICT_WINDOW
-from kafkafeatures.reconcile.worker import Surroundings, Worker
-from tests.kafkafeatures.reconcile.in_memory import Home, World, no_time
-from tests.kafkafeatures.reconcile.test_worker import Kafka
+from kafkafeatures.reconcile.controller import Controller, Surroundings
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from tests.kafkafeatures.reconcile.in_memory import Store, World, no_time, reconcile_once
+from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkafeatures.worlds import NOW
 from tests.simulated.orders import KEY, Orders
 
@@ -53,62 +54,62 @@ class Clocks:
         self.wall += time
         self.seconds += time.total_seconds()
 
-    def reconcile(self, world: World, home: Home) -> Pass:
-        return asyncio.run(one_pass(Shell(home, world, lambda: self.wall, no_time, ages=self.ages)))
+    def reconcile(self, world: World, store: Store) -> Reconciliation:
+        return asyncio.run(reconcile_once(ReconcileContext(store, world, lambda: self.wall, no_time, ages=self.ages)))
 
 
-def lost_through_a_broker() -> tuple[World, Home]:
+def lost_through_a_broker() -> tuple[World, Store]:
     world = World({"metadata.version": 21})
     world.sends_to_active_controller = False
     world.outcomes = [OutcomeUnknown("EOF")]
-    return world, Home(world, {"metadata.version": 27})
+    return world, Store(world, {"metadata.version": 27})
 
 
 @JUMPS
 def test_a_clock_that_is_set_does_not_change_how_long_a_broker_may_keep_a_request(jump: timedelta) -> None:
-    (world, home), clocks = lost_through_a_broker(), Clocks()
-    clocks.reconcile(world, home)
+    (world, store), clocks = lost_through_a_broker(), Clocks()
+    clocks.reconcile(world, store)
     clocks.wall += jump
     for _ in range(4):
-        assert isinstance(clocks.reconcile(world, home).decision, Wait)
+        assert isinstance(clocks.reconcile(world, store).decision, Wait)
         clocks.wait(BROKER_KEEPS / 5)
         clocks.wall -= jump / 2
-    assert isinstance(clocks.reconcile(world, home).decision, Wait)
+    assert isinstance(clocks.reconcile(world, store).decision, Wait)
     assert len(world.sent) == 1
     clocks.wait(BROKER_KEEPS / 5)
-    assert isinstance(clocks.reconcile(world, home).decision, Act)
+    assert isinstance(clocks.reconcile(world, store).decision, Act)
     assert len(world.sent) == 2
 
 
 @JUMPS
 def test_a_stamp_of_a_process_whose_clock_was_wrong_is_waited_for_once_and_never_longer(jump: timedelta) -> None:
-    (world, home), clocks = lost_through_a_broker(), Clocks(NOW + jump)
-    clocks.reconcile(world, home)
+    (world, store), clocks = lost_through_a_broker(), Clocks(NOW + jump)
+    clocks.reconcile(world, store)
     clocks.wall = NOW
     clocks.restart()
     if jump >= timedelta(0):
-        assert isinstance(clocks.reconcile(world, home).decision, Wait)
+        assert isinstance(clocks.reconcile(world, store).decision, Wait)
         clocks.wait(BROKER_KEEPS)
-    assert isinstance(clocks.reconcile(world, home).decision, Act)
+    assert isinstance(clocks.reconcile(world, store).decision, Act)
     assert len(world.sent) == 2
 
 
-def fighting(clocks: Clocks) -> tuple[World, Home]:
+def fighting(clocks: Clocks) -> tuple[World, Store]:
     """A level that was taken back twice already, and corrected twice."""
     world = World({"metadata.version": 27})
-    home = Home(world, {})
-    home.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    settled(world, home, clocks)
+    store = Store(world, {})
+    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    settled(world, store, clocks)
     for _ in range(2):
         world.apply(UpdateFeature("group.version", 1, 0))
-        assert isinstance(settled(world, home, clocks).decision, Done)
+        assert isinstance(settled(world, store, clocks).decision, Done)
     world.apply(UpdateFeature("group.version", 1, 0))
-    return world, home
+    return world, store
 
 
-def settled(world: World, home: Home, clocks: Clocks) -> Pass:
+def settled(world: World, store: Store, clocks: Clocks) -> Reconciliation:
     for _ in range(20):
-        last = clocks.reconcile(world, home)
+        last = clocks.reconcile(world, store)
         if last.requeue_after is None:
             return last
     raise AssertionError(last)
@@ -117,23 +118,23 @@ def settled(world: World, home: Home, clocks: Clocks) -> Pass:
 @JUMPS
 def test_a_fight_is_an_hour_long_whatever_the_clock_says(jump: timedelta) -> None:
     clocks = Clocks()
-    world, home = fighting(clocks)
+    world, store = fighting(clocks)
     clocks.wall += jump
-    last = settled(world, home, clocks)
+    last = settled(world, store, clocks)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.CONFLICT_DETECTED
     clocks.wait(CONFLICT_WINDOW)
-    assert isinstance(settled(world, home, clocks).decision, Done)
+    assert isinstance(settled(world, store, clocks).decision, Done)
 
 
 def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None:
     clocks = Clocks(NOW + DAY)
-    world, home = fighting(clocks)
+    world, store = fighting(clocks)
     clocks.wall = NOW
     clocks.restart()
-    assert isinstance(settled(world, home, clocks).decision, Stalled)
+    assert isinstance(settled(world, store, clocks).decision, Stalled)
     clocks.wait(CONFLICT_WINDOW)
-    assert isinstance(settled(world, home, clocks).decision, Done)
+    assert isinstance(settled(world, store, clocks).decision, Done)
 
 
 async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() -> None:
@@ -143,10 +144,10 @@ async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() ->
     around = Surroundings(
         Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=no_time), operator, AddressPolicy()
     )
-    worker = Worker(api.client(), Claims(), lambda settings: kafka, around, Metrics())
+    controller = Controller(api.client(), Claims(), lambda settings: kafka, around, Metrics())
 
     async def work() -> None:
-        pause = await worker.work(KEY)
+        pause = await controller.reconcile(KEY)
         assert pause is not None
         clocks.wait(timedelta(seconds=pause))
 

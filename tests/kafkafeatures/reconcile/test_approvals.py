@@ -14,35 +14,35 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.core.decide import Done, Held
 from kafkafeatures.core.steps import OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.reconcile.loop import Pass, one_pass
-from tests.kafkafeatures.reconcile.in_memory import Crash, Home, World, run, shell
+from kafkafeatures.reconcile.act import Reconciliation
+from tests.kafkafeatures.reconcile.in_memory import Crash, Store, World, context_of, reconcile_once, run
 
 BEGIN = {"metadata.version": 21}
 BOTH = {"metadata.version": 27, "group.version": 1}
 GROUP = {"group.version": 1}
 
 
-def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object) -> tuple[World, Home]:
+def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object) -> tuple[World, Store]:
     """A cluster, and a resource each of whose plans waits for approval."""
     world = World(begin)
-    home = Home(world, {})
-    home.wanted = replace(Wanted(levels, policy=ApprovalPolicy.ALWAYS), **how)  # type: ignore[arg-type]
-    assert held(run(world, home)) is Reason.PLAN_PENDING
-    return world, home
+    store = Store(world, {})
+    store.wanted = replace(Wanted(levels, policy=ApprovalPolicy.ALWAYS), **how)  # type: ignore[arg-type]
+    assert held(run(world, store)) is Reason.PLAN_PENDING
+    return world, store
 
 
-def approve(home: Home) -> str:
+def approve(store: Store) -> str:
     """The hash, given as the annotation, or in the document: it stays there."""
-    found: str = home.status["plan"]["hash"]
-    home.wanted = replace(home.wanted, approvals=frozenset({found}))
+    found: str = store.status["plan"]["hash"]
+    store.wanted = replace(store.wanted, approvals=frozenset({found}))
     return found
 
 
-def ask(home: Home, levels: dict[str, int], **how: object) -> None:
-    home.wanted = replace(home.wanted, levels=levels, **how)  # type: ignore[arg-type]
+def ask(store: Store, levels: dict[str, int], **how: object) -> None:
+    store.wanted = replace(store.wanted, levels=levels, **how)  # type: ignore[arg-type]
 
 
-def held(last: Pass) -> Reason:
+def held(last: Reconciliation) -> Reason:
     assert isinstance(last.decision, Held), last.decision
     assert last.decision.reason is Reason.APPROVAL_REQUIRED
     assert last.decision.condition is not None
@@ -51,143 +51,143 @@ def held(last: Pass) -> Reason:
 
 
 def test_an_approval_is_not_good_for_the_same_change_after_it_was_done_and_undone_by_hand() -> None:
-    world, home = waiting(GROUP, on_drift=OnDrift.CORRECT)
-    approve(home)
+    world, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
+    approve(store)
     world.apply(UpdateFeature("group.version", 0, 1))  # somebody else
-    assert isinstance(run(world, home).decision, Done)
+    assert isinstance(run(world, store).decision, Done)
     world.apply(UpdateFeature("group.version", 1, 0))
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert world.sent == []
-    approve(home)
-    assert isinstance(run(world, home).decision, Done)
+    approve(store)
+    assert isinstance(run(world, store).decision, Done)
     assert [str(step) for step in world.sent] == ["group.version 0 -> 1"]
 
 
 def test_an_approval_is_used_up_with_the_plan_that_it_let_through() -> None:
-    world, home = waiting(GROUP, on_drift=OnDrift.CORRECT)
-    approve(home)
-    assert isinstance(run(world, home).decision, Done)
+    world, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
+    approve(store)
+    assert isinstance(run(world, store).decision, Done)
     world.apply(UpdateFeature("group.version", 1, 0))  # somebody else
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert len(world.sent) == 1
 
 
 def test_what_was_approved_withdrawn_and_asked_for_again_waits_again() -> None:
-    world, home = waiting(GROUP)
-    approve(home)
-    ask(home, {})
-    assert isinstance(run(world, home).decision, Done)
-    ask(home, GROUP)
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    world, store = waiting(GROUP)
+    approve(store)
+    ask(store, {})
+    assert isinstance(run(world, store).decision, Done)
+    ask(store, GROUP)
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert world.sent == []
 
 
 def test_what_was_approved_exchanged_for_something_else_and_asked_for_again_waits_again() -> None:
-    world, home = waiting(GROUP)
-    approve(home)
+    world, store = waiting(GROUP)
+    approve(store)
     for levels in ({"metadata.version": 22}, GROUP):
-        ask(home, levels)
-        assert held(run(world, home)) is Reason.PLAN_CHANGED
+        ask(store, levels)
+        assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert world.sent == []
 
 
 def test_an_approval_that_was_taken_back_is_not_good_a_second_time() -> None:
-    world, home = waiting(GROUP)
-    ask(home, GROUP, suspend=True)
-    first = approve(home)
-    run(world, home)
-    assert home.status["plan"]["approvedBy"] == "PlanHash"
-    ask(home, GROUP, suspend=False, approvals=frozenset())
-    assert held(run(world, home)) is Reason.PLAN_PENDING
-    ask(home, GROUP, approvals=frozenset({first}))
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    world, store = waiting(GROUP)
+    ask(store, GROUP, suspend=True)
+    first = approve(store)
+    run(world, store)
+    assert store.status["plan"]["approvedBy"] == "PlanHash"
+    ask(store, GROUP, suspend=False, approvals=frozenset())
+    assert held(run(world, store)) is Reason.PLAN_PENDING
+    ask(store, GROUP, approvals=frozenset({first}))
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert world.sent == []
 
 
 def test_a_level_moved_by_somebody_else_under_way_ends_the_plan() -> None:
-    world, home = waiting(BOTH)
-    approve(home)
-    asyncio.run(one_pass(shell(world, home)))
+    world, store = waiting(BOTH)
+    approve(store)
+    asyncio.run(reconcile_once(context_of(world, store)))
     assert [str(step) for step in world.sent] == ["metadata.version 21 -> 27"]
     world.apply(UpdateFeature("metadata.version", 27, 25))  # somebody else
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     world.apply(UpdateFeature("metadata.version", 25, 27))
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert len(world.sent) == 1
 
 
 def test_a_step_done_by_somebody_else_before_any_of_ours_ends_the_plan_also_when_it_is_undone() -> None:
-    world, home = waiting(BOTH)
-    approve(home)
+    world, store = waiting(BOTH)
+    approve(store)
     world.apply(UpdateFeature("metadata.version", 21, 27))
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     world.apply(UpdateFeature("metadata.version", 27, 21))
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert world.sent == []
 
 
 @pytest.mark.parametrize("at", range(30))
 def test_progress_and_restarts_do_not_void_the_approval_of_a_standing_plan(at: int) -> None:
-    world, home = waiting(BOTH)
-    approve(home)
+    world, store = waiting(BOTH)
+    approve(store)
     world.crash_in = at
     with contextlib.suppress(Crash):
-        run(world, home)
+        run(world, store)
     world.crash_in = None
-    assert isinstance(run(world, home).decision, Done)
+    assert isinstance(run(world, store).decision, Done)
     assert world.levels == BOTH
     assert world.effective == 2
 
 
 def test_what_was_not_applied_is_sent_again_under_the_same_approval() -> None:
-    world, home = waiting(GROUP)
-    approve(home)
+    world, store = waiting(GROUP)
+    approve(store)
     world.outcomes = [OutcomeUnknown("EOF")]
-    assert isinstance(run(world, home).decision, Done)
+    assert isinstance(run(world, store).decision, Done)
     assert len(world.sent) == 2
 
 
 def test_a_status_that_was_lost_does_not_make_an_old_approval_good_again() -> None:
-    world, home = waiting(GROUP)
-    approve(home)
-    assert isinstance(run(world, home).decision, Done)
+    world, store = waiting(GROUP)
+    approve(store)
+    assert isinstance(run(world, store).decision, Done)
     world.apply(UpdateFeature("group.version", 1, 0))  # somebody else
-    home.status = {}
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
+    store.status = {}
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert len(world.sent) == 1
-    approve(home)
-    assert isinstance(run(world, home).decision, Done)
+    approve(store)
+    assert isinstance(run(world, store).decision, Done)
 
 
 def test_on_the_command_line_a_plan_may_be_approved_before_a_status_shows_it() -> None:
     shown = waiting(GROUP)[1].status["plan"]["hash"]
     world = World(BEGIN)
-    home = Home(world, {})
-    home.wanted = Wanted(
+    store = Store(world, {})
+    store.wanted = Wanted(
         GROUP, policy=ApprovalPolicy.ALWAYS, approvals=frozenset({shown}), only=shown, may_approve_unseen=True
     )
-    assert isinstance(run(world, home).decision, Done)
+    assert isinstance(run(world, store).decision, Done)
     assert len(world.sent) == 1
 
 
 @pytest.mark.parametrize("policy", ApprovalPolicy)
 def test_the_hash_of_another_plan_holds_everything_under_every_policy(policy: ApprovalPolicy) -> None:
     world = World(BEGIN)
-    home = Home(world, {})
-    home.wanted = Wanted({"metadata.version": 22}, policy=policy, approvals=frozenset({"sha256:" + "0" * 64}))
-    assert held(run(world, home)) is Reason.PLAN_CHANGED
-    assert "approvedBy" not in home.status["plan"]
-    approve(home)
-    assert isinstance(run(world, home).decision, Done)
+    store = Store(world, {})
+    store.wanted = Wanted({"metadata.version": 22}, policy=policy, approvals=frozenset({"sha256:" + "0" * 64}))
+    assert held(run(world, store)) is Reason.PLAN_CHANGED
+    assert "approvedBy" not in store.status["plan"]
+    approve(store)
+    assert isinstance(run(world, store).decision, Done)
 
 
 def test_a_held_plan_causes_no_write_while_nothing_changes() -> None:
-    world, home = waiting(GROUP)
-    ask(home, GROUP, approvals=frozenset({"sha256:" + "0" * 64}))
-    run(world, home)
-    writes = home.writes
-    run(world, home)
-    assert home.writes == writes
+    world, store = waiting(GROUP)
+    ask(store, GROUP, approvals=frozenset({"sha256:" + "0" * 64}))
+    run(world, store)
+    writes = store.writes
+    run(world, store)
+    assert store.writes == writes
 
 
 _DOINGS = st.lists(
@@ -208,22 +208,22 @@ _DOINGS = st.lists(
 def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[tuple[str, ...]], on: OnDrift) -> None:
     """And so, under `Always`, nothing is sent but a plan that was approved since it was made."""
     world = World(BEGIN)
-    home = Home(world, {})
-    home.wanted = Wanted(GROUP, policy=ApprovalPolicy.ALWAYS, on_drift=on)
+    store = Store(world, {})
+    store.wanted = Wanted(GROUP, policy=ApprovalPolicy.ALWAYS, on_drift=on)
     over: list[str] = []
 
     def settle() -> None:
         with contextlib.suppress(Crash):
             for _ in range(12):
-                before = home.status.get("plan", {}).get("hash", "")
+                before = store.status.get("plan", {}).get("hash", "")
                 sent = len(world.sent)
-                last = asyncio.run(one_pass(shell(world, home)))
-                now = home.status.get("plan", {}).get("hash", "")
+                last = asyncio.run(reconcile_once(context_of(world, store)))
+                now = store.status.get("plan", {}).get("hash", "")
                 if before not in ("", now):
                     over.append(before)
                 assert now not in over
                 if len(world.sent) > sent:
-                    assert home.wanted.approvals == {now}
+                    assert store.wanted.approvals == {now}
                 if last.requeue_after is None:
                     break
         world.crash_in = None
@@ -236,13 +236,13 @@ def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[
                 level = 21 + int(by) if feature == "metadata.version" else int(by) % 2
                 world.apply(UpdateFeature(str(feature), world.levels.get(str(feature), 0), level))
             case "document":
-                ask(home, how[0])  # type: ignore[arg-type]
-            case "approve" if "plan" in home.status:
-                approve(home)
+                ask(store, how[0])  # type: ignore[arg-type]
+            case "approve" if "plan" in store.status:
+                approve(store)
             case "give an old hash" if over:
-                ask(home, dict(home.wanted.levels), approvals=frozenset({over[0]}))
+                ask(store, dict(store.wanted.levels), approvals=frozenset({over[0]}))
             case "take the approval back":
-                ask(home, dict(home.wanted.levels), approvals=frozenset())
+                ask(store, dict(store.wanted.levels), approvals=frozenset())
             case "die":
                 world.crash_in = int(how[0])
             case "outcome unknown":

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.decide import Rival
+from kafkafeatures.core.decide import Owner
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.claims import Claims
 
@@ -31,60 +31,60 @@ def key(name: str) -> Key:
 
 def test_the_older_of_two_owns_the_cluster() -> None:
     made = claims(resource("old", "2026-01-01", cluster="c"), resource("new", "2026-01-02", cluster="c"))
-    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
-    assert made.rival_of(key("old"), "c") is None
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
+    assert made.competing_owner(key("old"), "c") is None
 
 
 def test_of_the_same_second_the_smaller_uid_is_the_older() -> None:
     made = claims(resource("a", "1", cluster="c", uid="2"), resource("b", "1", cluster="c", uid="1"))
-    assert made.rival_of(key("a"), "c") == Rival("ns/b", known=True)
-    assert made.rival_of(key("b"), "c") is None
+    assert made.competing_owner(key("a"), "c") == Owner("ns/b", known=True)
+    assert made.competing_owner(key("b"), "c") is None
 
 
 def test_who_only_observes_owns_nothing() -> None:
     made = claims(resource("old", "1", cluster="c", mode="Observe"), resource("new", "2", cluster="c"))
-    assert made.rival_of(key("new"), "c") is None
+    assert made.competing_owner(key("new"), "c") is None
 
 
 def test_an_older_one_that_was_never_read_may_own_it_until_it_had_a_pass() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
-    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
     made.passed(key("old"))
-    assert made.rival_of(key("new"), "c") is None
+    assert made.competing_owner(key("new"), "c") is None
     made.note(resource("old", "1", cluster="c"))
-    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
 
 
 def test_who_read_its_cluster_owns_it_also_where_its_pass_fails_before_the_status_says_so() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
-    assert made.rival_of(key("old"), "c") is None  # it acts
+    assert made.competing_owner(key("old"), "c") is None  # it acts
     made.passed(key("old"))  # and its pass fails
-    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
     made.note(resource("old", "1"))  # an event from before
-    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
 
 
 def test_of_another_namespace_no_name_is_told() -> None:
     theirs = resource("secret-project", "1", cluster="c")
     theirs["metadata"]["namespace"] = "theirs"
     made = claims(theirs, resource("ours", "2", cluster="c"))
-    assert made.rival_of(key("ours"), "c") == Rival("a resource in another namespace", known=True)
+    assert made.competing_owner(key("ours"), "c") == Owner("a resource in another namespace", known=True)
 
 
 def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.forget(key("old"))
-    assert made.rival_of(key("new"), "c") is None
+    assert made.competing_owner(key("new"), "c") is None
     made.passed(key("old"))
     made.note(resource("old", "0", uid="another"))
-    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
 
 
 def test_another_life_of_a_name_that_nobody_saw_end_inherits_nothing() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.passed(key("old"))
     made.note(resource("old", "1", uid="another"))
-    assert made.rival_of(key("new"), "c") == Rival("ns/old", known=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
 
 
 def test_of_what_is_gone_nothing_is_kept() -> None:
@@ -97,7 +97,7 @@ def test_of_what_is_gone_nothing_is_kept() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["c", "d", ""]), st.booleans()), max_size=8))
-def test_at_most_one_resource_has_no_rival_on_a_cluster(many: list[tuple[int, str, bool]]) -> None:
+def test_at_most_one_resource_has_no_competing_owner_on_a_cluster(many: list[tuple[int, str, bool]]) -> None:
     made = Claims()
     for number, (age, cluster, applies) in enumerate(many):
         made.note(resource(str(number), str(age), cluster=cluster, mode="Apply" if applies else "Observe"))
@@ -106,6 +106,6 @@ def test_at_most_one_resource_has_no_rival_on_a_cluster(many: list[tuple[int, st
         owners = [
             number
             for number, (_, of, applies) in enumerate(many)
-            if of == cluster and applies and made.rival_of(key(str(number)), cluster) is None
+            if of == cluster and applies and made.competing_owner(key(str(number)), cluster) is None
         ]
         assert len(owners) == min(1, sum(of == cluster and applies for _, of, applies in many))

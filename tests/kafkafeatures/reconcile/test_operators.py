@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.reconcile.operators import HAND_OVER
-from tests.kafkafeatures.reconcile.test_worker import Kafka, Rig
+from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
 from tests.simulated.orders import KEY, Orders
 
 
@@ -105,7 +105,7 @@ async def test_an_operator_that_is_stopped_finishes_its_pass_while_the_next_one_
     """A pod that is evicted has its successor at once, and up to half a minute for its last pass."""
     two = Two()
     await two.begun()
-    two.kafka.during_update = two.first.worker.hand_over
+    two.kafka.during_update = two.first.controller.hand_over
     await two.first.work()
     assert two.api.status["operator"] == {"namespace": "ours", "name": "operator"}
     await two.settled(two.second)
@@ -136,10 +136,10 @@ async def test_a_process_that_was_replaced_by_force_may_write_on_for_a_moment() 
 async def test_an_operator_that_is_stopped_begins_no_step() -> None:
     two = Two()
     await two.begun()
-    two.kafka.during_look = two.first.worker.hand_over
+    two.kafka.during_look = two.first.controller.hand_over
     await two.first.work()
     assert not two.kafka.sent
-    assert "intent" not in two.api.status
+    assert "intents" not in two.api.status
 
 
 async def test_of_two_that_stopped_the_one_that_stays_goes_on_once_it_is_started_again() -> None:

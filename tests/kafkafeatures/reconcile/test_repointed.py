@@ -13,11 +13,10 @@ from kafkafeatures.core.decide import Done, Held, Stalled
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.steps import Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.consider import consider
-from kafkafeatures.reconcile.loop import Pass, Shell, one_pass
+from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
 from kafkasim.ports import SimulatedCluster
-from tests.kafkafeatures.reconcile.in_memory import Home, World
+from tests.kafkafeatures.reconcile.in_memory import Store, World, reconcile_once
 from tests.kafkasim.clusters import plan, world
 
 A, B = "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"
@@ -48,27 +47,27 @@ class Simulated(SimulatedCluster):
         return self.world.image.features.get(feature, 0)
 
 
-def one(home: Home, kafka: SimulatedCluster) -> Pass:
-    return asyncio.run(one_pass(Shell(home=home, kafka=kafka, now=kafka.now, sleep=kafka.sleep)))
+def one(store: Store, kafka: SimulatedCluster) -> Reconciliation:
+    return asyncio.run(reconcile_once(ReconcileContext(store=store, kafka=kafka, now=kafka.now, sleep=kafka.sleep)))
 
 
-def until_settled(home: Home, kafka: SimulatedCluster) -> Pass:
+def until_settled(store: Store, kafka: SimulatedCluster) -> Reconciliation:
     for _ in range(20):
-        last = one(home, kafka)
+        last = one(store, kafka)
         if last.requeue_after is None:
             return last
     raise AssertionError(last)
 
 
-def home_of(wanted: Wanted) -> Home:
-    made = Home(World({}), {})
+def store_of(wanted: Wanted) -> Store:
+    made = Store(World({}), {})
     made.wanted = wanted
     return made
 
 
-def facts(home: Home) -> dict[str, Any]:
+def facts(store: Store) -> dict[str, Any]:
     """What the status holds of the cluster, without what is said of the last reconciliation."""
-    return {name: value for name, value in home.status.items() if name not in ("conditions", "observedGeneration")}
+    return {name: value for name, value in store.status.items() if name not in ("conditions", "observedGeneration")}
 
 
 @pytest.mark.parametrize("named", [B, ""], ids=["with the other's cluster id", "without a cluster id"])
@@ -76,76 +75,75 @@ def facts(home: Home) -> dict[str, Any]:
 @pytest.mark.parametrize("lost", ["request", "answer"])
 def test_an_intent_and_a_spent_consent_wait_for_their_own_cluster(named: str, level: int, lost: str) -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=level)
-    home = home_of(replace(LOWER, cluster_id=A))
+    store = store_of(replace(LOWER, cluster_id=A))
     ours.loses = lost
-    one(home, ours)
-    before = facts(home)
-    assert (before["intent"]["target"], before["spentConsents"]) == ("group.version", ["group.version:1->0"])
-    home.wanted = replace(LOWER, cluster_id=named)
+    one(store, ours)
+    before = facts(store)
+    assert (before["intents"][0]["target"], before["spentConsents"]) == ("group.version", ["group.version:1->0"])
+    store.wanted = replace(LOWER, cluster_id=named)
     for _ in range(3):
-        last = one(home, other)
+        last = one(store, other)
         assert isinstance(last.decision, Stalled)
         assert last.decision.reason is Reason.CLUSTER_ID_MISMATCH
-    assert facts(home) == before
+    assert facts(store) == before
     assert (other.sent, other.validated, other.level("group.version")) == ([], [], level)
 
-    home.wanted, ours.loses = replace(LOWER, cluster_id=A), ""
-    assert isinstance(until_settled(home, ours).decision, Done)
+    store.wanted, ours.loses = replace(LOWER, cluster_id=A), ""
+    assert isinstance(until_settled(store, ours).decision, Done)
     assert (len(ours.sent), ours.level("group.version")) == (1 if lost == "answer" else 2, 0)
-    assert home.status["spentConsents"] == ["group.version:1->0"]
-    assert "intent" not in home.status
+    assert store.status["spentConsents"] == ["group.version:1->0"]
+    assert "intents" not in store.status
 
 
 @pytest.mark.parametrize("named", [B, ""], ids=["with the other's cluster id", "without a cluster id"])
 def test_what_was_reached_on_one_cluster_is_no_drift_of_another(named: str) -> None:
     ours, other = Simulated(A), Simulated(B)
     wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    home = home_of(wanted)
-    assert isinstance(until_settled(home, ours).decision, Done)
-    before = facts(home)
-    home.wanted = replace(wanted, cluster_id=named)
-    assert isinstance(one(home, other).decision, Stalled)
-    assert facts(home) == before
+    store = store_of(wanted)
+    assert isinstance(until_settled(store, ours).decision, Done)
+    before = facts(store)
+    store.wanted = replace(wanted, cluster_id=named)
+    assert isinstance(one(store, other).decision, Stalled)
+    assert facts(store) == before
     assert (other.sent, other.validated) == ([], [])
-    assert "DriftDetected" not in {condition["type"] for condition in home.status["conditions"]}
+    assert "DriftDetected" not in {condition["type"] for condition in store.status["conditions"]}
 
 
 def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B)
     wanted = Wanted({"group.version": 0})
-    home = home_of(replace(wanted, cluster_id=A))
-    assert isinstance(one(home, ours).decision, Stalled)  # no consent
-    home.wanted = replace(wanted, cluster_id=B)
-    one(home, other)  # in sync there
-    home.wanted = replace(wanted, cluster_id=A, on_drift=OnDrift.CORRECT, consents=LOWER.consents)
-    last = one(home, ours)
+    store = store_of(replace(wanted, cluster_id=A))
+    assert isinstance(one(store, ours).decision, Stalled)  # no consent
+    store.wanted = replace(wanted, cluster_id=B)
+    one(store, other)  # in sync there
+    store.wanted = replace(wanted, cluster_id=A, on_drift=OnDrift.CORRECT, consents=LOWER.consents)
+    last = one(store, ours)
     assert not isinstance(last.decision, Held | Stalled)
-    assert home.status["intent"]["action"] == "UpdateFeature"  # and no correction of a drift that never was
+    assert "correctsDrift" not in store.status["intents"][0]  # and no correction of a drift that never was
 
 
 def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
     ours, other = Simulated(A), Simulated(B)
-    home = home_of(Wanted({"group.version": 1}))
-    until_settled(home, ours)
+    store = store_of(Wanted({"group.version": 1}))
+    until_settled(store, ours)
 
     async def on_paper() -> Any:
-        return await consider(
-            await home.read(), await other.look(), other, now=other.now, ages=Ages(), sleep=other.sleep
-        )
+        return await evaluate(ReconcileContext(store, other, other.now, other.sleep), await store.read())
 
     found = asyncio.run(on_paper())
+    assert isinstance(found, Evaluation)
     assert isinstance(found.decision, Stalled)
     assert found.proposal.drifted == ()
-    assert found.before["history"] == home.status["history"]
+    assert found.remembered.as_json()["history"] == store.status["history"]
 
 
 def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
     """The same addresses lead to another cluster in the second that an unknown outcome is given."""
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=0)
-    home = home_of(LOWER)
+    store = store_of(LOWER)
     ours.loses = "request"
-    one(home, ours)
-    before = facts(home)
+    one(store, ours)
+    before = facts(store)
     looks = iter((ours, other))
 
     class Switched(Simulated):
@@ -153,9 +151,9 @@ def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
             return await next(looks).look()
 
     switched = Switched(A)
-    last = one(home, switched)
-    assert home.status["intent"] == before["intent"]
-    assert "history" not in home.status
-    assert home.status["spentConsents"] == ["group.version:1->0"]
+    last = one(store, switched)
+    assert store.status["intents"][0] == before["intents"][0]
+    assert "history" not in store.status
+    assert store.status["spentConsents"] == ["group.version:1->0"]
     assert not isinstance(last.decision, Done)
     assert (switched.sent, other.sent) == ([], [])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.reconcile.kube_home import dropped_fields
-from tests.kafkafeatures.reconcile.test_worker import Kafka, Rig
+from kafkafeatures.reconcile.kubernetes_store import dropped_fields
+from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
 from tests.simulated import schema
 from tests.simulated.kubernetes import Fault, Request, refusal
 from tests.simulated.orders import KEY, Orders
@@ -19,7 +19,7 @@ from tests.simulated.orders import KEY, Orders
 Json = dict[str, Any]
 
 
-@pytest.mark.parametrize("field", ["intent", "intent.offset", "intent.at", "operator", "spentConsents", "conditions"])
+@pytest.mark.parametrize("field", ["intents", "plan.stages", "operator", "spentConsents", "conditions"])
 async def test_where_the_server_drops_a_field_nothing_is_sent_and_the_status_says_which(field: str) -> None:
     rig = Rig(Orders())
     rig.api.server.schema = older(field)
@@ -31,13 +31,13 @@ async def test_where_the_server_drops_a_field_nothing_is_sent_and_the_status_say
     stalled = rig.api.condition("Stalled")
     assert stalled["reason"] == rig.api.condition("Ready")["reason"] == "SchemaOutdated"
     assert f"status.{field}" in stalled["message"]
-    assert "intent" not in rig.api.status
+    assert "intents" not in rig.api.status
     assert rig.api.events.count("SchemaOutdated") == 1
 
 
 async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_it_go_on() -> None:
     rig = Rig(Orders())
-    rig.api.server.schema = older("intent")
+    rig.api.server.schema = older("intents")
     for _ in range(2):
         await rig.work()
     writes = rig.api.writes
@@ -55,7 +55,7 @@ async def test_a_status_that_the_schema_refuses_is_told_as_well() -> None:
     rig = Rig(Orders())
 
     def refuses(request: Request) -> Fault | None:
-        refused = "intent" in ((request.body or {}).get("status") or {})
+        refused = "intents" in ((request.body or {}).get("status") or {})
         return Fault(refusal(422, "status.intent.via: Unsupported value")) if refused else None
 
     rig.api.faults = refuses
@@ -66,7 +66,7 @@ async def test_a_status_that_the_schema_refuses_is_told_as_well() -> None:
 
 
 def older(*fields: str) -> Mapping[str, Any]:
-    """A schema that does not know these fields of a status; `intent.at` is within another."""
+    """A schema that does not know these fields of a status; `plan.stages` is within another."""
     return schema.without(*(f"status.{field}" for field in fields))
 
 
@@ -78,7 +78,7 @@ async def test_a_status_that_is_refused_for_what_the_document_says_is_not_tried_
 
     def refuses(request: Request) -> Fault | None:
         status = (request.body or {}).get("status") or {}
-        refused = status.get("observedGeneration") == 1 and "intent" in status
+        refused = status.get("observedGeneration") == 1 and "intents" in status
         return Fault(refusal(422, "status.intent: too long")) if refused else None
 
     rig.api.faults = refuses
@@ -128,12 +128,12 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_wh
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
     if meanwhile == "a pass fails before":
-        await rig.worker.failed(KEY, TimeoutError())
+        await rig.controller.failed(KEY, TimeoutError())
     rig.api.server.schema = schema.current()
     if meanwhile == "a pass fails before":
         await rig.work()
     elif meanwhile == "a pass fails":
-        await rig.worker.failed(KEY, TimeoutError())
+        await rig.controller.failed(KEY, TimeoutError())
     else:
         cluster = rig.api.spec["cluster"]
         missing = {"tls": {"caSecretRef": {"name": "ca"}}}
@@ -150,7 +150,7 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_wh
 async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 21}))
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
-    rig.api.server.schema = older("spentConsents", "intent")
+    rig.api.server.schema = older("spentConsents", "intents")
     await rig.work()
     rig.api.server.schema = schema.current()
     for _ in range(4):

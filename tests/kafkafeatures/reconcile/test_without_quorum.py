@@ -26,8 +26,7 @@ from kafkafeatures.core.steps import Accepted, Outcome, UpdateFeature, Verdict
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import Address, ClusterSettings
-from kafkafeatures.reconcile.loop import one_pass
-from tests.kafkafeatures.reconcile.in_memory import Home, World, shell
+from tests.kafkafeatures.reconcile.in_memory import Store, World, context_of, reconcile_once
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
 from tests.kafkasim.clusters import plan, served
 
@@ -70,12 +69,12 @@ def reconciled(
     wanted: Wanted, seen: ClusterProbe, log: LogReading | Failure = NO_LOG
 ) -> tuple[Decision, dict[str, Any]]:
     """The decision, and the status that says so."""
-    home, port = Home(World({}), {}), Port(seen, log)
-    home.wanted = wanted
-    last = asyncio.run(one_pass(replace(shell(home.world, home), kafka=port)))
+    store, port = Store(World({}), {}), Port(seen, log)
+    store.wanted = wanted
+    last = asyncio.run(reconcile_once(replace(context_of(store.world, store), kafka=port)))
     assert not isinstance(last.decision, Failure)
     assert port.sent == []
-    return last.decision, home.status
+    return last.decision, store.status
 
 
 def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:

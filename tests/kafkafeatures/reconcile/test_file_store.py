@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from kafkafeatures.api.document import InvalidDocument
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, secrets_in, settings_of
-from kafkafeatures.reconcile.file_home import FileHome, StateHeld, StateUnreadable, read_file
-from kafkafeatures.reconcile.wanted import wanted_of
+from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnreadable, read_file
 from tests.e2e.rig.certificates import Certificates
 
 GOOD = """
@@ -85,32 +86,24 @@ def test_a_huge_document_is_not_even_parsed(tmp_path: Path) -> None:
 
 def test_the_status_is_there_again_next_time_and_the_generation_rises_with_the_spec(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
-    with FileHome(read_file(document(tmp_path)), state) as home:
-        assert asyncio.run(home.read()).generation == 1
-        asyncio.run(home.write_status({"clusterId": "x"}))
-    with FileHome(read_file(document(tmp_path)), state) as home:
-        again = asyncio.run(home.read())
-        assert (again.generation, again.status) == (1, {"clusterId": "x"})
+    with FileStore(read_file(document(tmp_path)), state) as store:
+        assert asyncio.run(store.read()).generation == 1
+        asyncio.run(store.write_status(Status(cluster_id="x")))
+    with FileStore(read_file(document(tmp_path)), state) as store:
+        again = asyncio.run(store.read())
+        assert (again.generation, again.status) == (1, Status(cluster_id="x"))
     changed = document(tmp_path, GOOD.replace("level: 1}", "level: 0}"))
-    with FileHome(read_file(changed), state) as home:
-        assert asyncio.run(home.read()).generation == 2
+    with FileStore(read_file(changed), state) as store:
+        assert asyncio.run(store.read()).generation == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["levels.yaml", "state.yaml", "state.yaml.lock"]
-
-
-def test_what_was_written_does_not_change_with_what_the_caller_goes_on_doing(tmp_path: Path) -> None:
-    with FileHome(read_file(document(tmp_path)), tmp_path / "state.yaml") as home:
-        status = {"history": [1]}
-        asyncio.run(home.write_status(status))
-        status["history"].append(2)
-        assert asyncio.run(home.read()).status == {"history": [1]}
 
 
 def test_the_second_process_is_told_who_holds_the_state(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     resource = read_file(document(tmp_path))
-    with FileHome(resource, state), pytest.raises(StateHeld, match=f"process {os.getpid()} on "):
-        FileHome(resource, state).__enter__()
-    with FileHome(resource, state):
+    with FileStore(resource, state), pytest.raises(StateHeld, match=f"process {os.getpid()} on "):
+        FileStore(resource, state).__enter__()
+    with FileStore(resource, state):
         """Free again."""
 
 
@@ -118,13 +111,13 @@ def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
     path = document(tmp_path)
     code = (
         "import os, signal, sys\nfrom pathlib import Path\n"
-        "from kafkafeatures.reconcile.file_home import FileHome, read_file\n"
-        f"FileHome(read_file(Path({str(path)!r})), Path({str(tmp_path / 'state.yaml')!r})).__enter__()\n"
+        "from kafkafeatures.reconcile.file_store import FileStore, read_file\n"
+        f"FileStore(read_file(Path({str(path)!r})), Path({str(tmp_path / 'state.yaml')!r})).__enter__()\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -9
-    with FileHome(read_file(path), tmp_path / "state.yaml"):
+    with FileStore(read_file(path), tmp_path / "state.yaml"):
         """Taken over."""
 
 
@@ -133,18 +126,18 @@ def test_a_state_file_that_is_none_of_ours_is_left_alone(tmp_path: Path, text: s
     state = tmp_path / "state.yaml"
     state.write_text(text)
     with pytest.raises(StateUnreadable, match="is not a KafkaFeatures state file"):
-        FileHome(read_file(document(tmp_path)), state).__enter__()
+        FileStore(read_file(document(tmp_path)), state).__enter__()
     assert state.read_text() == text
 
 
 def test_a_state_file_of_another_resource_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
-    with FileHome(read_file(document(tmp_path)), state) as home:
-        asyncio.run(home.write_status({}))
+    with FileStore(read_file(document(tmp_path)), state) as store:
+        asyncio.run(store.write_status(Status()))
     for other in ("name: payments", "name: orders, namespace: elsewhere"):
         changed = read_file(document(tmp_path, GOOD.replace("name: orders", other)))
         with pytest.raises(StateUnreadable, match=r"belongs to \S+/orders, not to \S+/(payments|orders)"):
-            FileHome(changed, state).__enter__()
+            FileStore(changed, state).__enter__()
     assert yaml.safe_load(state.read_text())["metadata"]["name"] == "orders"
 
 
@@ -198,8 +191,8 @@ status: {}
         STATE.replace("generation: 1", "generation: null"),
         STATE.replace("status: {}", "status: foo"),
         STATE.replace("status: {}", "status: {history: 3}"),
-        STATE.replace("status: {}", "status: {intent: {target: x, after: '1'}}"),
-        STATE.replace("status: {}", "status: {intent: {target: x, before: x, after: '1', action: a, at: b}}"),
+        STATE.replace("status: {}", "status: {intents: [{kind: UpdateFeature, target: x, after: '1'}]}"),
+        STATE.replace("status: {}", "status: {intents: [{kind: UpdateFeature, target: x, before: x, at: b}]}"),
         STATE.replace("{name: orders, generation: 1}", "3"),
         STATE.replace("{name: orders, generation: 1}", "null"),
     ],
@@ -207,7 +200,7 @@ status: {}
 def test_a_state_file_that_was_edited_into_nonsense_is_named(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state.yaml"
     state.write_text(text)
-    with pytest.raises(StateUnreadable, match=r"state\.yaml"), FileHome(read_file(document(tmp_path)), state):
+    with pytest.raises(StateUnreadable, match=r"state\.yaml"), FileStore(read_file(document(tmp_path)), state):
         raise AssertionError("it was taken for a state")
     assert state.read_text() == text
 
@@ -216,5 +209,5 @@ def test_an_empty_state_file_is_not_taken_for_a_new_beginning(tmp_path: Path) ->
     """A shell that redirects output into it empties it before we are asked."""
     state = tmp_path / "state.yaml"
     state.write_text("")
-    with pytest.raises(StateUnreadable, match="is empty"), FileHome(read_file(document(tmp_path)), state):
+    with pytest.raises(StateUnreadable, match="is empty"), FileStore(read_file(document(tmp_path)), state):
         raise AssertionError("it was taken for a state")

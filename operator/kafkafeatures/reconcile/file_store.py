@@ -13,7 +13,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,11 +24,11 @@ import yaml
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
 from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.core.plan import consent_for
-from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.resolve import wanted_of
+from kafkafeatures.core.steps import UpdateFeature, in_flight
 from kafkafeatures.reconcile.ports import Resource
-from kafkafeatures.reconcile.shapes import misshapen
-from kafkafeatures.reconcile.wanted import wanted_of
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
 STDIN = Path("-")
@@ -131,8 +131,8 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9][0-9]{0,17})$"), list("-+0123456789"))
 
 
-class FileHome:
-    """`Home` of `reconcile/ports.py` for one document and its state file. A context manager: it holds the lock.
+class FileStore:
+    """`ResourceStore` for one document and its state file. A context manager: it holds the lock.
 
     `state` None: the status lives as long as the process.
     """
@@ -144,12 +144,12 @@ class FileHome:
         self._state = state
         self._lock: int | None = None
         self._generation = 0
-        self._status: dict[str, Any] = {}
+        self._status = EMPTY
         # Consents to a downgrade that were in the document when its state began: nothing tells whether they were used
         # before. One that is written into the document later is not among them.
         self._unverified = frozenset(one for one in resource.spec.consents if one != DYNAMIC_QUORUM)
 
-    def __enter__(self) -> FileHome:
+    def __enter__(self) -> FileStore:
         self._lock = self._take_lock(self._state) if self._state else None
         try:
             self._load()
@@ -182,7 +182,7 @@ class FileHome:
         return f"it is unknown whether consent {consent} was already used: {lost}"
 
     async def read(self) -> Resource:
-        """As the port says. The document was read once: a command works on what it was given."""
+        """The document was read once: a command works on what it was given."""
         return self._now()
 
     def _now(self) -> Resource:
@@ -193,10 +193,9 @@ class FileHome:
             status=self._status,
         )
 
-    async def write_status(self, status: Mapping[str, Any]) -> None:
-        """As the port says: on disk, then renamed over the old one."""
-        # A copy, so that a caller who goes on working on its own does not change what was written.
-        self._status = json.loads(json.dumps(status))
+    async def write_status(self, status: Status) -> None:
+        """On disk, then renamed over the old one."""
+        self._status = status
         document = {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -207,7 +206,7 @@ class FileHome:
             },
             "specDigest": self._digest(),
             "unverifiedConsents": sorted(self._unverified),
-            "status": self._status,
+            "status": status.as_json(),
         }
         if self._state is None:
             return
@@ -257,11 +256,12 @@ class FileHome:
         same = document.get("specDigest") == self._digest()
         try:
             self._generation = int(document["metadata"]["generation"]) + (0 if same else 1)
-            self._status = dict(document["status"])
+            self._status, odd = read_status(document["status"])
+            for intent in self._status.intents:
+                in_flight(intent)
             self._unverified &= frozenset(document.get("unverifiedConsents") or ())
-            odd = misshapen(self._status)
-        except (TypeError, ValueError, KeyError):
-            odd = ("metadata",)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            odd = ("metadata or intents",)
         if odd:
             raise StateUnreadable(
                 f"{self._state} was changed by hand and cannot be understood ({', '.join(odd)}); "

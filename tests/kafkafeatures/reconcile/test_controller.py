@@ -19,15 +19,9 @@ from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.worker import (
-    BURST,
-    CHECK_EVERY,
-    LONGEST_REQUEST,
-    SLOWEST_WAIT,
-    TOLL,
-    Surroundings,
-    Worker,
-)
+from kafkafeatures.reconcile.connections import LONGEST_REQUEST
+from kafkafeatures.reconcile.controller import CHECK_EVERY, SLOWEST_WAIT, Controller, Surroundings
+from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.in_memory import World, no_time
 from tests.kafkafeatures.worlds import NOW, SILENT
@@ -65,7 +59,7 @@ class Kafka(World):
 
 
 class Rig:
-    """A worker with what it opened."""
+    """A controller with what it opened."""
 
     def __init__(self, api: Orders, kafka: Kafka | None = None, instance: str = "test") -> None:
         self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
@@ -75,11 +69,11 @@ class Rig:
         around = Surroundings(Environment(lambda: NOW, lambda: self.seconds, sleep=no_time), operator, AddressPolicy())
         self.claims = Claims()
         self.client = api.client()
-        self.worker = Worker(self.client, self.claims, self._open, around, Metrics())
+        self.controller = Controller(self.client, self.claims, self._open, around, Metrics())
 
     async def work(self) -> float:
         """A pass, and the time until the next one."""
-        pause = await self.worker.work(KEY)
+        pause = await self.controller.reconcile(KEY)
         assert pause is not None
         self.seconds += pause
         return pause
@@ -92,7 +86,7 @@ class Rig:
 async def test_a_secret_that_may_not_be_read_is_said_in_the_status() -> None:
     api = Orders(tls={"caSecretRef": {"name": "ca"}})
     api.server.forbidden.add("secrets")
-    assert await Rig(api).worker.work(KEY)
+    assert await Rig(api).controller.reconcile(KEY)
     assert api.condition("Reachable")["reason"] == "CredentialsInvalid"
     assert "allow its ServiceAccount to get secrets in the namespace kafka" in api.condition("Ready")["message"]
 
@@ -140,7 +134,7 @@ async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_
     cluster: dict[str, str], said: str
 ) -> None:
     rig = Rig(Orders(tls={"caSecretRef": {"name": "ca"}}, **cluster))
-    assert await rig.worker.work(KEY) == CHECK_EVERY
+    assert await rig.controller.reconcile(KEY) == CHECK_EVERY
     stalled = rig.api.condition("Stalled")
     assert (stalled["status"], stalled["reason"], stalled["message"]) == ("True", "InvalidSpec", said)
     assert rig.api.condition("Ready")["reason"] == "InvalidSpec"
@@ -149,9 +143,9 @@ async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_
 
 async def test_an_address_that_was_mended_is_connected_to() -> None:
     rig = Rig(Orders(bootstrapServers="kafka"))
-    await rig.worker.work(KEY)
+    await rig.controller.reconcile(KEY)
     rig.api.edit(cluster={"bootstrapServers": "kafka:9092"})
-    await rig.worker.work(KEY)
+    await rig.controller.reconcile(KEY)
     assert [str(one) for one in rig.opened[0].bootstrap_servers] == ["kafka:9092"]
     assert "Stalled" not in [one["type"] for one in rig.api.status["conditions"]]
 
@@ -159,7 +153,7 @@ async def test_an_address_that_was_mended_is_connected_to() -> None:
 async def test_a_request_never_waits_so_long_that_a_look_exceeds_the_deadline_of_a_pass() -> None:
     patient, quick = Rig(Orders(requestTimeout="5m")), Rig(Orders(requestTimeout="5s"))
     for rig in (patient, quick):
-        await rig.worker.work(KEY)
+        await rig.controller.reconcile(KEY)
     assert [rig.opened[0].request_timeout for rig in (patient, quick)] == [LONGEST_REQUEST, 5.0]
 
 
@@ -175,16 +169,16 @@ async def test_a_wake_up_for_what_the_last_pass_left_behind_begins_no_other_one_
     """A watch may show our own write before its answer is here, and a list shows everything anew."""
     rig = Rig(Orders())
     rig.api.edit(mode="Observe")
-    pause = await rig.worker.work(KEY)
+    pause = await rig.controller.reconcile(KEY)
     assert (pause, rig.kafka.looks) == (CHECK_EVERY, 1)
     rig.seconds = 50.0
-    assert await rig.worker.work(KEY) == CHECK_EVERY - 50.0
+    assert await rig.controller.reconcile(KEY) == CHECK_EVERY - 50.0
     assert rig.kafka.looks == 1
     rig.api.edit()
-    assert await rig.worker.work(KEY) == CHECK_EVERY
+    assert await rig.controller.reconcile(KEY) == CHECK_EVERY
     assert rig.kafka.looks == 2
     rig.seconds += CHECK_EVERY
-    await rig.worker.work(KEY)
+    await rig.controller.reconcile(KEY)
     assert rig.kafka.looks == 3
 
 
@@ -194,16 +188,16 @@ async def test_passes_that_follow_one_another_without_an_end_are_made_to_wait() 
     rig.kafka.outcomes = [Rejected(42, "no") for _ in range(1000)]
     for _ in range(BURST):
         rig.api.edit()  # and its owner touches the document each time
-        assert await rig.worker.work(KEY) is not None
+        assert await rig.controller.reconcile(KEY) is not None
     rig.api.edit(features={})
-    assert await rig.worker.work(KEY) == CHECK_EVERY  # a pause that is longer is as it was
+    assert await rig.controller.reconcile(KEY) == CHECK_EVERY  # a pause that is longer is as it was
     rig.api.edit(features={"levels": [{"name": "metadata.version", "level": 26}]})
-    assert await rig.worker.work(KEY) == TOLL
-    rig.seconds += BURST * TOLL
+    assert await rig.controller.reconcile(KEY) == REFILL_SECONDS
+    rig.seconds += BURST * REFILL_SECONDS
     rig.api.edit()
-    pause = await rig.worker.work(KEY)
+    pause = await rig.controller.reconcile(KEY)
     assert pause is not None
-    assert pause < TOLL
+    assert pause < REFILL_SECONDS
 
 
 async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_taken_for_the_same_contents() -> None:
@@ -218,9 +212,9 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
     rig.api.edit(mode="Apply")
     assert rig.api.object["metadata"]["resourceVersion"] == str(written)  # once more
     rig.seconds = 0.0
-    assert not rig.worker.is_news(rig.api.object)
-    rig.worker.forget_versions()
-    assert rig.worker.is_news(rig.api.object)
+    assert not rig.controller.is_external_change(rig.api.object)
+    rig.controller.forget_versions()
+    assert rig.controller.is_external_change(rig.api.object)
     await rig.work()
     assert len(rig.kafka.sent) == 1
 
@@ -228,19 +222,19 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
 async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() -> None:
     """What it would own is not known as long as its passes end in conflicts."""
     rig = Rig(Orders())
-    rig.kafka.during_look = rig.api.edit
+    rig.kafka.during_look = rig.api.edit  # type: ignore[method-assign]
     rig.kafka.down = SILENT
     younger = {"metadata": {"namespace": "a", "name": "b", "uid": "c", "creationTimestamp": "2026-06-01T00:00:00Z"}}
     rig.claims.note(rig.api.object)
     rig.claims.note(younger)
-    assert [await rig.worker.work(KEY) for _ in range(7)] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    assert rig.claims.rival_of(Key("a", "b"), "cluster") is None
+    assert [await rig.controller.reconcile(KEY) for _ in range(7)] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert rig.claims.competing_owner(Key("a", "b"), "cluster") is None
 
 
 async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> None:
     rig = Rig(Orders())
-    rig.kafka.during_update = rig.api.edit
-    await rig.worker.work(KEY)
+    rig.kafka.during_update = rig.api.edit  # type: ignore[method-assign]
+    await rig.controller.reconcile(KEY)
     assert rig.api.events == ["PlanComputed", "PlanApproved"]
 
 
@@ -249,7 +243,7 @@ async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
     rig = Rig(Orders())
     rig.api.server.edit(*KEY, lambda one: one["metadata"].update(finalizers=["example.com/keep"]))
     rig.api.server.delete(*KEY)
-    assert await rig.worker.work(KEY) is None
+    assert await rig.controller.reconcile(KEY) is None
     assert not rig.opened
     assert "status" not in rig.api.object
 
@@ -275,7 +269,7 @@ async def test_tls_material_is_read_beside_the_event_loop_once(monkeypatch: pyte
     rig = Rig(Orders(tls={"caConfigMapRef": {"name": "ca"}}))
     rig.api.server.put(KEY.namespace, "configmaps", "ca", data={"ca.crt": CERTIFICATES.ca})
     for _ in range(2):
-        await rig.worker.work(KEY)
+        await rig.controller.reconcile(KEY)
     (opened,) = rig.opened
     assert opened.brokers.tls is not None
     assert opened.brokers.contexts.made(opened.brokers.tls) is opened.controllers.contexts.made(opened.brokers.tls)

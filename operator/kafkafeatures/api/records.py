@@ -1,0 +1,150 @@
+"""Records: frozen dataclasses that are read from JSON leniently and written back whole.
+
+The types of the fields say what is read. A field that another release added is kept in `unknown` and written back; one
+that has the wrong shape makes the record unreadable. Used by `api/status.py`; it knows nothing of what the fields mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import datetime
+from types import UnionType
+from typing import Any, ClassVar, NewType, Self, Union, get_args, get_origin, get_type_hints
+
+Json = dict[str, Any]
+Reader = Callable[[Any], Any]
+
+Stamp = NewType("Stamp", str)
+"""A moment as RFC 3339 with a time zone, as Kubernetes writes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """`unknown`: fields that this release does not know. `JSON_NAMES`: those that are not their own in camel case."""
+
+    JSON_NAMES: ClassVar[Mapping[str, str]] = {}
+
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, raw: Any) -> Self:
+        """Raises ValueError where a known field is missing or has the wrong shape."""
+        if not isinstance(raw, Mapping):
+            raise ValueError(f"expected an object, found {type(raw).__name__}")
+        known = _shape(cls)
+        for name, (_, _, default) in known.items():
+            if default is MISSING and name not in raw:
+                raise ValueError(f"required field is missing: {name}")
+        values = {known[name][0]: known[name][1](value) for name, value in raw.items() if name in known}
+        return cls(**values, unknown={name: value for name, value in raw.items() if name not in known})
+
+    @classmethod
+    def read_valid(cls, raw: Mapping[str, Any]) -> tuple[Self, tuple[str, ...]]:
+        """The record without the fields that have the wrong shape, and the names of those. All fields are optional."""
+        known = _shape(cls)
+        values, invalid = {}, []
+        for name in known.keys() & raw.keys():
+            try:
+                values[known[name][0]] = known[name][1](raw[name])
+            except ValueError:
+                invalid.append(name)
+        unknown = {name: value for name, value in raw.items() if name not in known}
+        return cls(**values, unknown=unknown), tuple(sorted(invalid))
+
+    def as_json(self) -> Json:
+        """As it is sent and kept: fields that have their default are left out."""
+        found: Json = {}
+        for name, (attribute, _, default) in _shape(type(self)).items():
+            value = getattr(self, attribute)
+            if default is MISSING or value != default:
+                found[name] = _written(value)
+        return {**found, **self.unknown}
+
+
+def _shape(cls: type[Record]) -> Mapping[str, tuple[str, Reader, Any]]:
+    """JSON name to attribute, reader and default."""
+    return _SHAPES.get(cls) or _SHAPES.setdefault(cls, _make_shape(cls))
+
+
+_SHAPES: dict[type, Mapping[str, tuple[str, Reader, Any]]] = {}
+
+
+def _make_shape(cls: type[Record]) -> Mapping[str, tuple[str, Reader, Any]]:
+    hints = get_type_hints(cls)
+    known = [one for one in fields(cls) if one.name != "unknown"]
+    return {_json_name(cls, one.name): (one.name, _reader(hints[one.name]), one.default) for one in known}
+
+
+def _json_name(cls: type[Record], attribute: str) -> str:
+    first, *rest = attribute.split("_")
+    return cls.JSON_NAMES.get(attribute) or first + "".join(word.capitalize() for word in rest)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.as_json()
+    if isinstance(value, tuple):
+        return [_written(one) for one in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _reader(hint: Any) -> Reader:
+    simple = _SIMPLE.get(hint)
+    if simple is not None:
+        return simple
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):  # of a type and None, which stands for a field that is not there
+        return _reader(next(one for one in arguments if one is not type(None)))
+    if origin is tuple:
+        return _each(_reader(arguments[0]))
+    if origin is not None:
+        return _mapping(_reader(arguments[1]))
+    read: Reader = hint.read
+    return read
+
+
+def _each(read: Reader) -> Reader:
+    def every(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"expected a list, found {type(value).__name__}")
+        return tuple(read(one) for one in value)
+
+    return every
+
+
+def _mapping(read: Reader) -> Reader:
+    def every(value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            raise ValueError(f"expected an object, found {type(value).__name__}")
+        return {_text(name): read(one) for name, one in value.items()}
+
+    return every
+
+
+def _exactly(kind: type) -> Reader:
+    def exact(value: Any) -> Any:
+        if type(value) is not kind:
+            raise ValueError(f"expected {kind.__name__}, found {type(value).__name__}")
+        return value
+
+    return exact
+
+
+_text = _exactly(str)
+
+
+def read_stamp(value: Any) -> Stamp:
+    """Raises ValueError for anything but a moment with a time zone."""
+    if datetime.fromisoformat(_text(value)).tzinfo is None:
+        raise ValueError("a moment without a time zone")
+    return Stamp(value)
+
+
+_SIMPLE: Mapping[Any, Reader] = {
+    str: _text,
+    int: _exactly(int),
+    bool: _exactly(bool),
+    Stamp: read_stamp,
+    Any: lambda value: value,
+}

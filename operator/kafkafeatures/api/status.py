@@ -1,0 +1,198 @@
+"""The status of a resource as types: what is reported, and all that is remembered from one reconciliation to the next.
+
+Words are open strings where they are read, since another release may have other ones; this release writes the members
+of the enums below (contract, section 3). Made by `core/report.py`; read by `core/memory.py`, the stores, the metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.records import Record, Stamp
+
+
+class FeatureState(StrEnum):
+    """`features[].state`."""
+
+    IN_SYNC = "InSync"
+    PENDING = "Pending"
+    BLOCKED = "Blocked"
+    DRIFTED = "Drifted"
+    UNMANAGED = "Unmanaged"
+
+
+class StepState(StrEnum):
+    """`plan.steps[].state`."""
+
+    PENDING = "Pending"
+    DONE = "Done"
+
+
+class ApprovedBy(StrEnum):
+    """`plan.approvedBy`."""
+
+    PLAN_HASH = "PlanHash"
+    NAMED_IN_SPEC = "NamedInSpec"
+    POLICY = "Policy"
+
+
+class Via(StrEnum):
+    """`intents[].via`: where a request went. A broker that passes it on may keep it for minutes."""
+
+    CONTROLLER = "Controller"
+    BROKER = "Broker"
+
+
+class Result(StrEnum):
+    """`history[].result`: how an act ended."""
+
+    APPLIED = "Applied"  # the level was read back
+    CORRECTED = "Corrected"  # the same, of a level that was changed outside KafkaFeatures
+    NOT_APPLIED = "NotApplied"  # the metadata log shows that nothing was changed
+    REJECTED = "Rejected"  # by the active controller; `message` holds its words
+    NOT_SENT = "NotSent"  # no request left the process
+    SUPERSEDED = "Superseded"  # another change came after it
+    UNVERIFIED = "Unverified"  # not there; without the metadata log nobody knows whether it was applied and reverted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusCondition(Record):
+    """`type` and `reason` are a Condition and a Reason, or words of another release."""
+
+    type: str
+    status: str
+    observed_generation: int = 0
+    last_transition_time: Stamp
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureStatus(Record):
+    """Levels are None where they are not known, or not desired."""
+
+    name: str
+    supported_min: int | None = None
+    supported_max: int | None = None
+    finalized: int | None = None
+    desired: int | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockerStatus(Record):
+    """`node_id`: where it is about one node; of several, the message names them. `wanted`: the level."""
+
+    kind: str
+    node_id: int | None = None
+    roles: tuple[str, ...] = ()
+    feature: str = ""
+    supported_min: int | None = None
+    supported_max: int | None = None
+    wanted: int | None = None
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage(Record):
+    """What an approval covers of one stage: its kind, its targets, and what it starts from."""
+
+    JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
+
+    kind: str
+    start: Mapping[str, int]
+    target: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStatus(Record):
+    """A step of the plan, for people. `consent`: the entry of `spec.consents` that it uses."""
+
+    id: str
+    action: str
+    detail: str
+    reversible: bool
+    undo: str
+    consent: str = ""
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStatus(Record):
+    """The standing plan. `steps` are computed anew in each reconciliation; `stages` are what was approved."""
+
+    hash: str
+    created_at: Stamp
+    approved_by: str = ""
+    irreversible: bool
+    summary: str
+    stages: tuple[Stage, ...] = ()
+    steps: tuple[StepStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent(Record):
+    """An act that was written down before it was done. Everything but its kind is its own: see `core/steps.py`."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry(Record):
+    """How an act ended. `action` is for people; `target` is what was acted on; `plan_hash`: of which plan it was."""
+
+    at: Stamp
+    action: str
+    target: str = ""
+    result: str
+    message: str = ""
+    plan_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status(Record):
+    """All of it. `change_count`: effects applied in the life of the resource, and plans that ended without one."""
+
+    observed_generation: int = 0
+    progress: str = ""
+    cluster_id: str = ""
+    operator_version: str = ""
+    source: str = ""
+    change_count: int = 0
+    spent_consents: tuple[str, ...] = ()
+    metadata_mode: str = ""
+    metadata_version: str = ""
+    target_metadata_version: str = ""
+    features: tuple[FeatureStatus, ...] = ()
+    blockers: tuple[BlockerStatus, ...] = ()
+    blockers_total: int = 0
+    plan: PlanStatus | None = None
+    intents: tuple[Intent, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
+    conditions: tuple[StatusCondition, ...] = ()
+
+    def condition(self, kind: Condition) -> StatusCondition | None:
+        """The condition of this type, of whatever generation."""
+        return next((one for one in self.conditions if one.type == kind), None)
+
+    def reason(self, kind: Condition) -> str:
+        """Of the condition of this type; empty where there is none."""
+        found = self.condition(kind)
+        return found.reason if found else ""
+
+    def is_stalled(self, reason: Reason) -> bool:
+        """Whether the condition Stalled has this reason."""
+        return self.reason(Condition.STALLED) == reason
+
+
+EMPTY = Status()
+
+
+def read_status(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
+    """What can be understood of a status, and the names of the fields that cannot."""
+    return Status.read_valid(raw)

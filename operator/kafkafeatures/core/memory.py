@@ -1,0 +1,132 @@
+"""What a status remembers for the next decision, and how the end of an act is written into it.
+
+Pure. Called by `reconcile/evaluate.py` before it decides, and by `reconcile/act.py` where an act ends at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import FeatureState, HistoryEntry, Intent, PlanStatus, Result, Status
+from kafkafeatures.core.plan import consent_for
+from kafkafeatures.core.steps import InFlight
+from kafkafeatures.core.words import cut
+
+CONFLICT_WINDOW = timedelta(hours=1)
+MAX_HISTORY = 10
+MAX_MESSAGE = 512
+"""Bytes of a history message: with a rejection come the server's own words, up to 32 KB of them."""
+
+AgeOf = Callable[[str], timedelta]
+"""How long ago a stamp of a status was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`reached`: levels that were once in sync as they are wanted now.
+
+    `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
+    """
+
+    cluster_id: str = ""
+    change_count: int = 0
+    spent: frozenset[str] = frozenset()
+    reached: Mapping[str, int] = field(default_factory=dict)
+    corrections: Mapping[str, int] = field(default_factory=dict)
+    plan: PlanStatus | None = None
+
+
+def memory_of(status: Status, age_of: AgeOf) -> Memory:
+    """What decisions need of it. Levels count as reached only while they are wanted as they were."""
+    return Memory(
+        cluster_id=status.cluster_id,
+        change_count=status.change_count,
+        spent=frozenset(status.spent_consents),
+        reached={
+            one.name: one.desired
+            for one in status.features
+            if one.state in (FeatureState.IN_SYNC, FeatureState.DRIFTED) and one.desired is not None
+        },
+        corrections=Counter(entry.target for entry in status.history if _counts_as_correction(entry, age_of)),
+        plan=status.plan,
+    )
+
+
+NO_MEMORY = Memory()
+
+
+def with_result(
+    status: Status, ended: InFlight, result: Result, *, at: Stamp, age_of: AgeOf, message: str = ""
+) -> Status:
+    """The status once an act has ended, with what that means for consents and for plans approved before."""
+    step = ended.step
+    count, spent, features = status.change_count, status.spent_consents, status.features
+    if result is Result.SUPERSEDED and ended.accepted:
+        # It was there, and somebody reverted it before it was read: drift, and not a step to send again.
+        features = tuple(
+            replace(one, desired=step.after, state=FeatureState.DRIFTED.value) if one.name == step.feature else one
+            for one in features
+        )
+    if result in _MAY_HAVE_CHANGED:
+        count += 1
+        if ended.corrects_drift and result is not Result.UNVERIFIED:
+            result = Result.CORRECTED
+    elif consent_for(step):  # nothing was changed, so nothing was used up
+        spent = tuple(one for one in spent if one != consent_for(step))
+    entry = HistoryEntry(
+        at=at,
+        action=str(step),
+        target=step.target,
+        result=result.value,
+        message=cut(message, MAX_MESSAGE),
+        plan_hash=status.plan.hash if status.plan is not None else "",
+    )
+    history = status.history
+    repeats = history and replace(history[-1], at=at) == entry  # what fails again and again is told once
+    if result in (Result.APPLIED, Result.CORRECTED) or not repeats:
+        history = (*history, entry)
+    return replace(
+        status,
+        intents=tuple(one for one in status.intents if not step.is_meant_by(one)),
+        change_count=count,
+        spent_consents=spent,
+        features=features,
+        history=_newest(history, age_of),
+    )
+
+
+def without_unreadable(status: Status, intent: Intent, why: str, at: Stamp) -> Status:
+    """The status without an intent of a known kind that cannot be read: somebody damaged it, and it may have been sent.
+
+    So approvals and consents that were used for it stay used.
+    """
+    message = f"the intent cannot be read: {why}"
+    entry = HistoryEntry(at=at, action=intent.kind, result=Result.UNVERIFIED.value, message=cut(message, MAX_MESSAGE))
+    return replace(
+        status,
+        intents=tuple(one for one in status.intents if one is not intent),
+        change_count=status.change_count + 1,
+        history=(*status.history, entry)[-MAX_HISTORY:],
+    )
+
+
+_MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
+
+
+def _counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
+    return entry.result == Result.CORRECTED and age_of(entry.at) < CONFLICT_WINDOW
+
+
+def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEntry, ...]:
+    """As many as are kept. Corrections that still count go last: a fight is not forgotten over failures."""
+    surplus, kept = len(history) - MAX_HISTORY, []
+    for entry in history:
+        if surplus > 0 and not _counts_as_correction(entry, age_of):
+            surplus -= 1
+        else:
+            kept.append(entry)
+    return tuple(kept[-MAX_HISTORY:])

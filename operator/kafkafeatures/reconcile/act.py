@@ -1,0 +1,150 @@
+"""The second half of a reconciliation: commit the status, and carry out at most one step.
+
+The only place where an effect leaves the process. The intent is written before the act; what became of it is told by
+`reconcile/evaluate.py` the next time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import Result, Status, Via
+from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait, owned_by
+from kafkafeatures.core.memory import with_result
+from kafkafeatures.core.observation import Known
+from kafkafeatures.core.plan import consent_for
+from kafkafeatures.core.readings import Failure
+from kafkafeatures.core.steps import Applied, InFlight, NotSent, Outcome, OutcomeUnknown, Rejected, Step, UpdateFeature
+from kafkafeatures.reconcile.evaluate import (
+    SETTLE_SECONDS,
+    EffectRecord,
+    Evaluation,
+    ReconcileContext,
+    Unread,
+    evaluate,
+)
+from kafkafeatures.reconcile.ports import Resource, ResourceStore
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What it came to. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
+
+    decision: Decision | Failure
+    requeue_after: float | None
+    status: Status
+    outcome: Outcome | None = None
+
+
+async def reconcile(context: ReconcileContext, resource: Resource) -> Reconciliation:
+    """Look once, decide, and carry out at most one effect."""
+    return await execute(context, await evaluate(context, resource))
+
+
+async def execute(context: ReconcileContext, found: Evaluation | Unread) -> Reconciliation:
+    """Commit what was evaluated, and act where that was decided. What `before_act` raises ends it, nothing done."""
+    if isinstance(found, Unread):
+        await write_if_changed(context.store, found.resource, found.status)
+        return Reconciliation(found.failure, 2.0, found.status)
+    if isinstance(found.decision, Act):
+        context.before_act(found)
+        return await _act(context, found, found.decision.step)
+    await write_if_changed(context.store, found.resource, found.status)
+    return Reconciliation(found.decision, _requeue(found.decision), found.status)
+
+
+async def write_if_changed(store: ResourceStore, resource: Resource, status: Status) -> None:
+    """A quiet resource causes no write at all; one whose status is damaged has it written anew."""
+    if status != resource.status or resource.invalid_fields:
+        await store.write_status(status)
+
+
+async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reconciliation:
+    sent = InFlight(
+        step,
+        context.stamp(),
+        Via.CONTROLLER if context.kafka.sends_to_active_controller else Via.BROKER,
+        offset=found.observation.source.offset,
+        corrects_drift=step in found.proposal.drifted,
+    )
+    context.ages.begins(sent.at)
+    status = found.status
+    # Spent before it is used: a process that dies in between does not leave it for somebody's later revert.
+    spent = sorted({*status.spent_consents, consent_for(step)} - {""})
+    status = replace(status, intents=(*status.intents, sent.to_intent()), spent_consents=tuple(spent))
+    await context.store.write_status(status)
+    owned = _owned_meanwhile(context, found)
+    if owned is not None:
+        closed = _ended(context, status, sent, Result.NOT_SENT, owned.message)
+        return await _report(context, found.with_decision(owned, closed))
+    outcome = await send(context, found, step)
+    match outcome:
+        case Applied():
+            # The intent stays until the level was read back: the next reconciliation closes it. That the controller
+            # said yes is kept, so that a level that somebody reverts meanwhile is never taken for one left undone.
+            accepted = replace(sent, accepted=True).to_intent()
+            status = replace(status, intents=(*status.intents[:-1], accepted))
+            await context.store.write_status(status)
+            return Reconciliation(Act(step), 0.0, status, outcome)
+        case OutcomeUnknown():
+            return Reconciliation(Act(step), SETTLE_SECONDS, status, outcome)
+        case NotSent(why):
+            status = _ended(context, status, sent, Result.NOT_SENT, why)
+            await context.store.write_status(status)
+            return Reconciliation(Act(step), 1.0, status, outcome)
+        case Rejected(code, message):
+            # Only what was not validated before comes to this: kraft.version, or a cluster that changed in between.
+            closed = _ended(context, status, sent, Result.REJECTED, f"error {code}: {message}")
+            refused = Stalled(Reason.CONTROLLER_REJECTED, f"the active controller rejected {step}: {message}")
+            return await _report(context, found.with_decision(refused, closed), outcome)
+        case _:
+            assert_never(outcome)
+
+
+async def send(context: ReconcileContext, found: Evaluation, step: Step) -> Outcome:
+    """Let one effect leave the process; the effect log hears of it first."""
+    cluster_id = found.observation.cluster_id
+    context.effects(EffectRecord(found.resource.name, cluster_id.value if isinstance(cluster_id, Known) else "", step))
+    match step:
+        case UpdateFeature():
+            return await context.kafka.update(step)
+        case _:
+            assert_never(step)
+
+
+def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Result, message: str) -> Status:
+    return with_result(status, sent, result, at=context.stamp(), age_of=context.age_of, message=message)
+
+
+async def _report(context: ReconcileContext, found: Evaluation, outcome: Outcome | None = None) -> Reconciliation:
+    """Of what was decided otherwise at the last moment, or turned out otherwise."""
+    status = found.status
+    await context.store.write_status(status)
+    return Reconciliation(found.decision, 2.0 if outcome else _requeue(found.decision), status, outcome)
+
+
+def _owned_meanwhile(context: ReconcileContext, found: Evaluation) -> Wait | Stalled | None:
+    """Asked again at the last moment: an older resource may have met this cluster since the decision."""
+    cluster_id = found.observation.cluster_id
+    return owned_by(context.competing_owner(cluster_id.value)) if isinstance(cluster_id, Known) else None
+
+
+def _requeue(decision: Decision) -> float | None:
+    match decision:
+        case Wait(after=after):
+            return after
+        case Act():
+            return 0.0
+        case Done() | Held() | Stalled():
+            return None
+
+
+def summary_of(last: Reconciliation) -> str:
+    """One line: what was decided or done, and why."""
+    if isinstance(last.decision, Failure):
+        return f"{Reason.UNREACHABLE}: {last.decision}"
+    if isinstance(last.decision, Act):
+        return f"UpdateFeatures {last.decision.step}: {type(last.outcome).__name__}"
+    return f"{last.decision.reason}: {last.decision.message}"

@@ -1,0 +1,367 @@
+"""One reconciliation for one resource of the API server, and everything around it: connections, Events, pace.
+
+Called by the queue. It returns when the next one is due, in seconds, or None for a resource that is gone. What it keeps
+in between is pace and open connections, never facts: killed anywhere, the next reconciliation does the right thing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.core.decide import Act, Done, Held
+from kafkafeatures.core.events import events_between
+from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.core.report import (
+    status_of_failed_reconciliation,
+    status_of_invalid,
+    status_of_pending,
+    status_of_unreachable,
+)
+from kafkafeatures.core.steps import Applied
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kube.api import Key, KubernetesApi
+from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
+from kafkafeatures.kube.events import event_of
+from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of, write_if_changed
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.connections import Connections, OpenCluster, OpenClusterOf
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of
+from kafkafeatures.reconcile.evaluate import Effects, Evaluation, ReconcileContext, ignore
+from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
+from kafkafeatures.reconcile.operators import Operators
+from kafkafeatures.reconcile.pace import Pace
+from kafkafeatures.reconcile.ports import Resource
+
+CHECK_EVERY = 60.0
+"""Seconds; of a resource that does not say, also because it cannot be understood."""
+FULL_LOOK_EVERY = 600.0
+"""Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
+SLOWEST_WAIT = 30.0
+"""While something is waited for, it is looked at this often at least."""
+
+logger = logging.getLogger(__name__)
+
+
+class Watcher(Protocol):
+    """Hears of every reconciliation: metrics."""
+
+    def passed(self, key: Key, result: str, seconds: float, status: Status) -> None:
+        """One is over. `result`: success, requeued or failed."""
+
+    def forgot(self, key: Key) -> None:
+        """The resource is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all."""
+
+    environment: Environment
+    operator: Operator
+    policy: AddressPolicy
+    effects: Effects = ignore
+
+
+@dataclass(frozen=True, slots=True)
+class _Until:
+    """Something that holds of one version of a resource, and until when."""
+
+    version: str
+    until: float
+
+    def holds(self, store: KubernetesStore, now: float) -> bool:
+        """Whether it is this version, and not over yet."""
+        return self.version == store.version and now < self.until
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is kept of a resource from one reconciliation to the next.
+
+    `written`: versions that the last one made. `settled`: found in sync; until then the log alone may say that it still
+    is. `next_due`: until then no other one is due. `unkept`: a status that the API server did not keep as a whole, and
+    of which generation: the same is tried first, until the document is another one and so may be its status.
+    """
+
+    pace: Pace
+    ages: Ages
+    written: set[str] = field(default_factory=set)
+    settled: _Until | None = None
+    next_due: _Until | None = None
+    unkept: tuple[int, Status] | None = None
+    logged: tuple[int, str] = (0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    result: str
+    seconds: float
+
+
+class Controller:
+    """`reconcile` and `failed` are what the queue calls."""
+
+    def __init__(
+        self, api: KubernetesApi, claims: Claims, open_cluster: OpenClusterOf, around: Surroundings, watcher: Watcher
+    ) -> None:
+        self._api = api
+        self._claims = claims
+        self._around = around
+        self._watcher = watcher
+        self._monotonic = around.environment.monotonic
+        self._connections = Connections(api, open_cluster, around.policy)
+        self._operators = Operators(around.operator, lambda: api.began, self._monotonic)
+        self._known: dict[Key, _Known] = {}
+
+    def forget_versions(self) -> None:
+        """Of every resource: etcd was restored, and a version may stand for something else than it did."""
+        logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
+        for known in self._known.values():
+            known.written, known.settled, known.next_due = set(), None, None
+
+    def is_external_change(self, resource: Mapping[str, Any]) -> bool:
+        """Whether a watch shows something else than what the last reconciliation wrote itself."""
+        known = self._known.get(Key.of(resource))
+        return known is None or resource["metadata"]["resourceVersion"] not in known.written
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One reconciliation. Raises what the queue tells `failed` of."""
+        began = self._monotonic()
+        store = self._store(key)
+        try:
+            await store.fetch()
+            if "deletionTimestamp" in store.raw["metadata"]:  # somebody else's finalizer keeps it, and we are done
+                raise Gone(str(key))
+        except Gone:
+            await self._forget(key)
+            return None
+        known = self._of(key)
+        if known.next_due is not None and known.next_due.holds(store, began):
+            return known.next_due.until - began  # a watch may show our own write before its answer is here
+        known.next_due, known.written = None, store.written
+        self._claims.note(store.raw)
+        before = store.status
+        try:
+            pause = await self._guarded(key, known, store)
+        except Gone:
+            await self._forget(key)
+            return None
+        except Conflict:
+            return self._again(key, known)
+        finally:
+            await self._post_events(before, store)
+        self._claims.note(store.raw)
+        self._claims.passed(key)
+        self._watcher.passed(key, _RESULTS[pause.result], self._monotonic() - began, store.status)
+        seconds = max(pause.seconds, self._throttle(key, known))
+        known.next_due = _Until(store.version, self._monotonic() + seconds)
+        return seconds
+
+    async def failed(self, key: Key, error: BaseException) -> None:
+        """Say it where people look. An API server that is away is no bug, and cannot be told either."""
+        self._claims.passed(key)
+        self._watcher.passed(key, "failed", 0.0, EMPTY)
+        if isinstance(error, Unavailable):
+            logger.warning("the API server: %s", error, extra=_labels(key))
+            return
+        if isinstance(error, TimeoutError):
+            message = "the reconciliation exceeded its deadline and was cancelled; it is retried"
+        elif isinstance(error, SchemaOutdated):
+            message = str(error)
+        elif isinstance(error, KubeError):
+            message = f"the API server: {error}"
+        else:
+            message = f"{type(error).__name__} in the operator: a bug; see the operator's log"
+        logger.error("reconciliation failed: %s", message, extra=_labels(key), exc_info=error)
+        if isinstance(error, Refused | SchemaOutdated):
+            return  # it would refuse this as well
+        store = self._store(key)
+        try:
+            await store.fetch()
+            if store.status.is_stalled(Reason.SCHEMA_OUTDATED):
+                return  # somebody must act on that, and it may be all that is left of what the schema did not keep
+            status = status_of_failed_reconciliation(
+                message, generation=store.generation, previous=store.status, now=self._around.environment.clock()
+            )
+            await store.write_what_is_kept(status)
+        except (KubeError, SchemaOutdated) as again:
+            logger.warning("the API server: %s", again, extra=_labels(key))
+
+    def hand_over(self) -> None:
+        """The process is being stopped, and the next one may begin before the last reconciliation is over."""
+        self._operators.hand_over()
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        await self._connections.close_all()
+
+    # --- one reconciliation ---
+
+    async def _guarded(self, key: Key, known: _Known, store: KubernetesStore) -> _Pause:
+        """Where nobody else does the same, and the API server keeps what is written."""
+        others = self._operators.beside_us(store.raw)
+        if others:
+            await self._disconnect(key, known)
+            if not self._operators.is_told(store.status, store.generation):
+                await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.told(others))
+            return _Pause("held", self._operators.hand_over_ends_in or CHECK_EVERY)
+        try:
+            if known.unkept is not None and known.unkept[0] == store.generation:
+                await store.try_status(known.unkept[1])
+            known.unkept = None
+            return await self._read_and_reconcile(key, known, store)
+        except SchemaOutdated as error:
+            known.unkept = store.generation, error.status
+            await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
+            return _Pause("held", SLOWEST_WAIT)
+
+    async def _read_and_reconcile(self, key: Key, known: _Known, store: KubernetesStore) -> _Pause:
+        now = self._around.environment.clock
+        if store.status == EMPTY:
+            await store.write_status(status_of_pending(generation=store.generation, now=now()))
+        previous = store.status
+        try:
+            document = read_document(store.raw)
+            bootstrap_of(document.spec.cluster)  # before any Secret is asked for
+            resource = store.resource(document)
+        except InvalidDocument as error:
+            message = "; ".join(error.problems)
+            status = status_of_invalid(error.reason, message, generation=store.generation, previous=previous, now=now())
+            if status != previous or store.invalid_fields:
+                await store.write_status(status)
+            return _Pause("held", CHECK_EVERY)
+        try:
+            cluster, is_new = await self._connections.cluster(key, document.spec.cluster)
+        except CredentialsInvalid as error:
+            failure = Failure(FailureKind.CREDENTIALS, "spec.cluster", str(error))
+            status = status_of_unreachable(failure, generation=store.generation, previous=previous, now=now())
+            await write_if_changed(store, resource, status)
+            return _Pause("waiting", known.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
+        check_every = document.spec.drift.check_every_seconds
+        settled, known.settled = known.settled, None
+        if not is_new and settled and settled.holds(store, self._monotonic()) and await cluster.unchanged():
+            known.settled = settled
+            return _Pause("done", check_every)
+        last = await reconcile(self._context(key, known, store, cluster), resource)
+        if isinstance(last.decision, Done):
+            known.settled = _Until(store.version, self._monotonic() + FULL_LOOK_EVERY)
+        if isinstance(last.decision, Done | Held):
+            await cluster.rest()
+        self._log(key, store.generation, summary_of(last))
+        return self._pause(known, resource, last, check_every)
+
+    def _context(self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster) -> ReconcileContext:
+        return ReconcileContext(
+            store=store,
+            kafka=cluster,
+            now=self._around.environment.clock,
+            sleep=self._around.environment.sleep,
+            ages=known.ages,
+            competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
+            before_act=self._before_act,
+            effects=self._around.effects,
+        )
+
+    def _before_act(self, _: Evaluation) -> None:
+        if self._operators.handed_over:
+            raise Conflict("the operator is shutting down; its successor continues")
+
+    async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
+        """Of the status what was kept as a whole, and why nothing is done."""
+        self._log(key, store.generation, f"{reason}: {message}")
+        now = self._around.environment.clock()
+        await store.write_what_is_kept(
+            status_of_invalid(reason, message, generation=store.generation, previous=store.kept, now=now)
+        )
+
+    # --- when the next one is due ---
+
+    def _pause(self, known: _Known, resource: Resource, last: Reconciliation, check_every: float) -> _Pause:
+        if isinstance(last.decision, Act) and not isinstance(last.outcome, Applied):
+            # Nothing came of it, and it will be sent again: not every second for ever.
+            found = resource.generation, last.decision.step, type(last.outcome)
+            return _Pause("acting", known.pace.backoff(found, last.requeue_after or 1.0, SLOWEST_WAIT))
+        if isinstance(last.decision, Act | Done | Held):
+            known.pace.progress()
+        if isinstance(last.decision, Act):
+            return _Pause("acting", last.requeue_after or 0.0)
+        if isinstance(last.decision, Done | Held):
+            return _Pause("done" if isinstance(last.decision, Done) else "held", check_every)
+        first = last.requeue_after or 2.0
+        reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
+        longest = max(first, min(check_every, SLOWEST_WAIT))
+        return _Pause("waiting", known.pace.backoff((resource.generation, reason), first, longest))
+
+    def _again(self, key: Key, known: _Known) -> float:
+        """Somebody wrote meanwhile: read again, decide again, write again.
+
+        Whoever has it written all the time may not keep younger resources waiting for what it turns out to own.
+        """
+        again = known.pace.backoff(("conflict",), 0.05, 1.0)
+        if known.pace.repeats:
+            self._claims.passed(key)
+        return max(again, self._throttle(key, known))
+
+    def _throttle(self, key: Key, known: _Known) -> float:
+        seconds = known.pace.throttle()
+        if seconds:
+            logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=_labels(key))
+        return seconds
+
+    # --- what is kept in between ---
+
+    def _store(self, key: Key) -> KubernetesStore:
+        return KubernetesStore(self._api, key, lambda: self._operators.writer)
+
+    def _of(self, key: Key) -> _Known:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _Known(Pace(self._monotonic), Ages(self._monotonic))
+        return known
+
+    async def _disconnect(self, key: Key, known: _Known) -> None:
+        known.settled = None
+        await self._connections.close(key)
+
+    async def _forget(self, key: Key) -> None:
+        self._known.pop(key, None)
+        self._claims.forget(key)
+        self._operators.forget(key)
+        self._watcher.forgot(key)
+        await self._connections.close(key)
+        logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
+
+    # --- what is said of it ---
+
+    def _log(self, key: Key, generation: int, text: str) -> None:
+        """What was said already is not said again."""
+        known = self._of(key)
+        if known.logged != (generation, text):
+            known.logged = generation, text
+            logger.info(text, extra={**_labels(key), "generation": generation})
+
+    async def _post_events(self, before: Status, store: KubernetesStore) -> None:
+        for record in events_between(before, store.status):
+            event = event_of(
+                record, store.raw, environment=self._around.environment, instance=self._around.operator.instance
+            )
+            try:
+                await self._api.create_event(event["metadata"]["namespace"], event)
+            except KubeError as error:
+                logger.warning("an Event could not be written: %s", error)
+
+
+_RESULTS = {"done": "success", "held": "success", "acting": "requeued", "waiting": "requeued"}
+
+
+def _labels(key: Key) -> dict[str, object]:
+    return {"namespace": key.namespace, "resource": key.name}

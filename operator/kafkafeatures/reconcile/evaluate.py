@@ -1,0 +1,235 @@
+"""One reconciliation up to its decision: observe, settle what was sent before, decide.
+
+Sends nothing but a validateOnly, and writes nothing. `plan` is this alone; `apply` and the operator go on with
+`execute` of `reconcile/act.py`. Level-triggered: nothing is remembered from one reconciliation to the next but the
+status, and how old the moments in it are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from kafkafeatures import __version__
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.decide import (
+    Decision,
+    Owner,
+    Proposal,
+    approved_by,
+    decide,
+    propose,
+    to_validate,
+)
+from kafkafeatures.core.memory import Memory, memory_of, with_result, without_unreadable
+from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
+from kafkafeatures.core.ports import KafkaPort, Unreachable
+from kafkafeatures.core.readings import Failure
+from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
+from kafkafeatures.core.steps import InFlight, Open, Step, UnknownStep, Verdict, in_flight
+from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.ports import Resource, ResourceStore
+
+SETTLE_SECONDS = 1.0
+"""Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
+
+CompetingOwner = Callable[[str], Owner | None]
+"""Of a cluster id: the older resource that owns it, or may turn out to."""
+
+
+def no_other_owner(cluster_id: str) -> Owner | None:
+    """Where there are no other resources: the command line."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRecord:
+    """A step that left this process: of which resource, and which cluster the decision was made on."""
+
+    resource: str
+    cluster_id: str
+    step: Step
+
+
+Effects = Callable[[EffectRecord], None]
+"""Hears of each step right before it leaves the process."""
+
+
+def ignore(effect: EffectRecord) -> None:
+    """No effect log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileContext:
+    """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
+
+    `ages` is the same for all reconciliations of a resource in a process.
+    """
+
+    store: ResourceStore
+    kafka: KafkaPort
+    now: Callable[[], datetime]
+    sleep: Callable[[float], Awaitable[None]]
+    ages: Ages = field(default_factory=Ages)
+    competing_owner: CompetingOwner = no_other_owner
+    before_act: Callable[[Evaluation], None] = lambda _: None
+    effects: Effects = ignore
+
+    def stamp(self) -> Stamp:
+        """Of now."""
+        return stamp(self.now())
+
+    def age_of(self, moment: str) -> timedelta:
+        """How long ago a stamp of the status was."""
+        return self.ages.of(moment, self.now())
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """No node of the cluster could be asked."""
+
+    resource: Resource
+    failure: Failure
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A reconciliation on paper.
+
+    `remembered`: the status of before with what is known of it now: what was settled is closed in it. `verdict` None:
+    there was nothing to ask the server about. `ours` False: another cluster answers, or one that cannot be told.
+    """
+
+    resource: Resource
+    observation: Observation
+    remembered: Status
+    proposal: Proposal
+    decision: Decision
+    verdict: Verdict | None
+    ours: bool
+    now: datetime
+
+    @property
+    def wanted(self) -> Wanted:
+        """Of the resource."""
+        return self.resource.wanted
+
+    @property
+    def status(self) -> Status:
+        """What is to be reported of it."""
+        if not self.ours:
+            return status_of_wrong_cluster(
+                self.decision, generation=self.resource.generation, previous=self.resource.status, now=self.now
+            )
+        return status_of(
+            self.decision,
+            self.observation,
+            self.proposal,
+            generation=self.resource.generation,
+            previous=self.remembered,
+            version=__version__,
+            now=self.now,
+            approved_by=approved_by(self.wanted, self.proposal),
+        )
+
+    def with_decision(self, decision: Decision, remembered: Status) -> Evaluation:
+        """The same, where something else was decided at the last moment."""
+        return replace(self, decision=decision, remembered=remembered)
+
+
+async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation | Unread:
+    """Decide on what is there now. Looks a second time where a step was sent and its outcome is open."""
+    try:
+        observation = await context.kafka.look()
+    except Unreachable as error:
+        status = status_of_unreachable(
+            error.failure, generation=resource.generation, previous=resource.status, now=context.now()
+        )
+        return Unread(resource, error.failure, status)
+    wanted, ours = resource.wanted, is_ours(resource, observation)
+    remembered = resource.status
+    unsettled: tuple[Step | UnknownStep, ...] = ()
+    if ours:  # another cluster tells nothing about what became of what was sent to ours
+        observation, remembered, unsettled = await _settled(context, resource, observation)
+    spent = tuple(one for one in remembered.spent_consents if one in wanted.consents)
+    remembered = replace(remembered, spent_consents=spent)
+    # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
+    memory = memory_of(remembered, context.age_of) if ours else Memory(cluster_id=remembered.cluster_id)
+    proposal = propose(wanted, observation, memory)
+    if ours:
+        remembered = replace(remembered, change_count=proposal.plan.change_count)
+    owner = None
+    if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
+        owner = context.competing_owner(observation.cluster_id.value)
+    mine = ours and not (owner and owner.known)
+    verdict = await _verdict_on(context.kafka, wanted, proposal, observation) if mine else None
+    decision = decide(wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner)
+    return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, context.now())
+
+
+def is_ours(resource: Resource, observation: Observation) -> bool:
+    """Whether this is the cluster the status tells of, and the one that the document names, as far as there is either.
+
+    The status comes first: a document that names another cluster does not make its history that cluster's.
+    """
+    if isinstance(observation.cluster_id, Unknown):
+        return False
+    bound = {resource.status.cluster_id, resource.wanted.cluster_id} - {""}
+    return bound <= {observation.cluster_id.value}
+
+
+async def _settled(
+    context: ReconcileContext, resource: Resource, observation: Observation
+) -> tuple[Observation, Status, tuple[Step | UnknownStep, ...]]:
+    """The newest observation, the status with every intent closed whose end is known, and what is still open."""
+    status = resource.status
+    unknown: list[Step | UnknownStep] = []
+    sent: list[InFlight] = []
+    for intent in status.intents:
+        try:
+            found = in_flight(intent)
+        except ValueError as error:
+            status = without_unreadable(status, intent, str(error), context.stamp())
+            continue
+        if isinstance(found, UnknownStep):
+            unknown.append(found)
+        else:
+            sent.append(found)
+    status, still_open = _close(context, status, sent, observation, observation)
+    if not still_open:
+        return observation, status, tuple(unknown)
+    await context.sleep(SETTLE_SECONDS)
+    try:
+        again = await context.kafka.look()
+    except Unreachable:
+        again = None
+    if again is None or not is_ours(resource, again):
+        return observation, status, (*unknown, *(one.step for one in still_open))
+    status, still_open = _close(context, status, still_open, observation, again)
+    return again, status, (*unknown, *(one.step for one in still_open))
+
+
+def _close(
+    context: ReconcileContext, status: Status, sent: list[InFlight], first: Observation, second: Observation
+) -> tuple[Status, list[InFlight]]:
+    still_open = []
+    for one in sent:
+        result = one.step.settle(first, second, one.sent(context.age_of(one.at)))
+        if isinstance(result, Open):
+            still_open.append(one)
+        else:
+            status = with_result(status, one, result, at=context.stamp(), age_of=context.age_of)
+    return status, still_open
+
+
+async def _verdict_on(kafka: KafkaPort, wanted: Wanted, proposal: Proposal, observation: Observation) -> Verdict | None:
+    """The server's own word on all changes at once. Who only observes, or is suspended, sends nothing at all."""
+    changes = to_validate(proposal.changes)
+    in_kraft = isinstance(observation.mode, Known) and observation.mode.value is MetadataMode.KRAFT
+    if not changes or not in_kraft or wanted.suspend or wanted.mode is Mode.OBSERVE:
+        return None
+    return await kafka.validate(changes)

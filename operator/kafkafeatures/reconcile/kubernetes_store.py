@@ -1,0 +1,151 @@
+"""A resource that lives in the API server: read once per pass, its status replaced where it did not change meanwhile.
+
+Used by the operator. One writer owns the whole status, and every write names the version it was decided on: a lost race
+raises Conflict, and the pass is done again on what is there then. What the server made of a write is compared with what
+was written: an older schema drops fields without a word, and with them what keeps an act from being done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kafkafeatures.api.document import read_document
+from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.names import APPROVE, PAUSE
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.api.status import EMPTY, Status, read_status
+from kafkafeatures.core.resolve import wanted_of
+from kafkafeatures.kube.api import Key, KubernetesApi
+from kafkafeatures.kube.errors import Invalid
+from kafkafeatures.reconcile.ports import Resource
+
+_ALWAYS = "spentConsents"
+"""Sent also where it is empty: a schema that does not keep it is found out before a consent is used."""
+
+
+class SchemaOutdated(Exception):
+    """The API server did not keep a status as it was written. `status`: the one that was."""
+
+    def __init__(self, why: str, status: Status) -> None:
+        super().__init__(f"{why}; install the CustomResourceDefinition of this release")
+        self.status = status
+
+
+class KubernetesStore:
+    """`ResourceStore` for one reconciliation. `fetch` comes first.
+
+    `writer`: who writes, asked at each write. `raw`: the object as the API server has it, as far as is known here.
+    `status`: what can be understood of it; `invalid_fields`: what cannot. `written`: every version made by a write.
+    `kept`: the last status that the server holds, or held, as a whole.
+    """
+
+    def __init__(self, api: KubernetesApi, key: Key, writer: Callable[[], Operator]) -> None:
+        self._api = api
+        self._key = key
+        self._writer = writer
+        self.raw: Mapping[str, Any] = {}
+        self.status, self.kept = EMPTY, EMPTY
+        self.written: set[str] = set()
+        self.invalid_fields: tuple[str, ...] = ()
+
+    async def fetch(self) -> None:
+        """Read the object. Raises Gone."""
+        self._adopt(await self._api.resource(self._key))
+        self.kept = self.status
+
+    @property
+    def generation(self) -> int:
+        """Of the spec."""
+        return int(self.raw["metadata"]["generation"])
+
+    @property
+    def version(self) -> str:
+        """The resourceVersion."""
+        return str(self.raw["metadata"]["resourceVersion"])
+
+    async def read(self) -> Resource:
+        """What was fetched, as types. Raises InvalidDocument: the schema cannot see everything."""
+        return self.resource(read_document(self.raw))
+
+    def resource(self, document: KafkaFeatures) -> Resource:
+        """The same, of a document that was read before. Raises InvalidDocument."""
+        metadata = self.raw["metadata"]
+        annotations = metadata.get("annotations") or {}
+        approval = annotations.get(APPROVE, "").strip()
+        wanted = wanted_of(
+            document,
+            uid=metadata["uid"],
+            approvals=frozenset({approval} if approval else ()),
+            paused=annotations.get(PAUSE) == "true",
+        )
+        return Resource(str(self._key), self.generation, wanted, self.status, self.invalid_fields)
+
+    async def write_status(self, status: Status) -> None:
+        """Raises SchemaOutdated, Conflict, Refused, Gone; Unavailable: it may have been written."""
+        dropped = await self._replace(status)
+        _check(dropped, status)
+        self.kept = status
+
+    async def try_status(self, status: Status) -> None:
+        """Have the server say what it would make of it. Raises as `write_status`; nothing is written."""
+        _check(await self._replace(status, dry_run=True), status)
+
+    async def write_what_is_kept(self, status: Status) -> None:
+        """Also where the server does not keep all of it; not where that would change nothing."""
+        if status != self.status or self.invalid_fields:
+            await self._replace(status)
+
+    async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:
+        """The fields that were not kept."""
+        writer = self._writer()
+        sent = {_ALWAYS: [], **status.as_json(), "operator": writer.shape}
+        try:
+            answer = await self._api.replace_status(self.raw, sent, manager=writer.manager, dry_run=dry_run)
+        except Invalid as error:
+            raise SchemaOutdated(f"the API server rejects the status ({error})", status) from None
+        if not dry_run:
+            self._adopt(answer)
+            self.written.add(self.version)
+        return list(dropped_fields(sent, answer.get("status")))
+
+    def _adopt(self, raw: Mapping[str, Any]) -> None:
+        """Without who wrote it: that is no part of what is decided on.
+
+        Where the schema did not keep which consents were used, all of the document may have been. That is part of
+        whatever is written next, so that it outlives the signs it is told from.
+        """
+        self.raw = raw
+        stored = raw.get("status") or {}
+        status, self.invalid_fields = read_status({name: one for name, one in stored.items() if name != "operator"})
+        consents = raw.get("spec", {}).get("consents")
+        sent = "operator" in stored or status.is_stalled(Reason.SCHEMA_OUTDATED)
+        if consents and sent and _ALWAYS not in stored and status.history:
+            status = replace(status, spent_consents=tuple(sorted(set(consents))))
+        self.status = status
+
+
+def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
+    """What is missing in `kept` of what was sent. Values may be written in another way: they are not compared."""
+    if isinstance(sent, Mapping):
+        if not isinstance(kept, Mapping):
+            yield path
+            return
+        for name, value in sent.items():
+            if name not in kept:
+                yield f"{path}.{name}"
+            else:
+                yield from dropped_fields(value, kept[name], f"{path}.{name}")
+    elif isinstance(sent, list):
+        if not isinstance(kept, list) or len(kept) < len(sent):
+            yield path
+            return
+        for one, other in zip(sent, kept, strict=False):
+            yield from dropped_fields(one, other, f"{path}[]")
+
+
+def _check(dropped: list[str], status: Status) -> None:
+    if dropped:
+        raise SchemaOutdated(f"the API server drops {', '.join(dict.fromkeys(dropped))}", status)

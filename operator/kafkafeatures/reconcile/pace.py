@@ -1,0 +1,43 @@
+"""How fast one resource is reconciled: later and later while the same thing is found, and never without end.
+
+Called by `reconcile/controller.py`, one for each resource. Nothing here decides what is done, only when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+BURST, REFILL_SECONDS = 100, 5.0
+"""A token bucket: so many reconciliations may follow one another as they like; more of them come one in so many
+seconds. Every step, reading and wait of the longest upgrade fits; a Kafka that says one thing and shows another does
+not keep the operator busy."""
+
+
+class Pace:
+    """`monotonic` in seconds."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._tokens, self._at = float(BURST), monotonic()
+        self._found: tuple[object, ...] = ()
+        self.repeats = 0
+
+    def backoff(self, found: tuple[object, ...], first: float, longest: float) -> float:
+        """Seconds: twice as long each time the same thing is found."""
+        self.repeats = self.repeats + 1 if self._found == found else 0
+        self._found = found
+        return min(first * 2.0 ** min(self.repeats, 20), longest)
+
+    def progress(self) -> None:
+        """Something was done, or there is nothing to do: what was found before does not count any more."""
+        self._found = ()
+
+    def throttle(self) -> float:
+        """Seconds that this reconciliation costs: none for a while, and the more follow one another the sooner some."""
+        now = self._monotonic()
+        self._tokens = min(BURST, self._tokens + (now - self._at) / REFILL_SECONDS) - 1.0
+        self._at = now
+        if self._tokens >= 0.0:
+            return 0.0
+        self._tokens = 0.0
+        return REFILL_SECONDS

@@ -20,6 +20,7 @@ from kraftlog.batches import (
     MAX_INFLATED,
     Attribute,
     Batch,
+    Buffer,
     Codec,
     Damage,
     DamageReason,
@@ -50,7 +51,7 @@ record_parts = st.lists(
 )
 
 
-def batches(data: bytes) -> list[Batch]:
+def batches(data: Buffer) -> list[Batch]:
     return [each for each in walk(data) if isinstance(each, Batch)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Collection
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ FIELDS = {
 }
 
 
-def image_of(data: bytes, sections: Collection[Section] = Section) -> Image:
+def image_of(data: bytes, sections: Iterable[Section] = Section) -> Image:
     replay = Replay(sections=sections)
     replay.append(data, below=ALL)
     return replay.image()
@@ -37,7 +37,7 @@ def batches(data: bytes) -> list[Batch]:
     return [each for each in walk(data) if isinstance(each, Batch)]
 
 
-def agree(part: Image, whole: Image, sections: Collection[Section]) -> None:
+def agree(part: Image, whole: Image, sections: Iterable[Section]) -> None:
     for field in ("offset", "epoch", "timestamp_ms", "in_transaction", "counts", "unreadable"):
         assert getattr(part, field) == getattr(whole, field)
     for section, fields in FIELDS.items():

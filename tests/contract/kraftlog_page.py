@@ -1,0 +1,98 @@
+"""The reference of `kraftlog`: made of what it exports and says of itself, with examples that a test runs."""
+
+from __future__ import annotations
+
+import inspect
+
+import kraftlog
+
+FOLDER = "__cluster_metadata-0"
+IMAGE = f'''
+from pathlib import Path
+from kraftlog import Replay, Section, files
+
+folder = Path("{FOLDER}")
+snapshot, segments = files.newest(path.name for path in folder.iterdir())
+replay = Replay(sections=[Section.REGISTRATIONS, Section.FEATURES])
+if snapshot:
+    content = (folder / snapshot.name).read_bytes()
+    replay.load_snapshot(content, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+for segment in segments:
+    replay.append((folder / segment.name).read_bytes(), below=1 << 62)
+image = replay.image()
+print(image.offset, image.features["metadata.version"], sorted(image.brokers), image.unreadable)
+'''
+IMAGE_SAYS = "495 28 [1, 2, 3] 0"
+WALK = f'''
+import mmap
+from kraftlog import Damage, Decoded, decode, walk
+
+with open("{FOLDER}/00000000000000000000.log", "rb") as file:
+    for found in walk(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)):
+        if isinstance(found, Damage):
+            print(f"{{found.size}} bytes at {{found.position}}: {{found.reason.value}}")
+        elif not found.is_control:
+            for record in found.records():
+                content = decode(record.value)
+                if isinstance(content, Decoded) and content.type.name == "FEATURE_LEVEL_RECORD":
+                    print(record.offset, content.data["name"], content.data["featureLevel"])
+'''
+HEAD = """
+Reads and writes the metadata logs of KRaft clusters: what lies in `__cluster_metadata-0` on the disk of a controller,
+and what a controller sends to whoever follows it. It opens no file and no connection: it is given bytes.
+
+## Installing it alone
+
+The operator's distribution contains it. A program that needs nothing else of ours, on a Spark worker for example,
+installs it from a clone, with `google-crc32c` as its only dependency:
+
+    pip install ./operator/kraftlog
+
+An environment takes one of the two distributions, not both.
+
+## From a directory to an image
+"""
+AFTER_IMAGE = """
+`below` is the first offset that does not count. A node's own files may end with records that are not committed yet, and
+that a new leader may truncate: who knows the high watermark gives it.
+
+An image is immutable and can be pickled. To take one costs nothing, and a change in one of a million keys copies a
+few hundred of them. What was not asked for with `sections` is counted and skipped; to read it is a `SectionNotRead`.
+
+## From a file to its records
+"""
+AFTER_WALK = """
+Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. Damage is
+a value with its position, and the walk goes on at the next batch whose CRC-32C holds. A record of a type or version
+that the tables do not have is `Raw`, one that contradicts its layout `Unreadable`; both keep their bytes, and `encode`
+writes all three back bit for bit. Topics, partitions, configurations and credentials are not in the tables yet.
+
+## What an image says
+
+Beside the fields of its sections (`registrations`, `finalized`, `quorum`, `migration`) an image has `offset`, `epoch`,
+`timestamp_ms`, `in_transaction`, `counts` of records by type, and `unreadable`: records that could not be understood.
+Above 0 it means that something may be missing. The fields of the sections can be read from the image itself:
+
+| Field | What it says |
+|---|---|
+"""
+EXPORTS = """
+## What it exports
+
+| Name | What it is |
+|---|---|
+"""
+
+
+def page(note: str) -> str:
+    """The whole page."""
+    shown = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{AFTER_IMAGE}\n```python{WALK}```\n{AFTER_WALK}"
+    fields = [_row(name, found) for name, found in vars(kraftlog.Image).items() if isinstance(found, property)]
+    exports = [_row(name, getattr(kraftlog, name)) for name in kraftlog.__all__]
+    return f"# kraftlog\n\n{note}{shown}" + "\n".join([*fields, EXPORTS.rstrip(), *exports, ""])
+
+
+def _row(name: str, what: object) -> str:
+    """With the first paragraph of its docstring."""
+    text = " ".join((inspect.getdoc(what) or "").split("\n\n")[0].split())
+    return f"| `{name}` | {text} |"

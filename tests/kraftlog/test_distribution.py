@@ -1,0 +1,102 @@
+"""kraftlog alone: what its wheel holds, what that needs, and that the examples of its reference run there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import google_crc32c
+import pytest
+
+from tests.contract.kraftlog_page import FOLDER, IMAGE, IMAGE_SAYS, WALK
+from tests.kraftlog.dump import parse_dump
+from tests.kraftlog.golden import CHANGES, dump_of
+
+ROOT = Path(__file__).resolve().parents[2]
+ALONE = tomllib.loads((ROOT / "operator/kraftlog/pyproject.toml").read_text())["project"]
+WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+START = """
+import sys
+sys.path[:] = [*(one for one in sys.path if not one.endswith("site-packages")), "site"]
+for name in ("kafkafeatures", "kafkasim", "kio", "pydantic", "yaml", "numpy"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError:
+        continue
+    raise SystemExit(f"{name} can be imported here")
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--wheel-dir", str(folder)]
+    offline = ["--no-deps", "--no-index", "--no-build-isolation", str(ROOT / "operator/kraftlog")]
+    subprocess.run([*build, *offline], check=True)
+    (made,) = folder.glob("kraftlog-*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def place(wheel: Path) -> Path:
+    """A folder with a log, and with all that the wheel says it needs in `site`."""
+    folder = wheel.parent / "place"
+    site = folder / "site"
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(site)
+    for one in Path(google_crc32c.__file__).parents[1].glob("google_crc32c*"):
+        (site / one.name).symlink_to(one)
+    (folder / FOLDER).symlink_to(CHANGES.parent)
+    return folder
+
+
+def run(code: str, place: Path) -> str:
+    command = [sys.executable, "-I", "-S", "-c", START + code]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    sources = {
+        f"kraftlog/{path.relative_to(ROOT / 'operator/kraftlog')}"
+        for path in (ROOT / "operator/kraftlog").rglob("*.py")
+    }
+    assert {name for name in names if ".dist-info/" not in name} == sources | {"kraftlog/py.typed"}
+
+
+def test_it_needs_less_than_the_operator_and_no_other_version() -> None:
+    assert set(ALONE["dependencies"]) < set(WHOLE["dependencies"])
+    assert ALONE["requires-python"] == WHOLE["requires-python"]
+
+
+def test_a_directory_is_read_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
+    assert run(IMAGE, place) == IMAGE_SAYS + "\n"
+
+
+def test_a_file_is_walked_over_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
+    levels = [
+        f"{offset} {data['name']} {data['featureLevel']}"
+        for offset, name, data in parse_dump(dump_of(CHANGES))
+        if name == "FEATURE_LEVEL_RECORD" and data is not None
+    ]
+    assert run(WALK, place).splitlines() == levels
+    assert len(levels) > 5
+
+
+def test_an_image_goes_from_one_process_to_another(place: Path) -> None:
+    run(IMAGE + "import pickle; open('image', 'wb').write(pickle.dumps(image))", place)
+    code = "import json, pickle; i = pickle.load(open('image', 'rb')); print(json.dumps([i.offset, dict(i.features)]))"
+    assert json.loads(run(code, place))[0] == int(IMAGE_SAYS.split()[0])
+
+
+def test_everything_it_exports_is_there_and_says_what_it_is() -> None:
+    import kraftlog
+
+    assert list(kraftlog.__all__) == sorted(kraftlog.__all__)
+    assert all((getattr(kraftlog, name).__doc__ or "").strip() for name in kraftlog.__all__)

@@ -7,10 +7,11 @@ means nothing raises `RefusedError` and changes nothing.
 from __future__ import annotations
 
 from kafkafeatures.core.readings import Role
+from kafkasim.node import Node
 from kafkasim.releases import Release, release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.wire.server import SimulatorServer
-from kafkasim.world import Node, World
+from kafkasim.world import World
 
 FORMS = "upgrade|start ROLE ID [RELEASE], stop|kill ROLE ID, set FEATURE LEVEL, snapshot; ROLE is broker or controller"
 _ROLES = {"broker": Role.BROKER, "controller": Role.CONTROLLER}

@@ -7,18 +7,16 @@ have is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Role
 from kafkasim.log import Position, Write, encode
+from kafkasim.node import Key, Node
 from kafkasim.releases import KRAFT_VERSION
 from kafkasim.rules import java_hash_order
-from kraftlog import ControllerRegistration, Endpoint, Image
+from kraftlog import BrokerRegistration, ControllerRegistration, Endpoint, Image
 from kraftlog.schema import table
-
-if TYPE_CHECKING:
-    from kafkasim.world import Node, World
 
 LISTENER = {Role.BROKER: "PLAINTEXT", Role.CONTROLLER: "CONTROLLER"}
 _PLAINTEXT = 0
@@ -70,30 +68,28 @@ def controller(node: Node) -> Write:
     return _registered_controller(ControllerRegistration(node.id, node.incarnation, False, (endpoint,), features))
 
 
-def leader_change(world: World, granting: Sequence[int], *, dynamic: bool) -> Write:
+def leader_change(leader: int, voters: Sequence[Node], granting: Sequence[Node], *, dynamic: bool) -> Write:
     """The first record of an epoch."""
 
-    def voter(node_id: int) -> dict[str, Any]:
-        directory = world.nodes[Role.CONTROLLER, node_id].directory
-        return {"voterId": node_id} | ({"voterDirectoryId": directory} if dynamic else {})
+    def voter(node: Node) -> dict[str, Any]:
+        return {"voterId": node.id} | ({"voterDirectoryId": node.directory} if dynamic else {})
 
     data = {
-        "leaderId": world.active,
-        "voters": tuple(voter(v) for v in world.voters),
-        "grantingVoters": tuple(voter(v) for v in granting),
+        "leaderId": leader,
+        "voters": tuple(voter(each) for each in voters),
+        "grantingVoters": tuple(voter(each) for each in granting),
     }
     return Write(table.LEADER_CHANGE, data, 1 if dynamic else 0)
 
 
-def quorum_records(world: World, kraft_version: int) -> list[Write]:
+def quorum_records(voters: Sequence[Node], kraft_version: int) -> list[Write]:
     """What raising kraft.version writes: the level and the voters with their directories."""
-    voters = []
-    for voter in world.voters:
-        node = world.nodes[Role.CONTROLLER, voter]
+    written = []
+    for node in voters:
         kraft = supported(node, KRAFT_VERSION)
-        voters.append(
+        written.append(
             {
-                "voterId": voter,
+                "voterId": node.id,
                 "voterDirectoryId": node.directory,
                 "endpoints": ({"name": LISTENER[Role.CONTROLLER], "host": node.host, "port": node.port},),
                 "kRaftVersionFeature": {"minSupportedVersion": kraft.min, "maxSupportedVersion": kraft.max},
@@ -101,32 +97,36 @@ def quorum_records(world: World, kraft_version: int) -> list[Write]:
         )
     return [
         Write(table.KRAFT_VERSION, {"kRaftVersion": kraft_version}),
-        Write(table.KRAFT_VOTERS, {"voters": tuple(voters)}),
+        Write(table.KRAFT_VOTERS, {"voters": tuple(written)}),
     ]
 
 
-def snapshot(world: World, image: Image, position: Position) -> bytes:
+def snapshot(
+    image: Image, position: Position, voters: Sequence[Node], nodes: Mapping[Key, Node], *, timestamp_ms: int
+) -> bytes:
     """A checkpoint file of this image: header and quorum, the records, the footer. Offsets count from 0."""
     header = [Write(table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": image.timestamp_ms})]
     if image.kraft_version:
-        header += quorum_records(world, image.kraft_version)
+        header += quorum_records(voters, image.kraft_version)
     writes = [level(name, value) for name, value in image.features.items()]
     metadata_version = image.features["metadata.version"]
-    writes += [_registered(world, image, broker_id, metadata_version) for broker_id in sorted(image.brokers)]
+    writes += [
+        _registered(nodes[Role.BROKER, broker_id], image.brokers[broker_id], metadata_version)
+        for broker_id in sorted(image.brokers)
+    ]
     writes += [_registered_controller(each) for _, each in sorted(image.controllers.items())]
     batches = [header, *(writes[i : i + _SNAPSHOT_BATCH] for i in range(0, len(writes), _SNAPSHOT_BATCH))]
     batches.append([Write(table.SNAPSHOT_FOOTER, {})])
     offset, chunks = 0, []
     for batch in batches:
-        chunks.append(encode(batch, base_offset=offset, epoch=position.epoch, timestamp_ms=world.now_ms))
+        chunks.append(encode(batch, base_offset=offset, epoch=position.epoch, timestamp_ms=timestamp_ms))
         offset += len(batch)
     return b"".join(chunks)
 
 
-def _registered(world: World, image: Image, broker_id: int, metadata_version: int) -> Write:
+def _registered(node: Node, found: BrokerRegistration, metadata_version: int) -> Write:
     """A registration as it stands in the image: not what the node may have become since."""
-    found = image.brokers[broker_id]
-    write = broker(world.nodes[Role.BROKER, broker_id], found.epoch, metadata_version)
+    write = broker(node, found.epoch, metadata_version)
     data = dict(write.data)
     data |= {
         "incarnationId": found.incarnation,

@@ -20,6 +20,7 @@ from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION
 from kafkasim import registrations
 from kafkasim.log import MetadataLog, Position, Snapshot, Write
+from kafkasim.node import Node
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import KRAFT_VERSION, Release
 from kafkasim.rules import CONTROLLER_REGISTRATION, NOT_CONTROLLER, FeatureUpdate, Verdict, View, finalized, judge
@@ -43,22 +44,6 @@ BROKER_ID_NOT_REGISTERED = 102
 CONTROLLER_ID_NOT_REGISTERED = 136
 
 
-@dataclass(slots=True, eq=False)
-class Node:
-    """One process of one role. `features_epoch`: what a controller reports as FinalizedFeaturesEpoch."""
-
-    role: Role
-    id: int
-    release: Release
-    host: str
-    port: int
-    directory: UUID
-    incarnation: UUID
-    running: bool = True
-    refused: bool = False
-    features_epoch: int = -1
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """An answer of the active controller, to be sent when the log is committed up to `offset`."""
@@ -79,16 +64,19 @@ class World:
         self.log = MetadataLog()
         self.random = random
         self.cluster_id = plan.cluster_id or kafka_uuid(self._uuid())
+        self.grants_cluster_action = True  # without it clients may ask nodes, and not read the log
         self.active: int | None = None
         self.epoch = 0
         self._leader = Replay()  # everything appended
         self._committed = Replay()
+        self._image = self._committed.image()
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._last_append = now_ms
         self.nodes = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
         self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
         self._told = set(self.voters)  # who has sent UpdateVoter to this leader, and itself
+        self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []
         self._begin(plan)
 
     # --- what nodes know ---
@@ -96,7 +84,7 @@ class World:
     @property
     def image(self) -> Image:
         """The committed state: what brokers and standby controllers know."""
-        return self._committed.image()
+        return self._image
 
     @property
     def leader_image(self) -> Image:
@@ -155,7 +143,7 @@ class World:
         if validate_only:
             return Outcome(verdict)
         if verdict.kraft_version is not None:
-            self._append(registrations.quorum_records(self, verdict.kraft_version))
+            self._append(registrations.quorum_records(self._voting(), verdict.kraft_version))
             self._append([Write(table.NO_OP, {})])  # gives the request an offset to wait for
         if verdict.levels:
             levels = [registrations.level(*each) for each in verdict.levels]
@@ -164,6 +152,10 @@ class World:
             if before < CONTROLLER_REGISTRATION <= self.leader_image.features.get(METADATA_VERSION, 0):
                 self._register_controllers()
         return Outcome(verdict, self.log.end_offset)
+
+    def keep(self, at: Node, request: Callable[[], object]) -> None:
+        """What a broker does with a request while no controller is active, also when its client has given up."""
+        self._kept.append((at, at.incarnation, request))
 
     def unregister_broker(self, at: Node, broker_id: int) -> Outcome:
         """UnregisterBroker as sent to this node."""
@@ -228,7 +220,7 @@ class World:
 
     def _static_voters(self) -> tuple[int, ...]:
         # Up to 4.4 the list is that of the configuration; a dynamic quorum has none there.
-        return () if self._committed.image().voters is not None else self.voters
+        return () if self._image.voters is not None else self.voters
 
     # --- things done to nodes ---
 
@@ -272,7 +264,7 @@ class World:
         """Write the committed state to a checkpoint; readers from offset 0 are sent to it from then on."""
         image = self.image
         position = Position(image.offset, self.log.epoch_before(image.offset))
-        data = registrations.snapshot(self, image, position)
+        data = registrations.snapshot(image, position, self._voting(), self.nodes, timestamp_ms=self.now_ms)
         self.log.snapshot = Snapshot(position, data)
 
     # --- inside ---
@@ -280,6 +272,9 @@ class World:
     def _node(self, plan: Plan, node: NodePlan) -> Node:
         host, port = plan.addresses.get((node.role, node.id), ("127.0.0.1", 0))
         return Node(node.role, node.id, node.release, host, port, self._uuid(), self._uuid(), running=not node.ghost)
+
+    def _voting(self) -> list[Node]:
+        return [self.nodes[Role.CONTROLLER, voter] for voter in self.voters]
 
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
@@ -290,9 +285,9 @@ class World:
     def _begin(self, plan: Plan) -> None:
         """The life of the cluster so far: first leader, bootstrap records, registrations. All of it is committed."""
         self.active, self.epoch = plan.leader or self.voters[0], 1
-        first = [registrations.leader_change(self, self.voters, dynamic=plan.is_dynamic)]
+        first = [registrations.leader_change(self.active, self._voting(), self._voting(), dynamic=plan.is_dynamic)]
         if plan.is_dynamic:
-            first += registrations.quorum_records(self, plan.levels[KRAFT_VERSION])
+            first += registrations.quorum_records(self._voting(), plan.levels[KRAFT_VERSION])
         self._append(first, commit=True)
         levels = {METADATA_VERSION: plan.levels[METADATA_VERSION], **plan.levels}
         writes = [registrations.level(name, each) for name, each in levels.items() if each and name != KRAFT_VERSION]
@@ -326,6 +321,7 @@ class World:
         known = self._committed.offset
         data = self.log.read(known, max_bytes=1 << 62, below=self.log.high_watermark)
         self._committed.append(data, below=self.log.high_watermark)
+        self._image = self._committed.image()
         if self._level_records() > before:  # an unchanged level moves it too, the quorum's own records do not
             for node in self.of_role(Role.CONTROLLER):
                 node.features_epoch = self._committed.offset - 1
@@ -343,16 +339,20 @@ class World:
             self._after(ELECTION_MS, self._elect)
 
     def _elect(self) -> None:
-        running = tuple(v for v in self.voters if self.nodes[Role.CONTROLLER, v].running)
+        running = [node for node in self._voting() if node.running]
         if self.active is not None or len(running) * 2 <= len(self.voters):
             return
         self.epoch += 1
-        self.active = self.random.choice(running)
+        self.active = self.random.choice(running).id
         dynamic = self._leader.image().kraft_version > 0
-        self._append([registrations.leader_change(self, running, dynamic=dynamic)])
+        self._append([registrations.leader_change(self.active, self._voting(), running, dynamic=dynamic)])
         self._told = {self.active}
         for voter in running:
-            self._tell_soon(voter)
+            self._tell_soon(voter.id)
+        kept, self._kept = self._kept, []
+        for broker, incarnation, request in kept:
+            if broker.running and broker.incarnation == incarnation:
+                request()
 
     def _tell_soon(self, voter: int) -> None:
         epoch, node = self.epoch, self.nodes[Role.CONTROLLER, voter]

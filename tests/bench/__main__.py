@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kafkafeatures.core.decide import Act, Done, decide
+from kafkafeatures.core.observe import observe
 from kafkafeatures.core.steps import Accepted
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kafka.cluster import Cluster as Client
@@ -254,7 +255,7 @@ def _run(command: list[str]) -> float:
 async def _look(settings: ClusterSettings) -> float:
     began = time.perf_counter()
     async with Client(settings) as client:
-        await client.look()
+        observe(*await client.read())
     return time.perf_counter() - began
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.core.observation import Known
+from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import Applied, Rejected, UpdateFeature
 from kafkafeatures.kafka.wire.codec import decode_response
@@ -96,7 +97,7 @@ async def test_the_ports_tell_of_a_change_and_show_its_levels_as_the_real_cluste
     cluster = SimulatedCluster(made)
     through = 0
     for row in rows:
-        levels = known((await cluster.look()).finalized)
+        levels = known((observe(*await cluster.read())).finalized)
         change = as_we_would(row, levels)
         if change is None:
             updates = [FeatureUpdate(feature, level, UpgradeType.of(kind)) for feature, level, kind in row.step.updates]
@@ -106,7 +107,7 @@ async def test_the_ports_tell_of_a_change_and_show_its_levels_as_the_real_cluste
             refused = [Rejected(code, text or "") for code, text in (expected, *each.values()) if code]
             assert await cluster.update(change) == (refused[0] if refused else Applied()), row.step
             through += 1
-        seen = await cluster.look()
+        seen = observe(*await cluster.read())
         assert known(seen.finalized) == row.levels, row.step
         assert all(known(node.answer).finalized == row.levels for node in seen.nodes), row.step
     assert through > 10

@@ -64,9 +64,10 @@ def answer(
     *,
     complete: bool = True,
     keys: tuple[int, ...] = (18, 55),
+    epoch: int = 9,
 ) -> NodeAnswer:
     finalized = {"metadata.version": 21} if levels is None else dict(levels)
-    return NodeAnswer(ranges(of), finalized, 9, {key: VersionRange(0, 4) for key in keys}, complete=complete)
+    return NodeAnswer(ranges(of), finalized, epoch, {key: VersionRange(0, 4) for key in keys}, complete=complete)
 
 
 def node(

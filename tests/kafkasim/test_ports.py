@@ -1,4 +1,4 @@
-"""The ports: they show what the server of the same world shows, and lets whole lives be lived in a moment."""
+"""The ports of a simulated cluster: whole lives are lived in a moment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -15,72 +14,16 @@ import pytest
 
 from kafkafeatures.api.status import Status, read_status
 from kafkafeatures.core.decide import Done
-from kafkafeatures.core.observation import Known, Observation
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
-from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
-from kafkasim.wire.server import SimulatorServer
-from tests.kafkasim.clusters import plan, served, world
+from tests.kafkasim.clusters import plan, world
 
 SEEDS = 1000 if os.environ.get("SOAK") else 60
 FEATURE_LEVEL = 12
-
-
-def known(fact: Any) -> Any:
-    return fact.value if isinstance(fact, Known) else "unknown"
-
-
-def shown(seen: Observation) -> dict[str, Any]:
-    """What decisions rest on, without times, offsets and addresses."""
-    return {
-        "cluster": known(seen.cluster_id),
-        "mode": known(seen.mode),
-        "finalized": known(seen.finalized),
-        "active": known(seen.active_controller),
-        "registered": (known(seen.registered_controllers), known(seen.registered_brokers)),
-        "nodes": {
-            (one.id, one.roles): (
-                one.state,
-                one.is_voter,
-                {name: known(one.range_of(name)) for name in seen.feature_names()},
-                known(one.answer).finalized if isinstance(one.answer, Known) else None,
-            )
-            for one in seen.nodes
-        },
-    }
-
-
-def addresses(server: SimulatorServer, role: Role) -> str:
-    return ",".join(f"{one.host}:{one.port}" for one in server.world.of_role(role) if one.running)
-
-
-CLUSTERS: Mapping[str, Plan] = {
-    "plain": plan(),
-    "old": plan({1: "3.9", 2: "3.9"}, {3001: "3.9"}, metadata_version=17),
-    "mixed": plan({1: "4.2", 2: "4.0", 3: "4.2"}, metadata_version=25),
-    "ghosts": plan(
-        metadata_version=25, ghosts=((Role.BROKER, 7, "4.0"), (Role.CONTROLLER, 3009, "4.0")), group_version=1
-    ),
-    "dynamic": plan(metadata_version=29, kraft_version=1, share_version=1),
-}
-
-
-@pytest.mark.parametrize("name", CLUSTERS)
-async def test_both_faces_show_the_same_world(name: str) -> None:
-    async with served(CLUSTERS[name]) as server:
-        settings = ClusterSettings(
-            parse_addresses(addresses(server, Role.BROKER), ""), parse_addresses(addresses(server, Role.CONTROLLER), "")
-        )
-        async with Cluster(settings) as client:
-            on_the_wire = await client.look()
-        in_process = await SimulatedCluster(server.world).look()
-    assert shown(in_process) == shown(on_the_wire)
 
 
 class Crash(BaseException):

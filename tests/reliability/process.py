@@ -14,9 +14,8 @@ from random import Random
 from typing import Any
 
 from kafkafeatures.api.identity import Operator
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.ports import Unreachable
-from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.core.observe import Unreachable
+from kafkafeatures.core.readings import Failure, FailureKind, LogReading, Readings
 from kafkafeatures.core.steps import NotSent, Outcome, OutcomeUnknown, Unavailable, UpdateFeature
 from kafkafeatures.core.steps import Verdict as ServerVerdict
 from kafkafeatures.environment import Environment
@@ -28,12 +27,14 @@ from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, Surroundings
 from kafkafeatures.reconcile.queue import Queue
 from kafkasim.ports import SimulatedCluster
+from kafkasim.readings import Access
 from kraftlog import Image
 from tests.reliability.kafka import Cluster, Roads
 from tests.simulated.kubernetes import ApiServer, Fault, Request, refusal
 
 RESYNC = 240.0
 RELIST = 5.0
+REQUEST_TIMEOUT_MS = 2_000
 
 
 @dataclass
@@ -194,17 +195,27 @@ class _Connection:
         self._process, self._name, self._cluster = process, name, cluster
         self._by_broker = self._no_log = False
         self._image: Image | None = None
+        self._kafka: SimulatedCluster | None = None
 
-    async def look(self) -> Observation:
+    async def read(self) -> Readings:
         cluster, roads = await self._reached(), self._process.world.weather.roads
         if self._draw(roads.unreachable):
             raise Unreachable(Failure(FailureKind.TIMED_OUT, "bootstrap", "no answer"))
         self._by_broker, self._no_log = self._draw(roads.by_broker), self._draw(roads.no_log)
-        observation = await SimulatedCluster(cluster.world).look()
+        self._kafka = SimulatedCluster(
+            cluster.world,
+            Access(
+                controllers=not self._by_broker,
+                reaches_controllers=not self._by_broker,
+                cluster_action=not self._no_log,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            ),
+        )
+        readings = await self._kafka.read()
         self._process.world.record(cluster.looked(self._process.name, self._uid))
-        self._image = None if self._no_log else cluster.world.image
+        self._image = readings.log.image if isinstance(readings.log, LogReading) else None
         await self._back()
-        return observation
+        return readings
 
     async def unchanged(self) -> bool:
         cluster, before = await self._reached(), self._image
@@ -225,10 +236,10 @@ class _Connection:
         return not self._by_broker
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> ServerVerdict:
-        cluster = await self._reached()
+        await self._reached()
         if self._draw(self._process.world.weather.roads.lost_before):
             return Unavailable("timed out")
-        verdict = await SimulatedCluster(cluster.world).validate(changes)
+        verdict = await self._kafka.validate(changes) if self._kafka else Unavailable("not read yet")
         await self._back()
         return verdict
 

@@ -79,7 +79,7 @@ def failed(failure: Failure) -> CommandFailed:
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:
     """Run it. A cluster of which not a single node could be asked ends the command in words."""
-    from kafkafeatures.core.ports import Unreachable
+    from kafkafeatures.core.observe import Unreachable
 
     try:
         return on_loop(work)
@@ -104,10 +104,11 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
 
 async def look(settings: ClusterSettings) -> Observation:
     """One look at a cluster, and no more."""
+    from kafkafeatures.core.observe import observe
     from kafkafeatures.kafka.cluster import Cluster
 
     async with Cluster(settings) as cluster:
-        return await cluster.look()
+        return observe(*await cluster.read())
 
 
 def _security(path: Path | None) -> Security:

@@ -19,6 +19,7 @@ from kafkafeatures.cli.output import add_output_flag, console, print_document
 from kafkafeatures.cli.values import resource_name
 from kafkafeatures.core.cluster_document import supported_by_all
 from kafkafeatures.core.decide import Act
+from kafkafeatures.core.observe import observe
 from kafkafeatures.core.plan_document import plan_document, plan_verdict
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
@@ -100,7 +101,7 @@ async def _evaluated(
 ) -> Evaluation | Unread:
     async with Cluster(settings) as cluster:
         if latest:
-            wanted = replace(resource.wanted, levels={}, bundle=_latest(await cluster.look()))
+            wanted = replace(resource.wanted, levels={}, bundle=_latest(observe(*await cluster.read())))
             resource = replace(resource, wanted=wanted)
         context = ReconcileContext(store, cluster, now=SYSTEM.clock, sleep=SYSTEM.sleep)
         return await evaluate(context, resource)

@@ -14,6 +14,7 @@ from kafkafeatures.cli.connect import add_connection_flags, failed, on_cluster, 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import tell
 from kafkafeatures.core.observation import Node, NodeState
+from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import Failure, Role
 from kafkafeatures.core.unregistration import objection
 from kafkafeatures.kafka.cluster import Cluster
@@ -65,7 +66,7 @@ async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> No
         if failure is not None:
             raise failed(failure)
         for _ in range(LOOKS):  # the brokers learn of it a little after the controller wrote it
-            if not any(one.id == node_id and role in one.roles for one in (await cluster.look()).nodes):
+            if not any(one.id == node_id and role in one.roles for one in (observe(*await cluster.read())).nodes):
                 return
             await asyncio.sleep(PAUSE)
         raise CommandFailed(f"{role.value.lower()} {node_id} is still registered; it may have come back", Exit.FAILED)
@@ -73,7 +74,7 @@ async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> No
 
 async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
     """The node, if it is gone for certain."""
-    observation = await cluster.look()
+    observation = observe(*await cluster.read())
     if role is Role.CONTROLLER and (why := objection(observation, node_id)):
         raise CommandFailed(why, Exit.BLOCKED)
     node = next((one for one in observation.nodes if one.id == node_id and role in one.roles), None)

@@ -73,8 +73,18 @@ DESCRIBE_QUORUM = 55
 _OPEN_MIGRATION = {1, 2}  # ZkMigrationState as of Kafka 3.5: MIGRATION, PRE_MIGRATION
 
 
+class Unreachable(Exception):
+    """Not a single node of the cluster answered."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
 def observe(probe: ClusterProbe, log: LogReading | Failure) -> Observation:
-    """Make the picture. `log` is a Failure where the metadata log could not be read, with the reason."""
+    """Make the picture of what a port read. Raises `Unreachable` where there is nothing to make one of."""
+    if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
+        raise Unreachable(_why_unreachable(probe, log))
     image = log.image if isinstance(log, LogReading) else None
     facts = _Facts(probe, log if isinstance(log, LogReading) else None)
     mode = _mode(probe, image, facts)
@@ -409,3 +419,11 @@ def _known(part: T | Failure, facts: _Facts) -> Known[T] | Unknown:
 def _unread(log: LogReading | Failure) -> Unknown:
     assert isinstance(log, Failure)  # noqa: S101 - only called where there is no image
     return Unknown(log)
+
+
+def _why_unreachable(probe: ClusterProbe, log: Failure) -> Failure:
+    """The most telling of the failures: what the bootstrap addresses said."""
+    for part in (probe.brokers, probe.controllers, probe.cluster_id):
+        if isinstance(part, Failure) and part.kind is not FailureKind.NOT_ASKED:
+            return part
+    return log

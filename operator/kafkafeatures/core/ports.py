@@ -1,7 +1,7 @@
 """What a reconciliation needs of a Kafka cluster, as a protocol: raw readings, and two requests.
 
 The real side is `kafka/cluster.py`, the simulated one `kafkasim/ports.py`. A port judges nothing: `core/observe.py`
-makes the observation.
+makes the observation of what it read.
 """
 
 from __future__ import annotations
@@ -10,24 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.observation import Observation
-    from kafkafeatures.core.readings import Failure
+    from kafkafeatures.core.readings import Readings
     from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
 
 
-class Unreachable(Exception):
-    """Not a single node of the cluster could be asked."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
-
-
 class KafkaPort(Protocol):
-    """A cluster, to look at and to change."""
+    """A cluster, to read and to change."""
 
-    async def look(self) -> Observation:
-        """One fresh picture. Raises `Unreachable` when not a single node could be asked."""
+    async def read(self) -> Readings:
+        """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it."""
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
         """One validateOnly of all the changes together; nothing is changed. Never with kraft.version."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkafeatures.core.levels import VersionRange
 
@@ -161,7 +161,7 @@ class ControllerList:
 
 @dataclass(frozen=True, slots=True)
 class ClusterProbe:
-    """Everything that was asked in one pass, but for the metadata log, which has its own reading."""
+    """What the nodes answered, all asked at the same time."""
 
     at: datetime
     cluster_id: str | Failure
@@ -181,3 +181,10 @@ class LogReading:
     leader_id: int
     leader_epoch: int
     at: datetime
+
+
+class Readings(NamedTuple):
+    """What was read of a cluster in one go. `log`: why, where the metadata log could not be read."""
+
+    probe: ClusterProbe
+    log: LogReading | Failure

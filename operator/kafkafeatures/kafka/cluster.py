@@ -1,7 +1,7 @@
-"""A live cluster behind the `KafkaPort`: the adapters composed into one look and two acts.
+"""A live cluster behind the `KafkaPort`: the adapters composed into one reading and two requests.
 
-A look asks all nodes and follows the metadata log at the same time, and makes one `Observation` of both. The position
-in the log is kept between looks, so that a settled cluster costs one short fetch. Called by the loop and by `describe`.
+A reading asks all nodes and follows the metadata log at the same time. The position in the log is kept between
+readings, so that a settled cluster costs one short fetch. Called by the reconciliation and by the command line.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.observe import observe
-from kafkafeatures.core.ports import Unreachable
 from kafkafeatures.core.readings import (
     ClusterProbe,
     ControllerList,
@@ -23,8 +20,10 @@ from kafkafeatures.core.readings import (
     Host,
     LogReading,
     NodeAnswer,
+    Readings,
     Role,
 )
+from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
@@ -42,7 +41,7 @@ if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `desc
     from kafkafeatures.kafka.unregister import Hosted
 
 LOG_TIMEOUTS = 2
-"""Request timeouts a look waits for the metadata log: a snapshot of a large cluster comes in several parts."""
+"""Request timeouts a reading waits for the metadata log: a snapshot of a large cluster comes in several parts."""
 
 
 class Cluster:
@@ -69,7 +68,7 @@ class Cluster:
             share=self._share,
         )
         self._last: ClusterProbe | None = None
-        self._image: Image | None = None  # of the last look; None where the log was not read
+        self._image: Image | None = None  # of the last reading; None where the log was not read
 
     async def __aenter__(self) -> Self:
         return self
@@ -78,13 +77,13 @@ class Cluster:
         await self.close()
 
     async def close(self) -> None:
-        """Give up all connections. They are opened again where somebody looks again."""
+        """Give up all connections. They are opened again where somebody reads again."""
         await self._log.close()
         await self._pool.close()
         self._forget()
 
-    async def look(self) -> Observation:
-        """As the port says."""
+    async def read(self) -> Readings:
+        """As the port says. Begins with the log as soon as an address of a controller is known."""
         controllers_known = asyncio.Event()
         if self._settings.bootstrap_controllers:
             controllers_known.set()
@@ -106,14 +105,12 @@ class Cluster:
                 asked = await self._ask_registered(asked, log)
         finally:
             reading.cancel()
-        if not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes) and isinstance(log, Failure):
-            raise Unreachable(_why_unreachable(asked, log))
         self._last = asked
         self._image = log.image if isinstance(log, LogReading) else None
-        return observe(asked, log)
+        return Readings(asked, log)
 
     async def unchanged(self) -> bool:
-        """Whether the log shows that nothing happened since the last look. One connection, to the active controller.
+        """Whether the log shows that nothing happened since the last reading. One connection, to the active controller.
 
         False also where it cannot be told. What living processes say of themselves is not asked again.
         """
@@ -127,7 +124,7 @@ class Cluster:
         await self._pool.close()
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
-        """As the port says, by the way the last look found."""
+        """As the port says, by the way the last reading found."""
         from kafkafeatures.core.steps import Unavailable
         from kafkafeatures.kafka import features
 
@@ -138,12 +135,10 @@ class Cluster:
     @property
     def sends_to_active_controller(self) -> bool:
         """As the port says."""
-        from kafkafeatures.kafka import features
-
-        return self._last is not None and features.route(self._last).controller is not None
+        return self._last is not None and route_to_controller(self._last).controller is not None
 
     async def update(self, change: UpdateFeature) -> Outcome:
-        """As the port says, by the way the last look found."""
+        """As the port says, by the way the last reading found."""
         from kafkafeatures.core.steps import NotSent
         from kafkafeatures.kafka import features
 
@@ -152,7 +147,7 @@ class Cluster:
         return await features.update_feature(self._pool, features.route(self._last), change)
 
     async def topics_on(self, broker: int) -> Hosted | Failure:
-        """What a broker hosts, as of the last look. A Failure where that cannot be known for certain."""
+        """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
         from kafkafeatures.kafka import features
         from kafkafeatures.kafka.unregister import hosted_by
 
@@ -175,7 +170,7 @@ class Cluster:
         return await unregister(self._pool, features.route(self._last), role, node_id)
 
     def _forget(self) -> None:
-        """Give up the memory that the metadata log takes. It is read anew by the next look."""
+        """Give up the memory that the metadata log takes. It is read anew by the next reading."""
         self._image = None
         self._log.forget()
 
@@ -267,11 +262,3 @@ def _says_the_same(before: Image, after: Image) -> bool:
     return before == replace(
         after, offset=before.offset, epoch=before.epoch, timestamp_ms=before.timestamp_ms, counts=before.counts
     )
-
-
-def _why_unreachable(asked: ClusterProbe, log: Failure) -> Failure:
-    """The most telling of the failures: what the bootstrap addresses said."""
-    for part in (asked.brokers, asked.controllers, asked.cluster_id):
-        if isinstance(part, Failure) and part.kind is not FailureKind.NOT_ASKED:
-            return part
-    return log

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkafeatures.api.names import KRAFT_VERSION
-from kafkafeatures.core.readings import ClusterProbe, ControllerList, Failure, NodeAnswer, QuorumAnswer, Role
+from kafkafeatures.core.readings import ClusterProbe, Failure, Role
+from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.core.steps import (
     Accepted,
     Applied,
@@ -74,29 +75,10 @@ class Route:
 
 
 def route(probe: ClusterProbe) -> Route:
-    """The way to the active controller, from what was just asked. Nodes that did not answer are no way.
-
-    Without a believed DescribeQuorum only a named leader that answered is left: a surviving controller may go on
-    naming a dead one (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate),
-    and a broker would keep the request until there is a quorum again.
-    """
-    answering = [node for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
-    listed = probe.controllers if isinstance(probe.controllers, ControllerList) else None
-    if isinstance(probe.quorum, QuorumAnswer):
-        leader: int | None = probe.quorum.leader_id
-        brokers = tuple(Address(node.host, node.port) for node in answering if node.role is Role.BROKER)
-    else:
-        leader, brokers = listed.active if listed else None, ()
-    controller = next(
-        (
-            Address(node.host, node.port)
-            for node in answering
-            if node.role is Role.CONTROLLER and node.id is not None and node.id == leader
-        ),
-        None,
-    )
-    closed = probe.quorum if isinstance(probe.quorum, Failure) and controller is None else None
-    return Route(controller, brokers, closed)
+    """The addresses on the way to the active controller (`core/route.py`)."""
+    way = route_to_controller(probe)
+    controller = Address(way.controller.host, way.controller.port) if way.controller else None
+    return Route(controller, tuple(Address(node.host, node.port) for node in way.brokers), way.closed)
 
 
 async def update_feature(pool: Pool, way: Route, change: UpdateFeature) -> Outcome:

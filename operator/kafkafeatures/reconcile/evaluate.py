@@ -25,7 +25,8 @@ from kafkafeatures.core.decide import (
 )
 from kafkafeatures.core.memory import Memory, memory_of, with_result, without_unreadable
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
-from kafkafeatures.core.ports import KafkaPort, Unreachable
+from kafkafeatures.core.observe import Unreachable, observe
+from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.steps import InFlight, Open, Step, UnknownStep, Verdict, in_flight
@@ -144,7 +145,7 @@ class Evaluation:
 async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation | Unread:
     """Decide on what is there now. Looks a second time where a step was sent and its outcome is open."""
     try:
-        observation = await context.kafka.look()
+        observation = observe(*await context.kafka.read())
     except Unreachable as error:
         status = status_of_unreachable(
             error.failure, generation=resource.generation, previous=resource.status, now=context.now()
@@ -204,7 +205,7 @@ async def _settled(
         return observation, status, tuple(unknown)
     await context.sleep(SETTLE_SECONDS)
     try:
-        again = await context.kafka.look()
+        again = observe(*await context.kafka.read())
     except Unreachable:
         again = None
     if again is None or not is_ours(resource, again):

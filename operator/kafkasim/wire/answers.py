@@ -11,14 +11,16 @@ Sources: `ControllerApis.scala`, `KafkaApis.scala`, `KafkaRaftClient.java`, chec
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from random import Random
 from typing import Any, Protocol
 from uuid import UUID
 
 from kafkafeatures.core.readings import Role
 from kafkasim.log import Position
+from kafkasim.node import Node
 from kafkasim.registrations import LISTENER
 from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, java_hash_order
-from kafkasim.world import NoActiveControllerError, Node, Outcome, World
+from kafkasim.world import NoActiveControllerError, Outcome, World
 
 Answer = Mapping[str, Any]
 
@@ -26,6 +28,7 @@ NONE = 0
 UNKNOWN_SERVER_ERROR = -1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER_OR_FOLLOWER = 6
+CLUSTER_AUTHORIZATION_FAILED = 31
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
 FENCED_LEADER_EPOCH = 74
@@ -66,6 +69,7 @@ class RequestHandler:
         self._world = world
         self._node = node
         self._clock = clock
+        self._chance = Random(node.id)  # noqa: S311 - not the world's: who asks must not change what happens
 
     async def answer(self, api_key: int, version: int, request: Any) -> Answer | None:
         """The answer, None for an API that is offered but not simulated (the connection is closed)."""
@@ -170,7 +174,7 @@ class RequestHandler:
     def _some_broker(self) -> int:
         """KRaft brokers name any living broker as the controller: clients must not know the real one."""
         living = [b.id for b in self._world.image.brokers.values() if not b.fenced]
-        return self._world.random.choice(living) if living else -1
+        return self._chance.choice(living) if living else -1
 
     # --- the quorum ---
 
@@ -281,6 +285,8 @@ class RequestHandler:
 
     async def fetch(self, version: int, request: Any) -> Answer:
         """Fetch v13 and later: topics by id. Only the metadata topic exists, and only controllers have it."""
+        if not self._world.grants_cluster_action:
+            return {"throttle_time": 0, "error_code": CLUSTER_AUTHORIZATION_FAILED, "responses": []}
         if request.cluster_id is not None and request.cluster_id != self._world.cluster_id:
             return {"throttle_time": 0, "error_code": INCONSISTENT_CLUSTER_ID, "responses": []}
         responses, known = [], False

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kafkafeatures.core.readings import Role
+from kafkasim.node import Node
 from kafkasim.wire.answers import SIMULATED_FROM, RequestHandler
 from kafkasim.wire.codec import (
     API_VERSIONS,
@@ -28,7 +29,7 @@ from kafkasim.wire.codec import (
     unsupported_api_versions,
     write_response,
 )
-from kafkasim.world import Node, World
+from kafkasim.world import World
 
 HOST = "127.0.0.1"
 LARGEST_REQUEST = 1 << 20  # bytes; socket.request.max.bytes is larger, but nothing that is simulated needs it
@@ -170,7 +171,7 @@ class SimulatorServer:
     async def _open_and_close(self) -> None:
         async with self._listeners:
             for key, node in self.world.nodes.items():
-                should = node.running and not node.refused  # a broker opens its port when it is registered
+                should = node.listening
                 if should and key not in self._servers:
                     await self._open(key, node)
                 elif not should and key in self._servers:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.core.observation import NodeState, Unknown
+from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import FailureKind
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
@@ -325,7 +326,7 @@ async def test_a_node_that_dies_while_it_is_asked_is_told_and_the_others_are_sho
     )
     try:
         async with Client(settings, recorder=KillAtTheQuestion(victim)) as client:
-            observation = await client.look()
+            observation = observe(*await client.read())
     finally:
         victim.start()
     states = {one.id: one.state for one in observation.nodes}

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kafkafeatures.api.status import Status, read_status
-from kafkafeatures.core.observation import Observation, Source, SourceKind
-from kafkafeatures.core.ports import Unreachable
-from kafkafeatures.core.readings import Failure
+from kafkafeatures.core.readings import Failure, LogReading, Readings
 from kafkafeatures.core.steps import Accepted, Applied, Outcome, UpdateFeature, Verdict
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
-from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation, quorum
+from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
+
+IDS = (3001, 3002, 1)
 
 
 class Crash(BaseException):
@@ -49,25 +48,32 @@ class World:
                 raise Crash
             self.crash_in -= 1
 
-    async def look(self) -> Observation:
+    async def read(self) -> Readings:
         self.tick()
         if self.down is not None:
-            raise Unreachable(self.down)
+            return Readings(probe(asked(1, self.down), brokers=self.down), self.down)
         self.high_watermark += self.quorum_works
         self.fetched += 1000 * self.fetches
         if self.later is not None:
             self.apply(self.later)
             self.later = None
-        said = answer(NEW, self.levels)
+        voting = quorum(epoch=self.epoch, high_watermark=self.high_watermark, fetched=self.fetched)
         if self.no_levels:
-            return observation(levels=SILENT)
-        seen = observation(
-            *(node(i, said=said) for i in (3001, 3002, 1)),
-            levels=self.levels,
-            voting=quorum(epoch=self.epoch, high_watermark=self.high_watermark, fetched=self.fetched),
+            return Readings(probe(*(asked(i, answer(epoch=-1)) for i in IDS), quorum=voting), SILENT)
+        answers = probe(*(asked(i, answer(NEW, self.levels)) for i in IDS), quorum=voting)
+        if not self.log_is_read:
+            return Readings(answers, SILENT)
+        levels = dict(self.levels)
+        at = image(
+            {1: (NEW, False)},
+            {3001: NEW, 3002: NEW},
+            kraft_version=levels.pop("kraft.version", 0),
+            levels={name: level for name, level in levels.items() if level},
+            offset=self.high_watermark,
+            epoch=self.epoch,
+            features_offset=self.moved,
         )
-        log = Source(SourceKind.METADATA_LOG, self.high_watermark, self.epoch, NOW, self.moved)
-        return replace(seen, source=log if self.log_is_read else Source(SourceKind.API_REQUESTS))
+        return Readings(answers, LogReading(at, self.high_watermark, 3001, self.epoch, NOW))
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
         self.tick()

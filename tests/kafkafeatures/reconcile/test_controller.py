@@ -9,7 +9,7 @@ import pytest
 
 from kafkafeatures.api.identity import Operator
 from kafkafeatures.core.events import EventRecord
-from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.readings import Readings
 from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings, Tls
@@ -39,10 +39,10 @@ class Kafka(World):
     def during_update(self) -> object:
         """The same."""
 
-    async def look(self) -> Observation:
+    async def read(self) -> Readings:
         self.looks += 1
         self.during_look()
-        return await super().look()
+        return await super().read()
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.during_update()

@@ -13,7 +13,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Done, Held, Owner, Stalled, Wait
-from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.readings import Readings
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import (
     Applied,
@@ -99,14 +99,14 @@ def test_an_unknown_outcome_that_comes_true_between_two_readings_is_not_sent_aga
     world.outcomes = [OutcomeUnknown("no answer")]
     asyncio.run(reconcile_once(context_of(world, store)))
     looks = itertools.count()
-    look = world.look
+    read = world.read
 
-    async def late() -> Observation:
+    async def late() -> Readings:
         if next(looks) == 1:
             world.later = world.sent[0]
-        return await look()
+        return await read()
 
-    world.look = late  # type: ignore[method-assign]
+    world.read = late  # type: ignore[method-assign]
     assert isinstance(run(world, store).decision, Done)
     assert len(world.sent) == 1
     assert world.effective == 1
@@ -132,17 +132,17 @@ def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:
     store = Store(world, {"metadata.version": 27})
     world.outcomes = [OutcomeUnknown("EOF")]
     asyncio.run(reconcile_once(context_of(world, store)))
-    look = world.look
+    read = world.read
 
-    async def elected() -> Observation:
+    async def elected() -> Readings:
         world.epoch += 1
-        return await look()
+        return await read()
 
-    world.look = elected  # type: ignore[method-assign]
+    world.read = elected  # type: ignore[method-assign]
     for _ in range(3):
         assert isinstance(asyncio.run(reconcile_once(context_of(world, store))).decision, Wait)
     assert len(world.sent) == 1
-    world.look = look  # type: ignore[method-assign]
+    world.read = read  # type: ignore[method-assign]
     assert isinstance(run(world, store).decision, Done)
     assert len(world.sent) == 2
 

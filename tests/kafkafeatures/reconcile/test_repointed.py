@@ -10,7 +10,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Done, Held, Stalled
-from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.readings import Readings
 from kafkafeatures.core.steps import Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
@@ -147,8 +147,8 @@ def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
     looks = iter((ours, other))
 
     class Switched(Simulated):
-        async def look(self) -> Observation:
-            return await next(looks).look()
+        async def read(self) -> Readings:
+            return await next(looks).read()
 
     switched = Switched(A)
     last = one(store, switched)

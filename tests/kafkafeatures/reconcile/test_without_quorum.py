@@ -11,7 +11,7 @@ import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.decide import Decision, Done, Held, Stalled, Wait, decide
-from kafkafeatures.core.observation import Known, Observation, Unknown
+from kafkafeatures.core.observation import Known, Unknown
 from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import (
     ClusterProbe,
@@ -19,6 +19,7 @@ from kafkafeatures.core.readings import (
     FailureKind,
     LogReading,
     QuorumAnswer,
+    Readings,
     ReplicaProgress,
     Role,
 )
@@ -54,8 +55,8 @@ class Port:
         self.asked, self.log = asked, log
         self.sent: list[UpdateFeature] = []
 
-    async def look(self) -> Observation:
-        return observe(self.asked, self.log)
+    async def read(self) -> Readings:
+        return Readings(self.asked, self.log)
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
         return Accepted()
@@ -143,7 +144,7 @@ async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_n
         async with Cluster(settings) as cluster:
             for id_ in (3001, 3002, 3003):
                 await server.act(lambda world, one=id_: world.stop(Role.CONTROLLER, one, kill=True))
-            decision = decide(IN_SYNC, await cluster.look())
+            decision = decide(IN_SYNC, observe(*await cluster.read()))
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_QUORUM
 

@@ -1,0 +1,32 @@
+"""One simulated process of one role, running or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from kafkafeatures.core.readings import Role
+from kafkasim.releases import Release
+
+Key = tuple[Role, int]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """`features_epoch`: what a controller reports as FinalizedFeaturesEpoch. `refused`: it runs, and tries to join."""
+
+    role: Role
+    id: int
+    release: Release
+    host: str
+    port: int
+    directory: UUID
+    incarnation: UUID
+    running: bool = True
+    refused: bool = False
+    features_epoch: int = -1
+
+    @property
+    def listening(self) -> bool:
+        """Whether its port is open: that of a broker is when it was let in."""
+        return self.running and not self.refused

@@ -1,0 +1,267 @@
+"""What a real client would read of a world: the answers of its nodes, and its metadata log.
+
+Called by `ports`. It decides what a client with these addresses and rights is told, in the order in which the adapter
+asks: lists from the bootstrap addresses, the leader, every node that a list names, the log, and whom only the log
+names. It judges nothing (`core/observe.py` does), and knows of the world no more than its server says: a test holds the
+two against each other. The words of failures are its own, their kinds are those of the adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.readings import (
+    BrokerList,
+    ClusterProbe,
+    ControllerList,
+    Failure,
+    FailureKind,
+    Host,
+    LogReading,
+    NodeAnswer,
+    ProbedNode,
+    QuorumAnswer,
+    Readings,
+    ReplicaProgress,
+    Role,
+)
+from kafkasim.node import Key, Node
+from kafkasim.rules import CONTROLLER_REGISTRATION
+from kafkasim.world import World
+from kraftlog import BrokerRegistration, ControllerRegistration
+
+DESCRIBE_CLUSTER = 60
+QUORUM_TIMEOUT_MS = 5_000
+"""At most: a broker keeps DescribeQuorum to itself while no controller is active."""
+
+_NO_LEADER = Failure(FailureKind.NO_LEADER, "controllers", "no controller is active", "look at the controllers")
+_NOT_GIVEN = Failure(FailureKind.NOT_ASKED, "bootstrap", "no address is given")
+_NO_LOG = Failure(FailureKind.NOT_ASKED, "metadata log", "no address of a controller is known")
+_DENIED = Failure(FailureKind.AUTHORIZATION, "metadata log", "reading it needs CLUSTER_ACTION", "grant it")
+_KEPT = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer while no controller is active")
+_TOO_OLD = Failure(FailureKind.UNSUPPORTED, "DescribeCluster", "metadata.version is below 3.7-IV0")
+_EMPTY = Failure(FailureKind.REJECTED, "DescribeCluster", "lists nobody yet")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a client reaches and may do. `brokers`, `controllers`: whether it was given addresses of that kind."""
+
+    brokers: bool = True
+    controllers: bool = True
+    reaches_controllers: bool = True
+    cluster_action: bool = True
+    request_timeout_ms: int = 10_000
+
+
+class Client:
+    """One client of a world. Its bootstrap addresses are those of the nodes that run when it is made."""
+
+    def __init__(self, world: World, access: Access) -> None:
+        self._world = world
+        self._access = access
+        given = {Role.BROKER: access.brokers, Role.CONTROLLER: access.controllers}
+        self._bootstrap = {role: [n for n in world.of_role(role) if n.running and given[role]] for role in Role}
+
+    def reached(self, role: Role, node_id: int | None) -> Node | None:
+        """The process that a request to this node reaches now; None where there is none, or no way to it."""
+        node = None if node_id is None else self._world.nodes.get((role, node_id))
+        if node is None or not node.listening or (role is Role.CONTROLLER and not self._access.reaches_controllers):
+            return None
+        return node
+
+    def read(self) -> Readings:
+        """Everything, as the adapter does. Time passes in the world where a real client would wait for an answer."""
+        world, patience = self._world, self._access.request_timeout_ms
+        started, until = self._now(), world.now_ms + patience
+        brokers, silent = self._list_brokers()
+        controllers, contacts, more_silent = self._list_controllers(self._bootstrap[Role.CONTROLLER])
+        nodes = self._ask(Role.BROKER, brokers.brokers) if isinstance(brokers, BrokerList) else {}
+        quorum, voters = self._quorum_from_controllers(controllers)
+        leaderless = isinstance(controllers, ControllerList) and controllers.active is None
+        if isinstance(quorum, Failure) and isinstance(brokers, BrokerList) and not leaderless:
+            self._wait_for_leader(world.now_ms + min(patience, QUORUM_TIMEOUT_MS))
+            through = _KEPT if world.active is None else self._quorum(world.active)
+            if isinstance(through, QuorumAnswer) or not self._access.controllers:
+                quorum, voters = through, self._voters() if isinstance(through, QuorumAnswer) else ()
+            if voters and isinstance(controllers, Failure):
+                controllers, _, _ = self._list_controllers([world.nodes[Role.CONTROLLER, one.id] for one in voters])
+        listed = controllers.controllers if isinstance(controllers, ControllerList) else ()
+        nodes |= self._ask(Role.CONTROLLER, {host.id: host for host in (*voters, *listed)}.values())
+        everybody = tuple(nodes.values())
+        if isinstance(controllers, Failure):
+            everybody += tuple(self._answer(None, one) for one in contacts if (one.role, one.id) not in nodes)
+        if isinstance(brokers, BrokerList) or isinstance(controllers, ControllerList):
+            cluster_id: str | Failure = world.cluster_id
+        else:
+            cluster_id = brokers if self._access.brokers and not contacts else controllers
+        probe = ClusterProbe(
+            started,
+            cluster_id,
+            brokers,
+            controllers,
+            quorum,
+            everybody,
+            tuple(failure for key, failure in (silent | more_silent).items() if key not in nodes),
+        )
+        log = self._read_log(known=bool(voters or listed or self._bootstrap[Role.CONTROLLER]), until_ms=until)
+        if isinstance(log, Failure):
+            return Readings(self._with_proven_id(probe, log), log)
+        unasked = [_host(one) for id_, one in log.image.brokers.items() if (Role.BROKER, id_) not in nodes]
+        more = self._ask(Role.BROKER, unasked)
+        unasked = [_host(one) for id_, one in log.image.controllers.items() if (Role.CONTROLLER, id_) not in nodes]
+        more |= self._ask(Role.CONTROLLER, unasked)
+        return Readings(replace(probe, nodes=everybody + tuple(more.values())) if more else probe, log)
+
+    # --- lists ---
+
+    def _list_brokers(self) -> tuple[BrokerList | Failure, dict[Key, Failure]]:
+        """What the first broker that answers lists, and the addresses before it that gave nothing."""
+        silent: dict[Key, Failure] = {}
+        for node in self._bootstrap[Role.BROKER]:
+            if self.reached(node.role, node.id) is None:
+                silent[node.role, node.id] = _refused(node.host, node.port)
+                continue
+            lists_fenced = node.release.broker_apis[DESCRIBE_CLUSTER].max >= 2
+            registered = sorted(self._world.image.brokers.items())
+            hosts = tuple(_host(one) for _, one in registered if lists_fenced or not one.fenced)
+            if hosts:
+                return BrokerList(hosts, lists_fenced), silent
+            silent[node.role, node.id] = _EMPTY
+        return next(iter(silent.values()), _NOT_GIVEN), {}
+
+    def _list_controllers(
+        self, candidates: Iterable[Node]
+    ) -> tuple[ControllerList | Failure, list[Node], dict[Key, Failure]]:
+        """The same of the first controller that answers, and who answered at all."""
+        silent: dict[Key, Failure] = {}
+        contacts = []
+        for node in candidates:
+            if self.reached(node.role, node.id) is None:
+                silent[node.role, node.id] = _refused(node.host, node.port)
+                continue
+            contacts.append(node)
+            image = self._world.image
+            if image.features.get(METADATA_VERSION, 0) < CONTROLLER_REGISTRATION:
+                return _TOO_OLD, contacts, silent
+            if image.controllers:
+                hosts = tuple(_host(one) for _, one in sorted(image.controllers.items()))
+                return ControllerList(hosts, self._world.active), contacts, silent
+            silent[node.role, node.id] = _EMPTY
+        return next(iter(silent.values()), _NOT_GIVEN), contacts, {}
+
+    # --- the leader ---
+
+    def _quorum_from_controllers(
+        self, controllers: ControllerList | Failure
+    ) -> tuple[QuorumAnswer | Failure, tuple[Host, ...]]:
+        active = self._world.active
+        if isinstance(controllers, ControllerList):
+            if active is None:
+                return _NO_LEADER, ()
+            if all(host.id != active for host in controllers.controllers):
+                return Failure(FailureKind.NOT_ASKED, "DescribeQuorum", f"controller {active} is not listed"), ()
+        elif controllers is not _TOO_OLD:
+            return controllers, ()
+        elif all(node.id != active for node in self._bootstrap[Role.CONTROLLER]):
+            first = self._bootstrap[Role.CONTROLLER][0]
+            return _NO_LEADER if self.reached(first.role, first.id) else _refused(first.host, first.port), ()
+        assert active is not None  # noqa: S101 - it is one of those that were just named
+        return self._quorum(active), self._voters()
+
+    def _quorum(self, leader: int) -> QuorumAnswer:
+        world = self._world
+        watermark = world.log.high_watermark
+        observers = [node for _, node in sorted(world.nodes.items()) if node.running and node.id not in world.voters]
+        return QuorumAnswer(
+            leader,
+            world.epoch,
+            watermark,
+            tuple(self._progress(world.nodes[Role.CONTROLLER, one], watermark) for one in world.voters),
+            tuple(self._progress(one, watermark) for one in observers),
+        )
+
+    def _progress(self, node: Node, watermark: int) -> ReplicaProgress:
+        if not node.running:
+            return ReplicaProgress(node.id, -1)
+        return ReplicaProgress(node.id, watermark, self._world.now_ms, self._world.now_ms)
+
+    def _voters(self) -> tuple[Host, ...]:
+        nodes = (self._world.nodes[Role.CONTROLLER, voter] for voter in self._world.voters)
+        return tuple(Host(node.id, node.host, node.port) for node in nodes)
+
+    def _wait_for_leader(self, until_ms: int) -> None:
+        """Let time pass until a controller is active."""
+        world = self._world
+        while world.active is None and world.now_ms < until_ms:
+            due = world.next_due()
+            world.advance(until_ms if due is None else min(until_ms, max(due, world.now_ms)))
+
+    # --- nodes ---
+
+    def _ask(self, role: Role, hosts: Iterable[Host]) -> dict[Key, ProbedNode]:
+        found = {}
+        for host in sorted(hosts, key=lambda one: one.id):
+            node = self.reached(role, host.id)
+            found[role, host.id] = (
+                ProbedNode(host.id, role, host.host, host.port, _refused(host.host, host.port), self._now())
+                if node is None
+                else self._answer(host.id, node)
+            )
+        return found
+
+    def _answer(self, node_id: int | None, node: Node) -> ProbedNode:
+        release = node.release
+        levels, epoch = self._world.finalized(node)
+        apis = release.broker_apis if node.role is Role.BROKER else release.controller_apis
+        answer = NodeAnswer(release.features, levels, epoch, apis)
+        return ProbedNode(node_id, node.role, node.host, node.port, answer, self._now())
+
+    # --- the metadata log ---
+
+    def _read_log(self, *, known: bool, until_ms: int) -> LogReading | Failure:
+        """What a follower has that began with the log. It looks for the leader as long as a request may take."""
+        if not known:
+            return _NO_LOG
+        world, controllers = self._world, self._world.of_role(Role.CONTROLLER)
+        if not any(self.reached(one.role, one.id) for one in controllers):
+            self._wait_for_leader(until_ms if self._access.reaches_controllers else 0)
+        reached = [one for one in controllers if self.reached(one.role, one.id)]
+        if not reached:
+            return _refused("metadata log", -1)
+        if not (world.grants_cluster_action and self._access.cluster_action):
+            return _DENIED
+        self._wait_for_leader(until_ms)
+        if world.active is None:
+            return _NO_LEADER
+        return LogReading(world.image, world.log.high_watermark, world.active, world.epoch, self._now())
+
+    def _with_proven_id(self, probe: ClusterProbe, log: Failure) -> ClusterProbe:
+        """As the adapter does: controllers that do not say of which cluster they are put the brokers' word in doubt."""
+        answers = any(one.role is Role.CONTROLLER and isinstance(one.answer, NodeAnswer) for one in probe.nodes)
+        given = self._access.brokers and self._access.controllers
+        if not given or not answers or isinstance(probe.controllers, ControllerList):
+            return probe
+        why = f"they do not say of which cluster they are, and their log was not read ({log.message})"
+        return replace(probe, cluster_id=Failure(FailureKind.NOT_ASKED, "bootstrapControllers", why))
+
+    def _now(self) -> datetime:
+        return moment(self._world)
+
+
+def moment(world: World) -> datetime:
+    """The time of the world."""
+    return datetime.fromtimestamp(world.now_ms / 1000, UTC)
+
+
+def _host(registered: BrokerRegistration | ControllerRegistration) -> Host:
+    at = registered.endpoints[0]
+    fenced = isinstance(registered, BrokerRegistration) and registered.fenced
+    return Host(registered.id, at.host, at.port, fenced)
+
+
+def _refused(host: str, port: int) -> Failure:
+    return Failure(FailureKind.UNREACHABLE, f"{host}:{port}", "connection refused", "check that the node runs")

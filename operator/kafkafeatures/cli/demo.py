@@ -53,7 +53,7 @@ _CONSENT = "share.version:1->0"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--story`, for the parts there are."""
     parser.add_argument(
-        "--story", choices=("all", *STORIES), default="all", help="one part of the story (default: all of them)"
+        "--story", choices=("all", *STORIES), default="all", help="one part of the walkthrough (default: all)"
     )
 
 
@@ -64,37 +64,39 @@ def run(arguments: argparse.Namespace) -> int:
     cluster = _MIXED if "cure" in chosen else _RAISED
     with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder, _simulator(cluster) as simulator:
         _tell(
-            "This is a SIMULATED cluster: three controllers and three brokers, played by one Python process on "
-            "127.0.0.1. It speaks Kafka's protocol; no Kafka runs here. The commands below are the real ones."
+            "This is a SIMULATED cluster: three controllers and three brokers in one Python process on "
+            "127.0.0.1. It speaks Kafka's protocol, but no Kafka runs here. The commands below are the real ones."
         )
         for name in chosen:
             STORIES[name](Stage(Path(folder)), simulator)
-    _tell(f"The end, after {time.monotonic() - began:.0f} s. The simulated cluster is gone; nothing is left behind.")
+    _tell(f"Done after {time.monotonic() - began:.0f} s. The simulated cluster is stopped; nothing is left behind.")
     return Exit.DONE
 
 
 def _cure(stage: Stage, simulator: Simulator) -> None:
-    """An old broker and a ghost stand in the way; they are cured, and the levels are raised."""
+    """An old broker and a ghost registration block the raise; both are removed, and the levels are raised."""
     servers = _one(simulator)
-    _title("A release is raised")
+    _title("Raise a release")
     _tell(
-        "All nodes run Kafka 4.2 but broker 2, which somebody forgot at 4.0. Broker 4 was taken away long ago, and is "
-        "still registered. The levels are those of 4.0."
+        "All nodes run Kafka 4.2 except broker 2, which was forgotten at 4.0. Broker 4 was removed long ago but is "
+        "still registered: a ghost registration. The levels are those of 4.0."
     )
     stage.run(("describe", "--bootstrap-server", servers), code=Exit.DONE, shows=("metadata.version", "7-25", "Ghost"))
 
     document = stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
-    _tell("Ask for levels of 4.2, on paper first. Everything in the way is said at once, with what to do about it.")
+    _tell("Request the levels of 4.2, as a plan first. All blockers are listed at once, with their remedies.")
     stage.show_file(document)
     plan = ("plan", "-f", document.name)
     stage.run(plan, code=Exit.BLOCKED, shows=("GhostRegistration: broker 4", "NodeRange: broker 2", "Plan: Blocked"))
 
-    _tell("The ghost is forgotten, and somebody upgrades broker 2. (Here: a word to the simulator.)")
+    _tell("Unregister the ghost, and upgrade broker 2. (Here: a command to the simulator.)")
     unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
     stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
     simulator.do("upgrade broker 2 4.2")
 
-    _tell("The plan is clean now. What is not safe to undo is marked; naming a level exactly is its approval.")
+    _tell(
+        "The plan has no blockers now. A step that is not safe to undo is marked; naming a level exactly approves it."
+    )
     stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "downgrade may lose metadata"))
     raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
     stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=raised, into="status.yaml")
@@ -102,18 +104,18 @@ def _cure(stage: Stage, simulator: Simulator) -> None:
 
 
 def _back(stage: Stage, simulator: Simulator) -> None:
-    """Lowering: refused without consent, done with it, and the same consent is refused the second time."""
+    """Downgrade: refused without consent, done with it, and the same consent is refused the second time."""
     servers = _one(simulator)
-    _title("Going back")
+    _title("Downgrade")
     raised = _DOCUMENT % simulator.greeting
     lowered = raised.replace("share.version, level: 1", "share.version, level: 0")
     consent = f"  consents: ['{_CONSENT}']\n"
     apply = ("apply", "-f", "levels.yaml")
-    _tell("Somebody reverts the document in Git. A level that is finalized is never lowered by accident.")
+    _tell("The document is reverted in Git. A finalized level is never downgraded by accident.")
     stage.write("levels.yaml", lowered)
     stage.run(apply, code=Exit.BLOCKED, shows=("is a downgrade", _CONSENT), into="status.yaml")
 
-    _tell("If that is what is meant, the document says so, for exactly this change:")
+    _tell("If the downgrade is intended, the document needs a consent for exactly this change:")
     stage.show(consent)
     stage.write("levels.yaml", lowered + consent)
     stage.run(apply, code=Exit.DONE, shows=("share.version 1 -> 0", "InSync"), into="status.yaml")
@@ -129,15 +131,15 @@ def _back(stage: Stage, simulator: Simulator) -> None:
 
 
 def _drift(stage: Stage, simulator: Simulator) -> None:
-    """Somebody else changes a level that had been reached: it is reported, not fought over."""
-    _title("Somebody else")
+    """A level that had been reached is changed outside KafkaFeatures: it is reported, not fought over."""
+    _title("Drift")
     stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
     apply = ("apply", "-f", "levels.yaml")
-    _tell("Everything is as it should be.")
+    _tell("Everything is in sync.")
     stage.run(apply, code=Exit.DONE, shows=("InSync",), into="status.yaml")
-    _tell("Somebody lowers share.version with kafka-features.sh. (Here: a word to the simulator.)")
+    _tell("share.version is downgraded with kafka-features.sh. (Here: a command to the simulator.)")
     simulator.do("set share.version 0")
-    _tell("It is seen and told. Nothing is changed back unless the document says drift.onDrift: Correct.")
+    _tell("The drift is reported. Nothing is changed back unless the document says drift.onDrift: Correct.")
     stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "from 1 to 0"), into="status.yaml")
     _finalized(stage, _one(simulator), {"share.version": 0})
 
@@ -244,7 +246,7 @@ def _simulator(cluster: Sequence[str]) -> Iterator[Simulator]:
         try:
             greeting = _line(process)
             if not greeting.get("simulated"):
-                raise _not_the_story("the simulator does not say that it is one")
+                raise _not_the_story("the simulator did not identify itself")
             yield Simulator(process, greeting)
         finally:
             process.terminate()
@@ -289,4 +291,4 @@ def _print(text: str) -> None:
 
 
 def _not_the_story(why: str) -> CommandFailed:
-    return CommandFailed(f"the demo went another way than its story: {why}; please report it", Exit.FAILED)
+    return CommandFailed(f"the demo did not work as expected: {why}; please report it", Exit.FAILED)

@@ -108,7 +108,7 @@ def _headline(console: Console, observation: Observation) -> None:
         line = Text(f"Source: metadata log at offset {source.offset}, epoch {source.epoch}")
     else:
         answered = sum(isinstance(node.answer, Known) for node in observation.nodes)
-        line = Text(f"Source: asked, {answered} of {len(observation.nodes)} nodes answered")
+        line = Text(f"Source: API requests, {answered} of {len(observation.nodes)} nodes answered")
     if isinstance(observation.active_controller, Known):
         line.append(f"; active controller {observation.active_controller.value}")
     console.print(line)
@@ -167,15 +167,15 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
         + (
             ""
             if isinstance(node.answer, Known)
-            else "; fetches the metadata log, does not answer: starting, or refused"
+            else "; fetches the metadata log, does not answer: starting, or rejected"
         )
     ),
     NodeState.UNREACHABLE: lambda node: (
-        f"{'still a voter' if node.is_voter else 'still counted on'}, but "
+        f"{'still a voter' if node.is_voter else 'still registered'}, but "
         + (node.answer.why.message if isinstance(node.answer, Unknown) else "")
     ),
     NodeState.GHOST: _ghost_story,
-    NodeState.REFUSED: lambda _: "keeps fetching the metadata log, but the controller does not register it",
+    NodeState.REFUSED: lambda _: "keeps fetching the metadata log, but the active controller rejects its registration",
 }
 
 
@@ -245,7 +245,7 @@ def _table(
     turn: bool = True,
 ) -> None:
     if not groups:
-        console.print(Text("No node is live.", "red"))
+        console.print(Text("No live node.", "red"))
         return
     table = _upright(corner, rows, groups)
     if turn and natural_width(console, table) > console.width:
@@ -314,7 +314,7 @@ def _feature_cell(observation: Observation, node: Node, name: str, best: int) ->
         level = observation.finalized.value.get(name, 0)
         seen = node.answer.value.finalized.get(name, 0)
         if seen != level:
-            return Text(f"{text} (reads {seen})", "yellow")
+            return Text(f"{text} (reports {seen})", "yellow")
     return Text(text)
 
 
@@ -326,7 +326,7 @@ def _cell_text(node: Node, name: str) -> str:
 
 
 def _best(observation: Observation, name: str) -> int:
-    """The highest level a living node supports: what the cluster could be raised to, were it not for the others."""
+    """The highest level a live node supports: what the cluster could be raised to, were it not for the others."""
     ranges = [node.range_of(name) for node in observation.nodes if node.state is NodeState.LIVE]
     return max((found.value.max for found in ranges if isinstance(found, Known)), default=0)
 

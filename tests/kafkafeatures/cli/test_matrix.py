@@ -48,7 +48,7 @@ def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
     lines = drawn(observation(node(3001), node(3002), node(3003), *half, *silent), width=100)
     assert len(lines) <= 24
     assert "  metadata.version above 21 (3.9-IV0): 150 brokers (1, 3, 5, ... 299) (support 1-21)" in lines
-    assert "50 brokers (400-449): still counted on" in line_with(lines, "Unreachable")
+    assert "50 brokers (400-449): still registered" in line_with(lines, "Unreachable")
 
 
 def test_a_lost_quorum_is_the_first_line() -> None:
@@ -77,8 +77,8 @@ def test_ghosts_refused_and_silent_nodes_have_lines_of_their_own() -> None:
     )
     assert line_with(lines, "Ghost       controller 3003").endswith("registered with metadata.version 1-21")
     assert "fenced, and does not answer" in line_with(lines, "Ghost       broker 4")
-    assert "still counted on, but connection refused" in line_with(lines, "Unreachable broker 5")
-    assert "does not register it" in line_with(lines, "Refused     broker 9")
+    assert "still registered, but connection refused" in line_with(lines, "Unreachable broker 5")
+    assert "rejects its registration" in line_with(lines, "Refused     broker 9")
     assert "ghost controller 3003 (supports 1-21), ghost broker 4 (supports 1-21)" in line_with(lines, "above 21")
 
 
@@ -96,7 +96,7 @@ def test_a_range_that_is_not_known_is_a_question_mark() -> None:
 
 def test_a_node_that_reads_another_level_is_told() -> None:
     late = answer(NEW, {"metadata.version": 20})
-    assert "(reads 20)" in "".join(drawn(observation(node(3001), node(1, said=late))))
+    assert "(reports 20)" in "".join(drawn(observation(node(3001), node(1, said=late))))
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -11,6 +11,9 @@ from typing import Any
 
 from tests.e2e.rig.cluster import Cluster
 
+SELDOM = 0.5
+"""Seconds between two runs of a command that is waited for: each costs a third of a second of a core."""
+
 KAFKAFEATURES = [sys.executable, "-m", "kafkafeatures"]
 
 

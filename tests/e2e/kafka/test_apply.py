@@ -21,7 +21,7 @@ from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_address
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
-from tests.e2e.kafka.cli import KAFKAFEATURES, describe, levels, run, write_document
+from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, describe, levels, run, write_document
 from tests.e2e.kafka.wire import feature_records
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
@@ -249,6 +249,7 @@ def test_a_frozen_leader_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> N
     wait_until(
         "the old leader follows the new one",
         lambda: describe(cluster, servers=False, controllers=True)["activeController"] == new,
+        step=SELDOM,
     )
     assert levels(describe(cluster))["metadata.version"] == 33
 

@@ -20,7 +20,7 @@ from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import FailureKind
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
-from tests.e2e.kafka.cli import describe, node, run, write_document
+from tests.e2e.kafka.cli import SELDOM, describe, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import USERS, Cluster, Node
 from tests.e2e.rig.process import free_port, wait_until
@@ -353,5 +353,9 @@ def test_without_a_leader_everybody_is_shown_and_nothing_is_sent(ailing: Cluster
     finally:
         leader.start()
         other.start()
-    wait_until("a leader is back", lambda: describe(ailing)["activeController"] in {n.id for n in ailing.controllers})
+    wait_until(
+        "a leader is back",
+        lambda: describe(ailing)["activeController"] in {n.id for n in ailing.controllers},
+        step=SELDOM,
+    )
     assert node(describe(ailing), 1)["finalized"]["metadata.version"] == 25

@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient
 
 from kafkafeatures.core.releases import level_name
 from kafkafeatures.kafka.api_names import API_NAMES
-from tests.e2e.kafka.cli import describe, node, run
+from tests.e2e.kafka.cli import SELDOM, describe, node, run
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
@@ -94,7 +94,7 @@ def test_a_stopped_broker_and_a_stopped_controller_are_shown_as_what_they_are(cl
     cluster.nodes[standby].kill()
     try:
         # The leader takes a broker that only just fetched the log for a running one, so its word is waited for.
-        wait_until("the stopped broker is a ghost", lambda: node(describe(cluster), 2)["state"] == "Ghost", seconds=60)
+        wait_until("the stopped broker is a ghost", lambda: node(describe(cluster), 2)["state"] == "Ghost", step=SELDOM)
         document = describe(cluster)
         assert node(document, standby)["state"] == "Unreachable"
         assert "refused" in node(document, standby)["why"]

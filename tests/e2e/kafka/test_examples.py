@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kafka.cli import describe, node
+from tests.e2e.kafka.cli import SELDOM, describe, node
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, RECENT
@@ -24,7 +24,9 @@ def test_the_output_in_a_page_is_what_its_commands_print(tmp_path: Path, scene: 
             gone = cluster.nodes[3003]
             cluster.remove_voter(gone)
             gone.kill()
-            wait_until("controller 3003 is a ghost", lambda: node(describe(cluster), gone.id)["state"] == "Ghost")
+            wait_until(
+                "controller 3003 is a ghost", lambda: node(describe(cluster), gone.id)["state"] == "Ghost", step=SELDOM
+            )
         words = words_of(cluster.bootstrap_servers)
         for page in pages_of(scene).values():
             assert rewritten(page, scene, words) == page, "run: make docs"

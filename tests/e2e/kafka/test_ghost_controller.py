@@ -14,7 +14,7 @@ import pytest
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.conformance.record import ask
 from tests.conformance.unregistrations import request_of
-from tests.e2e.kafka.cli import KAFKAFEATURES, describe, levels, node, run, write_document
+from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, describe, levels, node, run, write_document
 from tests.e2e.rig.cluster import REGISTERED, Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST, RECENT
@@ -81,7 +81,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert f"controller {GONE} was fetching the metadata log seconds ago" in refused(cluster, GONE)
 
     # Now it is a ghost, of which Kafka's own tool says no more than its range, and which cannot be unregistered yet.
-    wait_until("the removed controller is a ghost", lambda: state(cluster) == "Ghost")
+    wait_until("the removed controller is a ghost", lambda: state(cluster) == "Ghost", step=SELDOM)
     assert node(describe(cluster), GONE)["features"]["metadata.version"] == {"min": 7, "max": 30}
     theirs = cluster.tool(
         "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
@@ -103,7 +103,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     done = raised(cluster, document)
     assert done.returncode == 0, done.stderr
     assert levels(describe(cluster))["metadata.version"] == 33
-    wait_until("it is a ghost once more", lambda: state(cluster) == "Ghost")
+    wait_until("it is a ghost once more", lambda: state(cluster) == "Ghost", step=SELDOM)
     text = run("describe", "--bootstrap-server", cluster.bootstrap_servers).stdout
     assert f"kafkafeatures unregister --controller {GONE} --bootstrap-server {cluster.bootstrap_servers}" in text
     assert typed(cluster, "3004").returncode == 4
@@ -113,7 +113,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
 
     # Kafka itself unregisters whom it is told to, also one that was stopped this moment: that is no refused broker.
     gone.start()
-    wait_until("it registered once more", lambda: state(cluster) == "Live" and REGISTERED in gone.log)
+    wait_until("it registered once more", lambda: state(cluster) == "Live" and REGISTERED in gone.log, step=SELDOM)
     gone.kill()
     answer: Any = decode_response(94, 0, ask(cluster.nodes[cluster.leader()], request_of(GONE)))[1]
     assert answer.error_code == 0

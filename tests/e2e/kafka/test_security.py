@@ -16,7 +16,7 @@ from kafkafeatures.kafka.errors import Disconnected
 from kafkafeatures.kafka.settings import Address, OAuthClient, Sasl, Security, Tls, parse_addresses
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
-from tests.e2e.kafka.cli import describe, levels, node, run, write_document
+from tests.e2e.kafka.cli import SELDOM, describe, levels, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import USERS, Cluster
 from tests.e2e.rig.process import wait_until
@@ -267,7 +267,9 @@ def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callabl
         document = describe(guarded, *flags(guarded))
         assert document["source"]["kind"] == "ApiRequests"
         assert node(document, standby.id)["state"] == "Unreachable"
-        wait_until("broker 2 is a ghost", lambda: node(describe(guarded, *flags(guarded)), 2)["state"] == "Ghost")
+        wait_until(
+            "broker 2 is a ghost", lambda: node(describe(guarded, *flags(guarded)), 2)["state"] == "Ghost", step=SELDOM
+        )
         document = describe(guarded, *flags(guarded))
         # Registered ranges are in the log alone: not knowing them is said, node by node.
         for gone in (2, standby.id):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.kafka.cli import KAFKAFEATURES, describe, node, run
+from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, describe, node, run
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
@@ -27,7 +27,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         assert done.returncode == 0, done.stdout + done.stderr
         for id_ in (2, 3):
             running.nodes[id_].stop()
-        wait_until("both are ghosts", lambda: {node(seen(running), i)["state"] for i in (2, 3)} == {"Ghost"})
+        wait_until(
+            "both are ghosts", lambda: {node(seen(running), i)["state"] for i in (2, 3)} == {"Ghost"}, step=SELDOM
+        )
         yield running
 
 

@@ -21,7 +21,7 @@ from scramp import ScramMechanism
 
 from kafkafeatures.kafka.settings import Address, Sasl, Security, Tls
 from kafkafeatures.kafka.wire.connection import connect
-from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, handshake, judged, proof_of
+from tests.kafkafeatures.kafka.wire.servers import Answers, Server, api_versions, handshake, judged, proof_of
 
 MECHANISM, ITERATIONS, AT_ONCE = "SCRAM-SHA-512", 16_384, 32
 
@@ -45,7 +45,7 @@ def secured(count: int) -> None:
 
 
 async def _serve(count: int, file: str) -> None:
-    answers: dict[int, Answer] = {18: api_versions((17, 0, 1), (36, 0, 2)), 17: handshake(MECHANISM), 36: _Scram()}
+    answers: Answers = {18: api_versions((17, 0, 1), (36, 0, 2)), 17: handshake(MECHANISM), 36: _Scram()}
     tenants, listeners = [], []
     for number in range(count):
         authority = trustme.CA(organization_name=f"tenant {number}")

@@ -43,7 +43,7 @@ def test_three_hundred_nodes_read_like_three() -> None:
 
 
 def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
-    half = [node(i, **({"said": answer(OLD), "written": OLD} if i % 2 else {})) for i in range(1, 301)]
+    half = [node(i, said=answer(OLD if i % 2 else NEW), written=OLD if i % 2 else NEW) for i in range(1, 301)]
     silent = [node(i, state=NodeState.UNREACHABLE, said=SILENT) for i in range(400, 450)]
     lines = drawn(observation(node(3001), node(3002), node(3003), *half, *silent), width=100)
     assert len(lines) <= 24

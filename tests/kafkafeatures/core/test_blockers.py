@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
 
 RAISE = UpdateFeature("metadata.version", 21, 27)
-SHAPES = (
+SHAPES: tuple[dict[str, Any], ...] = (
     {},
     {"said": answer(OLD), "written": OLD},
     {"said": SILENT, "written": OLD, "state": NodeState.UNREACHABLE},

@@ -12,7 +12,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.decide import Act, Wait, decide
 from kafkafeatures.core.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.observe import observe
-from kafkafeatures.core.readings import BrokerList, Failure, FailureKind, Host, LogReading
+from kafkafeatures.core.readings import BrokerList, ClusterProbe, Failure, FailureKind, Host, LogReading
 from kafkafeatures.core.steps import Accepted, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, node, observation, probe
@@ -89,7 +89,9 @@ def test_a_controller_whose_ranges_are_all_unknown_is_named_once() -> None:
 def test_which_brokers_are_registered_is_read_of_the_log_or_of_a_list_that_leaves_out_none() -> None:
     whole, half = (probe(C1, B1, brokers=BrokerList((Host(1, "h", 1),), lists)) for lists in (True, False))
     none = probe(C1, brokers=NO_BROKERS)
-    for asked_for, log, expected in [(whole, READ, {1}), (none, READ, {1}), (whole, DENIED, {1})]:
+    readings: list[tuple[ClusterProbe, LogReading | Failure, set[int]]]
+    readings = [(whole, READ, {1}), (none, READ, {1}), (whole, DENIED, {1})]
+    for asked_for, log, expected in readings:
         found = observe(asked_for, log).registered_brokers
         assert isinstance(found, Known)
         assert found.value == expected

@@ -67,7 +67,7 @@ def conditions(document: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def test_three_hundred_nodes_half_upgraded_are_one_blocker_in_a_status() -> None:
-    half = [node(i, **({"said": answer(OLD), "written": OLD} if i % 2 else {})) for i in range(1, 301)]
+    half = [node(i, said=answer(OLD if i % 2 else NEW), written=OLD if i % 2 else NEW) for i in range(1, 301)]
     seen = observation(node(3001), *half)
     made = status(decided(seen), seen)
     (blocker,) = made["blockers"]

@@ -466,7 +466,12 @@ async def test_one_controller_that_refuses_is_not_asked_again_while_the_others_e
     quorum.controllers[3].refuses = AuthenticationFailed("no")
     for id_ in (1, 2):
         quorum.controllers[id_].leader = -1
-    quorum.at_time(2.0, lambda: [setattr(quorum.controllers[id_], "leader", 1) for id_ in (1, 2)])
+
+    def elected() -> None:
+        for id_ in (1, 2):
+            quorum.controllers[id_].leader = 1
+
+    quorum.at_time(2.0, elected)
     asked: list[int] = []
     log = quorum.log()
     connect = log._leaders._connect

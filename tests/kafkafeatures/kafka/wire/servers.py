@@ -12,6 +12,8 @@ from kafkafeatures.kafka.settings import Address
 
 Answer = Callable[[bytes], bytes | None]
 """Gets a request without its length; returns a whole frame, or any bytes, or None for silence."""
+Answers = dict[int, Answer]
+"""By api key."""
 
 
 def framed(body: bytes) -> bytes:
@@ -68,10 +70,14 @@ def refused(request: bytes, code: int, said: str) -> bytes:
     return framed(request[4:8] + b"\0" + struct.pack(">h", code) + length + text + b"\x01" + bytes(8) + b"\0")
 
 
+def _no_answer(_request: bytes) -> None:
+    return None
+
+
 class Server:
     """Answers by api key; keeps every request it got."""
 
-    def __init__(self, answers: dict[int, Answer] | None = None, *, first: bytes = b"") -> None:
+    def __init__(self, answers: Answers | None = None, *, first: bytes = b"") -> None:
         self.answers = answers or {}
         self.first = first
         self.requests: list[bytes] = []
@@ -87,7 +93,7 @@ class Server:
                 (length,) = struct.unpack(">i", await reader.readexactly(4))
                 request = await reader.readexactly(length)
                 self.requests.append(request)
-                answer = self.answers.get(int.from_bytes(request[:2], "big"), lambda _: None)(request)
+                answer = self.answers.get(int.from_bytes(request[:2], "big"), _no_answer)(request)
                 if answer == b"":
                     break
                 if answer is not None:

@@ -64,7 +64,7 @@ async def test_versions_that_do_not_meet_are_told_and_not_sent() -> None:
 async def test_a_node_that_does_not_know_our_version_of_api_versions_is_asked_in_its_own() -> None:
     """KIP-511: it answers 35 in the layout of version 0."""
 
-    def old(request: bytes) -> bytes:
+    def old(request: bytes) -> bytes | None:
         if request[2:4] != b"\0\0":
             return framed(request[4:8] + b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\0")
         return api_versions((64, 0, 0))(request)

@@ -114,7 +114,7 @@ async def test_material_that_was_checked_is_not_read_again(monkeypatch: pytest.M
     tls.check(security)
     monkeypatch.delattr(tls, "context")
     assert await security.contexts.context(NAMED) is await replace(security).contexts.context(NAMED)
-    assert await security.contexts.context(client.tls)
+    assert isinstance(await security.contexts.context(client.tls), ssl.SSLContext)
 
 
 def test_a_context_is_gone_with_its_cluster() -> None:

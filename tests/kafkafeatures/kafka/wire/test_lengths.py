@@ -6,6 +6,7 @@ What becomes of a process that believes them is shown in `tests/fuzz`, in a proc
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import timedelta
 from io import BytesIO
 from typing import Any
 from uuid import UUID
@@ -21,7 +22,7 @@ from kio.schema.fetch.v17.response import FetchResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import Records
+from kio.static.primitive import Records, i16, i32Timedelta
 
 from kafkafeatures.kafka.errors import NotKafka
 from kafkafeatures.kafka.wire import codec
@@ -89,7 +90,7 @@ def test_what_passes_is_as_long_for_the_codec_as_it_was_judged(kind: Any, data: 
 def test_long_texts_and_byte_fields_are_skipped() -> None:
     host, records = "h" * 20_000, bytes(3_000_000)
     answer = FetchResponse(
-        throttle_time=codec.timedelta(0),
+        throttle_time=i32Timedelta.parse(timedelta(0)),
         error_code=ErrorCode.none,
         responses=(
             _class(FetchResponse, "FetchableTopicResponse")(
@@ -163,7 +164,7 @@ def test_the_elements_of_all_arrays_together_are_bounded(tags: bytes) -> None:
     assert judge(MetadataResponse, message) == len(message)
     with pytest.raises(NotKafka, match="more partitions than any cluster has"):
         judge(MetadataResponse, message, most_items=MAX_ITEMS - 1)
-    one = written(ApiVersion(api_key=1, min_version=0, max_version=1))[:-1] + tags
+    one = written(ApiVersion(api_key=i16(1), min_version=i16(0), max_version=i16(1)))[:-1] + tags
     with pytest.raises(NotKafka, match="more api_keys than any cluster has"):
         judge(ApiVersionsResponse, b"\0\0" + varint(MAX_ITEMS + 2) + one * (MAX_ITEMS + 1) + bytes(5))
 

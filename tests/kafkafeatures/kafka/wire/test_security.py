@@ -19,6 +19,7 @@ from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import (
+    Answers,
     Server,
     api_versions,
     handshake,
@@ -144,7 +145,7 @@ class Scram:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_scram_proves_the_password_to_both_sides(mechanism: str) -> None:
-    answers = {18: OFFERED, 17: handshake(mechanism), 36: Scram(mechanism), 64: unregistered}
+    answers: Answers = {18: OFFERED, 17: handshake(mechanism), 36: Scram(mechanism), 64: unregistered}
     async with serving(Server(answers)) as server:
         await attempt(server, Security(sasl=Sasl(mechanism, "alice", "right")))
         with pytest.raises(AuthenticationFailed, match=f"{mechanism}: nope") as caught:
@@ -161,7 +162,7 @@ async def test_a_key_is_derived_beside_the_event_loop(monkeypatch: pytest.Monkey
         threads.append(threading.get_ident())
         return derive(*arguments)
 
-    answers = {18: OFFERED, 17: handshake("SCRAM-SHA-256"), 36: Scram("SCRAM-SHA-256"), 64: unregistered}
+    answers: Answers = {18: OFFERED, 17: handshake("SCRAM-SHA-256"), 36: Scram("SCRAM-SHA-256"), 64: unregistered}
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", watched)
     async with serving(Server(answers)) as server:
         await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
@@ -170,7 +171,12 @@ async def test_a_key_is_derived_beside_the_event_loop(monkeypatch: pytest.Monkey
 
 
 async def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
-    answers = {18: OFFERED, 17: handshake("SCRAM-SHA-256"), 36: Scram("SCRAM-SHA-256", lie=True), 64: unregistered}
+    answers: Answers = {
+        18: OFFERED,
+        17: handshake("SCRAM-SHA-256"),
+        36: Scram("SCRAM-SHA-256", lie=True),
+        64: unregistered,
+    }
     async with serving(Server(answers)) as server:
         with pytest.raises(AuthenticationFailed, match="did not prove that it knows the password"):
             await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
@@ -178,7 +184,7 @@ async def test_a_server_that_does_not_know_the_password_is_not_believed() -> Non
 
 
 async def test_a_mechanism_that_is_not_offered_is_told_with_those_that_are() -> None:
-    answers = {18: OFFERED, 17: handshake("GSSAPI", "PLAIN", error=33)}
+    answers: Answers = {18: OFFERED, 17: handshake("GSSAPI", "PLAIN", error=33)}
     async with serving(Server(answers)) as server:
         with pytest.raises(AuthenticationFailed, match="does not offer SCRAM-SHA-256; it offers GSSAPI, PLAIN"):
             await attempt(server, Security(sasl=Sasl("SCRAM-SHA-256", "alice", "right")))
@@ -205,7 +211,7 @@ async def test_plain_goes_over_tls_and_is_recorded_as_zeros(tmp_path: Path) -> N
         def received(self, address: object, frame: bytes) -> None:
             frames.append(frame)
 
-    answers = {18: OFFERED, 17: handshake("PLAIN"), 36: judged, 64: unregistered}
+    answers: Answers = {18: OFFERED, 17: handshake("PLAIN"), 36: judged, 64: unregistered}
     async with serving(Server(answers), server_side(tmp_path, CERTIFICATES.node)) as server:
         await attempt(server, Security(TRUSTED, Sasl("PLAIN", "alice", CANARY)), recorder=Recorder())
         (proof,) = [request for request in server.requests if request[:2] == b"\0\x24"]
@@ -238,7 +244,7 @@ async def test_a_session_is_renewed_before_the_next_request_once_most_of_its_lif
         proofs += 1
         return judged(request, lifetime_ms=100_000)
 
-    answers = {18: OFFERED, 17: handshake("PLAIN"), 36: believed, 64: unregistered}
+    answers: Answers = {18: OFFERED, 17: handshake("PLAIN"), 36: believed, 64: unregistered}
     context = server_side(tmp_path, CERTIFICATES.node)
     security = Security(TRUSTED, Sasl("PLAIN", "alice", "p"))
     async with (
@@ -258,7 +264,7 @@ async def test_a_renewal_that_is_refused_closes_the_connection_and_the_request_w
     def answer(request: bytes) -> bytes:
         return judged(request, error=next(verdicts), lifetime_ms=1000)
 
-    answers = {18: OFFERED, 17: handshake("PLAIN"), 36: answer, 64: unregistered}
+    answers: Answers = {18: OFFERED, 17: handshake("PLAIN"), 36: answer, 64: unregistered}
     context = server_side(tmp_path, CERTIFICATES.node)
     security = Security(TRUSTED, Sasl("PLAIN", "alice", "p"))
     async with (

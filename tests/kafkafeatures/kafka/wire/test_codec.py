@@ -32,6 +32,7 @@ from kafkafeatures.kafka.wire.messages import (
     FetchSnapshotRequest,
     MetadataRequest,
     OffsetAndEpoch,
+    Request,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
     UnregisterBrokerRequest,
@@ -135,7 +136,7 @@ def test_what_we_send_is_what_was_recorded(message: Any, version: int) -> None:
 
 @pytest.mark.parametrize("key", APIS)
 def test_every_version_we_offer_can_be_sent(key: int) -> None:
-    messages = {
+    messages: dict[int, Request[Any]] = {
         1: FetchRequest(),
         3: MetadataRequest(),
         17: SaslHandshakeRequest("PLAIN"),

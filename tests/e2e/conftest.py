@@ -39,6 +39,9 @@ def place(nodeid: str) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        shared = {"node", "six"} & set(getattr(item, "fixturenames", ()))
+        assert all(together(item.nodeid).startswith(name) for name in shared), f"{item.nodeid} shares {shared}"
     items.sort(key=lambda item: place(item.nodeid))
 
 

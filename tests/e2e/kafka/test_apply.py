@@ -168,7 +168,7 @@ def test_another_cluster_behind_the_same_state_is_refused(refusing: Cluster, tmp
     )
     done = run("apply", "-f", str(document))
     assert done.returncode == 4
-    assert f"this is cluster {refusing.cluster_id}" in done.stderr
+    assert f"connected to cluster {refusing.cluster_id}, expected AAAAAAAAAAAAAAAAAAAAAA" in done.stderr
 
 
 class AtTheUpdate:

@@ -84,7 +84,7 @@ def answering(first: bytes) -> Iterator[str]:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
         (
             b"\x00\x00\x00\x20\x00\x00\x00\x01\x00\x00",
-            "the connection ended in the middle of an answer; it may speak TLS",
+            "the connection ended in the middle of an answer; it may require TLS",
         ),
         (b"\x7f\xff\xff\xff", "2147483647"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "TLS"),

@@ -49,7 +49,8 @@ def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_pat
     the snapshot that the controller writes at the lower level, and both nodes start from it.
     """
     # A killed broker is not let in again before its session has ended.
-    properties = {"metadata.log.max.record.bytes.between.snapshots": "1", "broker.session.timeout.ms": "2000"}
+    sessions = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "500"}
+    properties = {"metadata.log.max.record.bytes.between.snapshots": "1", **sessions}
     with Cluster(
         tmp_path / "kafka", world.version, controllers=1, brokers=1, release_version=LOWEST, authorizer=True,
         properties=properties,

@@ -115,10 +115,17 @@ def main() -> int:
     simulating.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     simulating.add_argument("-v", action="store_true", dest="verbose")
     commands.add_parser("trace").add_argument("seeds", type=int, nargs="+")
+    calibrating = commands.add_parser("calibrate")
+    calibrating.add_argument("--runs", type=int, default=3000)
+    calibrating.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     flags = parser.parse_args()
     if flags.command == "trace":
         print(*(trace_of(simulate(seed)) for seed in flags.seeds))
         return 0
+    if flags.command == "calibrate":
+        from tests.reliability.calibration import calibrated
+
+        return calibrated(flags.runs, flags.processes)
     return told(flags.seed) if flags.verbose else simulated(flags.seed, flags.runs, flags.processes)
 
 

@@ -157,9 +157,7 @@ class Process:
         random, weather = self.world.random, self.world.weather
         if request.method == "GET" and not request.path.endswith("/kafkafeatures"):
             *_, namespace, _, name = request.path.split("/")
-            found = self.world.server.get(namespace, name)
-            if found is not None:
-                self._uids[name] = found["metadata"]["uid"]
+            self._uids[name] = self.world.server.uid(namespace, name) or self._uids.get(name, "")
         drawn = random.random()
         for chance, fault in (
             (weather.lost_before, Fault()),

@@ -187,7 +187,7 @@ class Simulation:
             (2, self._an_upgrade),
             (5, self._somebody_else_moves_a_level),
             (14, self._the_document_changes),
-            (5, self._a_plan_is_approved),
+            (8, self._a_plan_is_approved),
             (3, self._held_or_released),
             (2, self._deleted_or_made),
             (2, self._pointed_elsewhere),
@@ -265,12 +265,17 @@ class Simulation:
 
     def _a_plan_is_approved(self) -> None:
         found = self._some_resource()
+        waiting = [
+            one for one in self._resources() if "ApprovalRequired" in str((one.get("status") or {}).get("conditions"))
+        ]
+        if waiting and self.random.random() < 0.8:
+            found = self.random.choice(waiting)
         if found is None:
             return
         plan = (found.get("status") or {}).get("plan") or {}
         if not plan.get("hash") or self.random.random() < 0.1:
             return
-        steps = tuple(one["detail"] for one in plan.get("steps", ()) if one.get("state") != "Done")
+        steps = tuple(one["detail"].partition(" (")[0] for one in plan.get("steps", ()) if one.get("state") != "Done")
         approved = Approved(self._loop.time(), found["metadata"]["uid"], plan["hash"], steps)
         name = found["metadata"]["name"]
         self.history.records.append(approved)

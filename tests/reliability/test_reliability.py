@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.reliability import checker
+from tests.reliability.calibration import DEFECTS, Defect, defective, source_of
 from tests.reliability.checker import violations
 from tests.reliability.records import History, Looked, Sent, Stored
 from tests.reliability.simulation import simulate, trace_of
@@ -103,3 +104,9 @@ def test_a_record_that_was_changed_breaks_the_promise(rule: str) -> None:
     kind, change = FORGED[rule]
     broken = {one.rule for one in violations(changed(acting(), kind, change))}
     assert rule in broken
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_a_defect_can_still_be_put_back(defect: Defect) -> None:
+    """What it takes to be found is in docs/explanation/how-we-test.md."""
+    compile(defective(defect, source_of(defect)), defect.module, "exec")

@@ -178,6 +178,11 @@ class ApiServer:
         """Whatever a person does to a status; `change` gets the object."""
         return self._written(namespace, name, "/status", change, manager)
 
+    def uid(self, namespace: str, name: str) -> str:
+        """Of a KafkaFeatures; empty where there is none."""
+        found = self._objects.get(f"{_collection(namespace)}/{name}")
+        return "" if found is None else str(found["metadata"]["uid"])
+
     def delete(self, namespace: str, name: str) -> None:
         """Gone at once, or as soon as the last finalizer is."""
         self._done(Request("DELETE", f"{_collection(namespace)}/{name}"))
@@ -207,7 +212,9 @@ class ApiServer:
     # --- requests ---
 
     def answer(self, request: Request, lag: int = 0) -> Reply:
-        """One request, carried out at once. `lag`: a read shows what was so many writes ago."""
+        """One request, carried out at once; what it answers belongs to the server. `lag`: a read shows what was so many
+        writes ago.
+        """
         parts = _PATH.fullmatch(request.path)
         if parts is None:
             return refusal(404, "the server could not find the requested resource")
@@ -218,7 +225,7 @@ class ApiServer:
                 return self._watched(request) if "watch" in request.query else self._listed(request, parts, lag)
             case "GET", _:
                 found = self._at(self._as_of(request, lag)).get(request.path.removesuffix("/status"))
-                return _missing(parts) if found is None else Reply(200, _copy(found))
+                return _missing(parts) if found is None else Reply(200, found)
             case "POST", None:
                 return self._created(request, parts)
             case "PUT", name if name is not None:
@@ -242,7 +249,7 @@ class ApiServer:
         metadata = {"resourceVersion": str(revision)}
         if end < len(paths):
             metadata["continue"] = json.dumps([revision, end])
-        return Reply(200, {"metadata": metadata, "items": [_copy(there[path]) for path in paths[begin:end]]})
+        return Reply(200, {"metadata": metadata, "items": [there[path] for path in paths[begin:end]]})
 
     def _watched(self, request: Request) -> Reply:
         parts = _PATH.fullmatch(request.path)
@@ -261,7 +268,7 @@ class ApiServer:
         first = bisect.bisect_right(self._events, revision, key=lambda event: event.revision)
         for event in self._events[first:]:
             if parts is not None and _is_in(event.path, parts):
-                yield {"type": event.kind, "object": _copy(event.object)}
+                yield {"type": event.kind, "object": event.object}
 
     def _created(self, request: Request, parts: re.Match[str]) -> Reply:
         name, namespace = request.body["metadata"]["name"], parts["namespace"]
@@ -279,7 +286,7 @@ class ApiServer:
                 return self._invalid(name, problems)
             self._manage(made, request, "")
         self._store(path, made, "ADDED")
-        return Reply(201, _copy(made))
+        return Reply(201, made)
 
     def _replaced(self, request: Request, parts: re.Match[str]) -> Reply:
         path, of_status = request.path.removesuffix("/status"), parts["subresource"] == "status"
@@ -305,7 +312,7 @@ class ApiServer:
         if problems:
             return self._invalid(str(parts["name"]), problems)
         if new == there:
-            return Reply(200, _copy(there))
+            return Reply(200, there)
         if new["spec"] != there["spec"]:
             new["metadata"]["generation"] += 1
         self._manage(new, request, "status" if of_status else "")
@@ -317,7 +324,7 @@ class ApiServer:
             self._remove(path, new)
         else:
             self._store(path, new, "MODIFIED", request)
-        return Reply(200, _copy(new))
+        return Reply(200, new)
 
     def _deleted(self, request: Request, parts: re.Match[str]) -> Reply:
         there = self._objects.get(request.path)
@@ -330,14 +337,14 @@ class ApiServer:
             gone["metadata"]["deletionTimestamp"] = self._stamp()
             gone["metadata"]["generation"] += 1
             self._store(request.path, gone, "MODIFIED")
-        return Reply(200, _copy(gone))
+        return Reply(200, gone)
 
     # --- inside ---
 
     def _done(self, request: Request) -> Json:
         reply = self.answer(request)
         assert reply.status in (200, 201), reply.body
-        return cast(Json, reply.body)
+        return cast(Json, _copy(reply.body))
 
     def _written(self, namespace: str, name: str, sub: str, change: Callable[[Json], object], manager: str) -> Json:
         found = self.get(namespace, name)
@@ -384,7 +391,7 @@ class ApiServer:
         self._events.append(event)
         if f"/{PLURAL}/" in event.path:
             by = request.query.get("fieldManager", "unknown") if request else "unknown"
-            self.listener({"type": event.kind, "object": _copy(event.object)}, by)
+            self.listener({"type": event.kind, "object": event.object}, by)
 
     def _at(self, revision: int) -> Mapping[str, Json]:
         if revision >= self._revision:
@@ -472,8 +479,10 @@ def _missing(parts: re.Match[str]) -> Reply:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
+    """Plain JSON: dicts and lists anew, all else as it is."""
+    kind = type(value)
+    if kind is dict:
         return {name: _copy(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
+    if kind is list:
         return [_copy(one) for one in value]
-    return value
+    return value if isinstance(value, str | int | float | None) else json.loads(json.dumps(value, default=dict))

@@ -64,6 +64,8 @@ def fitted(value: Any, schema: Mapping[str, Any], path: str, problems: list[str]
         kept = {
             name: fitted(one, known[name], f"{path}.{name}", problems) for name, one in value.items() if name in known
         }
+        if schema.get("x-kubernetes-preserve-unknown-fields"):
+            kept = {**value, **kept}
         for name, inner in known.items():
             if name not in kept and "default" in inner:
                 kept[name] = fitted(copy.deepcopy(inner["default"]), inner, f"{path}.{name}", problems)

@@ -1,0 +1,205 @@
+"""Are the checks any good? Each defect is put back into the operator, in its own process, until a history shows it.
+
+    python -m tests.reliability calibrate            # all of them; the table of docs/explanation/how-we-test.md
+    python -m tests.reliability.calibration NAME 50  # one, at most so many histories
+
+A defect is a few words of one module, replaced while it is imported: the tree is never touched. Where the words are not
+there any more, it says so instead of passing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """`then`: what it does, for people. `old` stands exactly once in the module."""
+
+    name: str
+    then: str
+    module: str
+    old: str
+    new: str
+
+
+DEFECTS = (
+    Defect(
+        "another-cluster-settles",
+        "an effect on one cluster is settled by what another one shows",
+        "kafkafeatures.reconcile.evaluate",
+        "    if ours:  # another cluster tells",
+        "    if True:  # another cluster tells",
+    ),
+    Defect(
+        "ready-without-quorum",
+        "Ready=True while no controller is active",
+        "kafkafeatures.core.decide",
+        "    leaderless = tuple(quorum_is_known(Question(observation, ())))\n",
+        "    leaderless = ()\n",
+    ),
+    Defect(
+        "old-approval",
+        "an approval that was used, or whose plan was withdrawn, approves the same change again",
+        "kafkafeatures.core.plan",
+        '"changeCount": changed_before,',
+        '"changeCount": 0,',
+    ),
+    Defect(
+        "wall-clock",
+        "how long a broker may keep a request is measured by the wall clock",
+        "kafkafeatures.reconcile.ages",
+        "        since = self._since.get(stamp)\n",
+        "        since = None\n",
+    ),
+    Defect(
+        "younger-acts",
+        "a younger resource acts on a cluster that an older one owns",
+        "kafkafeatures.reconcile.claims",
+        "        owner = self._oldest(cluster_id, ours)\n",
+        "        owner = None\n",
+    ),
+    Defect(
+        "two-operators",
+        "a second operator that writes the same statuses is not noticed",
+        "kafkafeatures.reconcile.operators",
+        "        wrote = self._wrote(resource, writer) if writer and writer.instance != self._us.instance else None\n",
+        "        wrote = None\n",
+    ),
+    Defect(
+        "older-crd",
+        "an intent that an older CRD dropped counts as written",
+        "kafkafeatures.reconcile.kubernetes_store",
+        "        dropped = await self._replace(status)\n        _check(dropped, status)\n",
+        "        await self._replace(status)\n",
+    ),
+    Defect(
+        "consent-kept",
+        "a consent is not spent before it is used",
+        "kafkafeatures.reconcile.act",
+        'sorted({*status.spent_consents, consent_for(step)} - {""})',
+        "sorted(status.spent_consents)",
+    ),
+    Defect(
+        "act-first",
+        "an effect is sent before its intent is written",
+        "kafkafeatures.reconcile.act",
+        "    await context.store.write_status(status)\n    owned = ",
+        "    owned = ",
+    ),
+    Defect(
+        "kept-by-a-broker",
+        "a request that a broker may still keep is believed undone",
+        "kafkafeatures.core.steps",
+        "or (sent.via is Via.BROKER and sent.age < BROKER_KEEPS)",
+        "",
+    ),
+    Defect(
+        "pause-ignored",
+        "the annotation that pauses a resource is not read",
+        "kafkafeatures.reconcile.kubernetes_store",
+        'paused=annotations.get(PAUSE) == "true"',
+        "paused=False",
+    ),
+    Defect(
+        "wrong-cluster",
+        "a resource that is pointed at another cluster acts there",
+        "kafkafeatures.core.decide",
+        "    if pinned and observation.cluster_id.value != pinned:\n",
+        "    if False:\n",
+    ),
+    Defect(
+        "drift-corrected",
+        "a level that somebody else changed is corrected although drift is only to be reported",
+        "kafkafeatures.core.decide",
+        "    return reached == change.after if change.feature in wanted.levels else reached >= change.after\n",
+        "    return False\n",
+    ),
+)
+
+
+class Absent(Exception):
+    """A defect whose words are not in the module, or more than once."""
+
+
+class _Loader(SourceFileLoader):
+    def __init__(self, name: str, path: str, defect: Defect) -> None:
+        super().__init__(name, path)
+        self._defect = defect
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(defective(self._defect, self.get_data(self.path).decode()), self.path, "exec")
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, defect: Defect) -> None:
+        self._defect = defect
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._defect.module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        spec.loader = _Loader(fullname, spec.origin, self._defect)
+        return spec
+
+
+def defective(defect: Defect, source: str) -> str:
+    """The module with the defect in it. Raises Absent."""
+    if source.count(defect.old) != 1:
+        raise Absent(f"{defect.name}: {defect.module} has these words {source.count(defect.old)} times: {defect.old!r}")
+    return source.replace(defect.old, defect.new)
+
+
+def source_of(defect: Defect) -> str:
+    """Of its module, as it is in the tree."""
+    spec = importlib.util.find_spec(defect.module)
+    assert spec is not None
+    assert isinstance(spec.loader, SourceFileLoader)
+    return spec.loader.get_source(defect.module) or ""
+
+
+def found_by(defect: Defect, runs: int) -> str:
+    """In this process, which may not have imported the operator: "after N histories: what was seen", or empty."""
+    sys.meta_path.insert(0, _Finder(defect))
+    from tests.reliability.checker import violations
+    from tests.reliability.simulation import simulate
+
+    for seed in range(runs):
+        found = violations(simulate(seed))
+        if found:
+            return f"{seed} | {seed + 1} | {found[0].rule}"
+    return ""
+
+
+def calibrated(runs: int, processes: int) -> int:
+    """Each in a process of its own; a table in Markdown, and 1 if any of them was missed."""
+
+    def tried(defect: Defect) -> str:
+        command = [sys.executable, "-m", "tests.reliability.calibration", defect.name, str(runs)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else f"FAILED: {done.stderr.strip().splitlines()[-1]}"
+
+    missed = 0
+    print("| With this put back | seed | histories | promise that is broken |\n|---|---|---|---|")
+    with ThreadPoolExecutor(processes) as pool:
+        for defect, result in zip(DEFECTS, pool.map(tried, DEFECTS), strict=True):
+            missed += not result or result.startswith("FAILED")
+            print(f"| {defect.then} | {result or f'none | {runs} | MISSED'} |", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    (_DEFECT,) = (one for one in DEFECTS if one.name == sys.argv[1])
+    print(found_by(_DEFECT, int(sys.argv[2])))

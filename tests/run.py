@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 PY = [sys.executable, "-m"]
 PYTEST = [*PY, "pytest", "-q", "--durations=5"]
-# In two processes, file by file (tests/e2e/conftest.py): most of what these tests do is wait for real nodes.
-SIDE_BY_SIDE = [*PYTEST, "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
+# In two processes, file by file: most of what these tests do is wait for real nodes.
+SIDE_BY_SIDE = [*PYTEST, "-p", "tests.e2e.side_by_side", "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
-"""Which tests may run side by side: those of two files; but whoever shares a cluster or the node stays together.
+"""Which tests on real nodes may run side by side: those of two files; but whoever shares a cluster or the node stays
+together. Each process has clusters of its own.
 
-`python -m tests.run` gives these suites several processes (pytest-xdist), and each has clusters of its own.
+A plugin of pytest for pytest-xdist, as `python -m tests.run` has it: `python -m pytest -p tests.e2e.side_by_side -n 2
+--dist loadscope --no-loadscope-reorder`.
 """
 
 from __future__ import annotations
@@ -14,15 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 NODE = re.compile(r"kubernetes/test_(install|node)\.py")  # there is one on a machine
 SIX = re.compile(r"kafka/test_(asking|describe|nodes_that_are_gone)\.py.*\[(\d+\.\d+\.\d+)")  # see kafka/conftest.py
 
-FIRST = (
-    "node",
-    "test_outages.py",
-    "test_many.py",
-    "test_downgrades.py",
-    "six",
-    "test_followed_logs.py",
-    "test_killed.py",
-)
+FIRST = ("node", "test_outages", "test_many", "test_downgrades", "six", "test_followed_logs", "test_killed")
 """What takes longest begins first, so that nobody is left with it at the end."""
 
 
@@ -52,6 +46,5 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # ships no types
         return together(nodeid)
 
 
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
     return Together(config, log)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from kafkafeatures.core.decide import Act, decide
-from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import Accepted, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
@@ -106,7 +105,7 @@ def test_our_preflight_lets_through_what_kafka_accepts_and_nothing_else(world: W
         if not as_we_would(world, updates):
             continue
         wanted = {feature: level for feature, level, _ in updates}
-        consents = {consent_for(UpdateFeature(f, levels.get(f, 0), v)) for f, v in wanted.items()} - {""}
+        consents = {UpdateFeature(f, levels.get(f, 0), v).consent for f, v in wanted.items()} - {""}
         decision = decide(Wanted(wanted, consents=frozenset(consents)), seen, verdict=Accepted())
         accepted = all(code == 0 for code, _ in told(world, real).values())
         assert isinstance(decision, Act) == accepted, (updates, decision, told(world, real))

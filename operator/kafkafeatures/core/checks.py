@@ -20,7 +20,6 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, format_level
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
@@ -145,7 +144,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
     A consent names exactly one change and can be used once, so that one left in Git never authorises a later revert.
     """
     for change in question.changes:
-        consent = consent_for(change)
+        consent = change.consent
         if not consent or (consent in question.consents and consent not in question.spent):
             continue
         if change.feature == KRAFT_VERSION and change.after < change.before:

@@ -12,7 +12,6 @@ from datetime import timedelta
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import FeatureState, HistoryEntry, Intent, PlanStatus, Result, Status
-from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.steps import InFlight
 from kafkafeatures.core.words import cut
 
@@ -66,17 +65,13 @@ def with_result(
     step = ended.step
     count, spent, features = status.change_count, status.spent_consents, status.features
     if result is Result.SUPERSEDED and ended.accepted:
-        # It was there, and somebody reverted it before it was read: drift, and not a step to send again.
-        features = tuple(
-            replace(one, desired=step.after, state=FeatureState.DRIFTED.value) if one.name == step.feature else one
-            for one in features
-        )
+        features = step.reverted_in(features)  # before it was read: drift, and not a step to send again
     if result in _MAY_HAVE_CHANGED:
         count += 1
         if ended.corrects_drift and result is not Result.UNVERIFIED:
             result = Result.CORRECTED
-    elif consent_for(step):  # nothing was changed, so nothing was used up
-        spent = tuple(one for one in spent if one != consent_for(step))
+    elif step.consent:  # nothing was changed, so nothing was used up
+        spent = tuple(one for one in spent if one != step.consent)
     entry = HistoryEntry(
         at=at,
         action=str(step),

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.status import ApprovedBy, PlanStatus, Stage
 from kafkafeatures.core.releases import Undo, undo_of_raise
 from kafkafeatures.core.steps import UpdateFeature
@@ -47,13 +47,6 @@ def _place(change: UpdateFeature) -> tuple[int, str]:
 def undo_of(change: UpdateFeature) -> Undo:
     """How it can be undone: a downgrade by raising again, a raise as `releases` knows."""
     return Undo.SAFE if change.is_downgrade else undo_of_raise(change.feature, change.before, change.after)
-
-
-def consent_for(change: UpdateFeature) -> str:
-    """The text that has to stand in `spec.consents` for this change; empty where none is needed."""
-    if change.feature == KRAFT_VERSION:
-        return DYNAMIC_QUORUM
-    return f"{change.feature}:{change.before}->{change.after}" if change.is_downgrade else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
-from kafkafeatures.core.plan import Plan, consent_for, undo_of
+from kafkafeatures.core.plan import Plan, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
 from kafkafeatures.core.words import cut
@@ -140,7 +140,7 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
             detail=f"{step} ({name})" if name else str(step),
             reversible=undo is Undo.SAFE,
             undo=undo.value,
-            consent=consent_for(step),
+            consent=step.consent,
             state=(StepState.PENDING if step in plan.pending else StepState.DONE).value,
         )
 

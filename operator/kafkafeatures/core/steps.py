@@ -7,12 +7,13 @@ mypy's exhaustiveness shows the rest. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION
 from kafkafeatures.api.records import Stamp, read_stamp
-from kafkafeatures.api.status import Intent, Result, Via
+from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.quorum import nothing_was_moved_since, worked_between
 
@@ -64,6 +65,20 @@ class UpdateFeature:
     def to_intent(self) -> dict[str, Any]:
         """The fields of its intent that are its own."""
         return {"target": self.feature, "before": str(self.before), "after": str(self.after)}
+
+    @property
+    def consent(self) -> str:
+        """The entry of `spec.consents` that it needs; empty where it needs none."""
+        if self.feature == KRAFT_VERSION:
+            return DYNAMIC_QUORUM
+        return f"{self.feature}:{self.before}->{self.after}" if self.is_downgrade else ""
+
+    def reverted_in(self, features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
+        """The features of a status, where it was applied and somebody reverted it."""
+        return tuple(
+            replace(one, desired=self.after, state=FeatureState.DRIFTED.value) if one.name == self.feature else one
+            for one in features
+        )
 
     def is_meant_by(self, intent: Intent) -> bool:
         """Whether the intent is of an act on the same thing."""

@@ -14,7 +14,6 @@ from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait, owned_by
 from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known
-from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.steps import Applied, InFlight, NotSent, Outcome, OutcomeUnknown, Rejected, Step, UpdateFeature
 from kafkafeatures.reconcile.evaluate import (
@@ -72,7 +71,7 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
     context.ages.begins(sent.at)
     status = found.status
     # Spent before it is used: a process that dies in between does not leave it for somebody's later revert.
-    spent = sorted({*status.spent_consents, consent_for(step)} - {""})
+    spent = sorted({*status.spent_consents, step.consent} - {""})
     status = replace(status, intents=(*status.intents, sent.to_intent()), spent_consents=tuple(spent))
     await context.store.write_status(status)
     owned = _owned_meanwhile(context, found)

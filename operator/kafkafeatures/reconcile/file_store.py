@@ -25,7 +25,6 @@ from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
-from kafkafeatures.core.plan import consent_for
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.steps import UpdateFeature, in_flight
 from kafkafeatures.reconcile.ports import Resource
@@ -175,7 +174,7 @@ class FileStore:
 
     def why_unverified(self, changes: Iterable[UpdateFeature]) -> str:
         """Why a consent that these changes need may have been used before; empty where none may."""
-        consent = next((one for one in map(consent_for, changes) if one in self._unverified), "")
+        consent = next((one.consent for one in changes if one.consent in self._unverified), "")
         if not consent:
             return ""
         lost = f"the state file {self._state} was created after it" if self._state else "there is no state file"

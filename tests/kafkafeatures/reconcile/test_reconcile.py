@@ -24,7 +24,7 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
 )
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
 from tests.kafkafeatures.reconcile.in_memory import Crash, Store, World, context_of, no_time, reconcile_once, run
 from tests.kafkafeatures.worlds import NOW, SILENT
 
@@ -483,3 +483,44 @@ def test_an_older_resource_that_came_to_the_cluster_meanwhile_is_asked_for_right
     assert store.status["history"][-1]["result"] == "NotSent"
     assert store.status["history"][-1]["message"].startswith("ns/older is older")
     assert store.status["conditions"][0]["reason"] == last.decision.reason
+
+
+# --- intents of other releases, and damaged ones ---
+
+RESTART = {"kind": "RestartNode", "nodeId": 3, "podUid": "u", "at": AT}
+
+
+def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_everything() -> None:
+    world = World(BEGIN)
+    store = Store(world, {"metadata.version": 27})
+    store.status = {"intents": [RESTART], "rollout": {"id": "1"}}
+    last = run(world, store)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.UNKNOWN_INTENT
+    assert "RestartNode" in last.decision.message
+    assert world.sent == []
+    assert (store.status["intents"], store.status["rollout"]) == ([RESTART], {"id": "1"})
+    del store.status["intents"]  # by a person who looked what became of it
+    assert isinstance(run(world, store).decision, Done)
+
+
+def test_an_intent_that_cannot_be_read_is_closed_as_unverified_and_voids_approvals() -> None:
+    world = World(BEGIN)
+    store = Store(world, {"metadata.version": 27})
+    store.status = {"intents": [{"kind": "UpdateFeature", "target": "group.version", "before": "x", "at": AT}]}
+    assert isinstance(run(world, store).decision, Done)
+    entry = store.status["history"][0]
+    assert (entry["action"], entry["result"]) == ("UpdateFeature", "Unverified")
+    assert "cannot be read" in entry["message"]
+    assert store.status["changeCount"] == 2  # it, and the change that was made
+
+
+def test_the_effect_log_hears_of_each_step_before_it_is_sent() -> None:
+    world = World(BEGIN)
+    store = Store(world, {"metadata.version": 27})
+    heard: list[tuple[EffectRecord, int]] = []
+    context = replace(context_of(world, store), effects=lambda one: heard.append((one, len(world.sent))))
+    asyncio.run(reconcile_once(context))
+    (record, sent_before) = heard[0]
+    assert (str(record.step), record.resource, sent_before) == ("metadata.version 21 -> 27", "ns/name", 0)
+    assert len(heard) == len(world.sent) == 1

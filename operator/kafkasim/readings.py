@@ -43,7 +43,7 @@ _NO_LOG = Failure(FailureKind.NOT_ASKED, "metadata log", "no address of a contro
 _DENIED = Failure(FailureKind.AUTHORIZATION, "metadata log", "reading it needs CLUSTER_ACTION", "grant it")
 _KEPT = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer while no controller is active")
 _TOO_OLD = Failure(FailureKind.UNSUPPORTED, "DescribeCluster", "metadata.version is below 3.7-IV0")
-_EMPTY = Failure(FailureKind.REJECTED, "DescribeCluster", "lists nobody yet")
+_EMPTY = Failure(FailureKind.REJECTED, "DescribeCluster", "lists no nodes yet")
 
 
 @dataclass(frozen=True, slots=True)

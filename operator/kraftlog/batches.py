@@ -235,7 +235,7 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
         try:
             headers.append(Header((name or b"").decode(), header))
         except UnicodeDecodeError:
-            raise MalformedError(f"a header key that is no text at byte {position}") from None
+            raise MalformedError(f"a header key that is not text at byte {position}") from None
     if at != len(body):
         raise MalformedError(f"{len(body) - at} bytes behind the headers of the record at byte {position}")
     attributes = body[0]

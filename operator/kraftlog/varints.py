@@ -40,7 +40,7 @@ def read_signed(buffer: bytes | memoryview, position: int, bits: int = 32) -> tu
 def unsigned(value: int) -> bytes:
     """The shortest form of a number from 0 to 2**64 - 1, which is the one Kafka writes."""
     if value < 0 or value >> 64:
-        raise ValueError(f"{value} is no unsigned 64-bit number")
+        raise ValueError(f"{value} is not an unsigned 64-bit number")
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -52,5 +52,5 @@ def unsigned(value: int) -> bytes:
 def signed(value: int) -> bytes:
     """The zigzag form of a signed 64-bit number; a 32-bit one has the same bytes."""
     if not -(1 << 63) <= value < 1 << 63:
-        raise ValueError(f"{value} is no signed 64-bit number")
+        raise ValueError(f"{value} is not a signed 64-bit number")
     return unsigned(value << 1 if value >= 0 else (-value << 1) - 1)

@@ -393,16 +393,16 @@ PAGES: Mapping[Reason, Page] = {
     ),
     Reason.UNKNOWN_INTENT: _page(
         r"""
-        Safe: Nothing is sent while an act is open whose outcome this release cannot judge. The cluster goes on with the
-        levels it has.
+        Safe: Nothing is sent while the outcome of a step is open that this release does not know. The cluster keeps
+        the levels it has.
 
-        Confirm: The intent, and the release that wrote it:
+        Confirm: Find the intent, and the release that wrote it:
 
             kubectl get kafkafeatures NAME -n NAMESPACE -o jsonpath='{.status.intents}{"\n"}{.status.history}{"\n"}'
 
-        Fix: Install the operator's newer release again: it settles what it began. If you stay on this release, find out
-        by hand how the act ended (for `RestartNode`: whether the pod runs and the node has joined), then remove the
-        intent:
+        Fix: Install the newer release of the operator again: it completes what it started. To stay on this release,
+        find out manually how the step ended (for `RestartNode`: whether the pod runs and the node has joined), then
+        remove the intent:
 
             kubectl edit kafkafeatures NAME -n NAMESPACE --subresource=status
         """

@@ -204,8 +204,8 @@ def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
     if unknown:
         return Stalled(
             Reason.UNKNOWN_INTENT,
-            f"status.intents holds {', '.join(unknown)}, which this release does not know and does not touch; run the "
-            "release that wrote it, or remove the intent once you know how it ended",
+            f"status.intents contains {', '.join(unknown)}, which this release does not know; run the release that "
+            "wrote it, or remove the intent once you know its outcome",
         )
     return Wait(
         Reason.VERIFYING,

@@ -263,7 +263,7 @@ class FileStore:
             odd = ("metadata or intents",)
         if odd:
             raise StateUnreadable(
-                f"{self._state} was changed by hand and cannot be understood ({', '.join(odd)}); "
+                f"{self._state} was edited and is no longer valid ({', '.join(odd)}); "
                 "restore it, or name another with --state"
             )
 

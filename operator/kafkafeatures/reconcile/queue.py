@@ -169,7 +169,7 @@ class Queue(Generic[K]):
         except (Exception, asyncio.CancelledError) as another:
             if is_meant(another):
                 raise
-            logger.exception("could not tell of a failed pass of %s", key)
+            logger.exception("could not report a failed reconciliation of %s", key)
 
 
 def retry_in(failures: int, error: BaseException) -> float:

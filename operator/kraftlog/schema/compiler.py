@@ -146,7 +146,7 @@ def _string_reader(field: Field) -> Reader:
         try:
             return _take(buffer, position, length - 1).decode(), position + length - 1
         except UnicodeDecodeError:
-            raise MalformedError(f"{field.name} is no UTF-8") from None
+            raise MalformedError(f"{field.name} is not UTF-8") from None
 
     return read
 

@@ -417,7 +417,7 @@ class Connection:
                     message.api_key, version, answer, most_items=most_items
                 )
             if correlation_id != self._correlation_id:
-                raise NotKafka(f"an answer to request {correlation_id}, asked was {self._correlation_id}", sent=True)
+                raise NotKafka(f"an answer to request {correlation_id}, expected {self._correlation_id}", sent=True)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             self.drop()
             cut = isinstance(error, asyncio.IncompleteReadError) and bool(error.partial)

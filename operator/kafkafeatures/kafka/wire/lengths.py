@@ -194,7 +194,7 @@ def _tags(where: str, known: Mapping[int, _Part], data: bytes, at: int, room: li
         part = known.get(tag)
         if part is None:
             raise NotKafka(
-                f"an answer with a field that is not known here (tag {tag} of {where})",
+                f"an answer with an unknown field (tag {tag} of {where})",
                 remedy="the node is newer than this tool; use a newer version of it",
                 sent=True,
             )

@@ -132,7 +132,7 @@ BEGIN = b"\0\0" + varint(1) + bytes(4)  # ApiVersions: no error, no api keys, no
         (ApiVersionsResponse, BEGIN + b"\1\1\xff\xff\xff\xff\x0f" + bytes(8), "not as long as it says"),
         (ApiVersionsResponse, BEGIN + b"\2\3\1\1\1\x08" + bytes(8), "tag 1 after tag 3"),
         (ApiVersionsResponse, BEGIN + b"\2\3\1\1\3\1\1", "tag 3 after tag 3"),
-        (ApiVersionsResponse, BEGIN + b"\1\x09\1\1", "a field that is not known here .tag 9"),
+        (ApiVersionsResponse, BEGIN + b"\1\x09\1\1", "an unknown field .tag 9"),
         (ApiVersionsResponse, BEGIN + varint(2**32 - 1), "it is cut"),
         (SaslHandshakeResponse, b"\0\0" + b"\x7f\xff\xff\xff", "2147483647 mechanisms with 0 bytes left"),
         (SaslHandshakeResponse, b"\0\0" + b"\xff\xff\xff\xfe", "a length of -2"),

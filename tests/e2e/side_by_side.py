@@ -14,6 +14,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 NODE = re.compile(r"kubernetes/test_(install|node)\.py")  # there is one on a machine
+FOLDER = re.compile(r"kubernetes/(chart|command_line)/")  # their conftest.py has a control plane, or people in it
 SIX = re.compile(r"kafka/test_(asking|describe|nodes_that_are_gone)\.py.*\[(\d+\.\d+\.\d+)")  # see kafka/conftest.py
 
 FIRST = ("node", "test_outages", "test_many", "test_downgrades", "six", "test_followed_logs", "test_killed")
@@ -24,6 +25,8 @@ def together(nodeid: str) -> str:
     """The same for two tests that need one process."""
     if NODE.search(nodeid):
         return "node"
+    if folder := FOLDER.search(nodeid):
+        return folder[1]
     six = SIX.search(nodeid)
     return f"six {six[2]}" if six else nodeid.partition("::")[0].rpartition("/")[2]
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.cli.connect import failed, on_loop
-from kafkafeatures.cli.documents import add_document_flags, approve_command, read, state_of, told
+from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, read, state_of
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, console, print_document, tell
 from kafkafeatures.cli.values import duration
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Reconcile until settled, and print how it ended."""
     with ExitStack() as stack:
-        with told(arguments.file):
+        with document_errors(arguments.file):
             resource, settings = read(arguments)
             state = state_of(arguments)
             store = stack.enter_context(FileStore(resource, state, approve=arguments.approve or ""))

@@ -78,8 +78,8 @@ def _zsh() -> str:
 def _fish() -> str:
     lines = []
     for program in PROGRAMS:
-        for command, told, actions in _commands():
-            lines.append(f"complete -c {program} -n __fish_use_subcommand -a {command} -d {_quoted(told)}")
+        for command, help_line, actions in _commands():
+            lines.append(f"complete -c {program} -n __fish_use_subcommand -a {command} -d {_quoted(help_line)}")
             here = f"complete -c {program} -n {_quoted(f'__fish_seen_subcommand_from {command}')}"
             for action in actions:
                 names = "".join(
@@ -96,11 +96,11 @@ def _commands() -> Iterator[tuple[str, str, list[argparse.Action]]]:
     """(command, its line of help, its flags and arguments)."""
     from kafkafeatures.cli.main import COMMANDS
 
-    for name, (module, told) in COMMANDS.items():
+    for name, (module, help_line) in COMMANDS.items():
         parser = argparse.ArgumentParser()
         parser.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
         importlib.import_module(module).add_arguments(parser)
-        yield name, told, parser._actions  # argparse has no public name for them
+        yield name, help_line, parser._actions  # argparse has no public name for them
 
 
 def _quoted(text: str) -> str:
@@ -120,9 +120,9 @@ def for_kubectl() -> None:
 
 def _offered(before: list[str]) -> tuple[list[str], bool]:
     """What may come next, and whether files may."""
-    commands = {name: (told, actions) for name, told, actions in _commands()}
+    commands = {name: (help_line, actions) for name, help_line, actions in _commands()}
     if not before:
-        return [f"{name}\t{told}" for name, (told, _) in commands.items()], False
+        return [f"{name}\t{help_line}" for name, (help_line, _) in commands.items()], False
     _, actions = commands.get(before[0], ("", []))
     flags = {flag: action for action in actions for flag in action.option_strings}
     asking = flags.get(before[-1])

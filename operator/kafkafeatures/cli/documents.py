@@ -68,7 +68,7 @@ def approve_command(arguments: argparse.Namespace, plan_hash: str) -> str:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def document_errors(path: Path) -> Iterator[None]:
     """Whatever is wrong with a document, its state or its secrets ends the command in words."""
     try:
         yield
@@ -83,6 +83,6 @@ def told(path: Path) -> Iterator[None]:
 
 
 def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]:
-    """The document and how to reach its cluster. Raises what `told` words."""
+    """The document and how to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
     resource = read_file(arguments.file)
     return resource, settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))

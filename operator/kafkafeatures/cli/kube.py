@@ -74,7 +74,7 @@ def add_resource_flags(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
-    """A client, closed at the end. Raises CommandFailed where it cannot be told whom to ask and how."""
+    """A client, closed at the end. Raises CommandFailed where no API server can be determined."""
     with ExitStack() as ending:
         yield Kube(kubeconfig(arguments.context), ending, arguments.namespace)
 
@@ -206,7 +206,7 @@ class Kube:
         from requests.exceptions import ProxyError, Timeout
 
         root = _root(error)
-        if isinstance(root, ssl.SSLCertVerificationError):  # time does not mend it
+        if isinstance(root, ssl.SSLCertVerificationError):  # waiting does not help
             why = root.verify_message or root.reason
             text = f"the certificate of {self.server} is not trusted: {why}; check the cluster in the kubeconfig"
             return CommandFailed(text, Exit.UNREACHABLE)

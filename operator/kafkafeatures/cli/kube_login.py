@@ -109,7 +109,7 @@ def _asked(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> Mapping[str
 
 
 def _environment(plugin: Mapping[str, Any]) -> dict[str, str]:
-    """What the kubeconfig adds to ours. It is the user's to mend where it is not as kubectl wants it."""
+    """What the kubeconfig adds to ours. An invalid entry is refused, as kubectl does."""
     found: dict[str, str] = {}
     for number, one in enumerate(plugin.get("env") or (), start=1):
         name, value = (one.get("name"), one.get("value")) if isinstance(one, Mapping) else (None, None)

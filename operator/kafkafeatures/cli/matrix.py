@@ -101,7 +101,7 @@ def _quorum_lost(console: Console, observation: Observation) -> None:
 def _headline(console: Console, observation: Observation) -> None:
     mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
     console.print(
-        Text.assemble("Cluster ", (_told(observation.cluster_id), "bold"), f"  {mode}  {_counts(observation)}")
+        Text.assemble("Cluster ", (_or_why(observation.cluster_id), "bold"), f"  {mode}  {_counts(observation)}")
     )
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
@@ -349,5 +349,5 @@ def _api_cell(node: Node, key: int) -> Text:
     return Text(ABSENT_CELL, "dim") if versions is None else Text(str(versions))
 
 
-def _told(fact: Known[str] | Unknown) -> str:
+def _or_why(fact: Known[str] | Unknown) -> str:
     return fact.value if isinstance(fact, Known) else "id unknown"

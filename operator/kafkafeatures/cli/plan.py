@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.cli.connect import failed, on_cluster
-from kafkafeatures.cli.documents import add_document_flags, approve_command, read, state_of, told
+from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, read, state_of
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import add_kube_flags, connected
 from kafkafeatures.cli.output import add_output_flag, console, print_document
@@ -72,7 +72,7 @@ def _of_resource(arguments: argparse.Namespace) -> str:
 
 
 def _of_file(arguments: argparse.Namespace) -> str:
-    with told(arguments.file):
+    with document_errors(arguments.file):
         document, settings = read(arguments)
         store = FileStore(document, state_of(arguments), approve=arguments.approve or "")
         resource = store.peek()

@@ -28,10 +28,10 @@ from kafkafeatures.api.status import (
 from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.checks import unknown_features_in
+from kafkafeatures.core.cluster_document import supported_by_all
 from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
-from kafkafeatures.core.levels import VersionRange, common
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.observation import Known, Node, Observation, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
@@ -218,12 +218,6 @@ _UNREACHABLE: Mapping[FailureKind, Reason] = {
     FailureKind.CREDENTIALS: Reason.CREDENTIALS_INVALID,
     FailureKind.FORBIDDEN: Reason.ADDRESS_REFUSED,
 }
-
-
-def supported_by_all(observation: Observation, name: str) -> VersionRange | None:
-    """Highest minimum and lowest maximum over every node whose range is known."""
-    ranges = (node.range_of(name) for node in observation.nodes if node.state is not NodeState.REFUSED)
-    return common(found.value for found in ranges if isinstance(found, Known))
 
 
 def feature_states(

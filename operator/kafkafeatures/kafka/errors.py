@@ -112,7 +112,7 @@ class Disconnected(KafkaError):
 
 
 class TlsFailed(KafkaError):
-    """No TLS session, for a reason that a person has to mend."""
+    """No TLS session, action required."""
 
     kind = FailureKind.TLS
 

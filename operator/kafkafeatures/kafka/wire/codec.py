@@ -104,13 +104,13 @@ def _decoded(api_key: int, version: int, payload: bytes, most_items: int) -> Any
         body, _ = _serial().entity_reader(body_type)(payload, begin)
         message = APIS[api_key].read(body, version)
     except Exception as error:
-        raise _told(error) from None
+        raise _undecodable(error) from None
     if end < len(payload) and api_key != m.ApiVersionsRequest.api_key:
         raise NotKafka(f"{len(payload) - end} bytes too many in an answer", sent=True)
     return message
 
 
-def _told(error: Exception) -> Exception:
+def _undecodable(error: Exception) -> Exception:
     """The words for what kio raises: of its own, ValueError and EOFError mostly. Other errors are bugs and stay."""
     if "ErrorCode" in str(error):
         return ServerError(-1, f"an error code this version does not know: {error}")

@@ -45,11 +45,11 @@ def judge(entity: type, data: bytes, position: int = 0, *, most_items: int = MAX
     except (IndexError, struct.error):
         end = len(data) + 1
     if end > len(data):
-        raise _told("it is cut")
+        raise _undecodable("it is cut")
     return end
 
 
-def _told(why: str) -> NotKafka:
+def _undecodable(why: str) -> NotKafka:
     return NotKafka(
         f"an answer that does not decode: {why}",
         remedy="check the port, and proxies on the way to the node",
@@ -80,7 +80,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, end + 1
         shift += 7
-    raise _told(f"a number of more than {_VARINT_BYTES} bytes")
+    raise _undecodable(f"a number of more than {_VARINT_BYTES} bytes")
 
 
 def _compact(data: bytes, at: int) -> tuple[int, int]:
@@ -96,7 +96,7 @@ def _legacy(width: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
     def read(data: bytes, at: int) -> tuple[int, int]:
         (value,) = width.unpack_from(data, at)
         if value < -1:
-            raise _told(f"a length of {value}")
+            raise _undecodable(f"a length of {value}")
         return value, at + width.size
 
     return read
@@ -130,10 +130,10 @@ def _array(read: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entity,
             return at
         left = len(data) - at
         if count * least > left:
-            raise _told(f"{count} {name} with {max(left, 0)} bytes left")
+            raise _undecodable(f"{count} {name} with {max(left, 0)} bytes left")
         room[0] -= count
         if room[0] < 0:
-            raise _told(f"more {name} than any cluster has")
+            raise _undecodable(f"more {name} than any cluster has")
         if each is None:
             return at + count * least
         if stride is not None and data[at + stride - 1 : at + count * stride : stride].count(0) == count:
@@ -189,7 +189,7 @@ def _tags(where: str, known: Mapping[int, _Part], data: bytes, at: int, room: li
         tag, at = _varint(data, at)
         size, at = _varint(data, at)
         if tag <= before:
-            raise _told(f"tag {tag} after tag {before} in {where}")
+            raise _undecodable(f"tag {tag} after tag {before} in {where}")
         before = tag
         part = known.get(tag)
         if part is None:
@@ -200,7 +200,7 @@ def _tags(where: str, known: Mapping[int, _Part], data: bytes, at: int, room: li
             )
         end = at + part.least if part.step is None else part.step(data, at, room)
         if end != at + size:
-            raise _told(f"tag {tag} of {where} is not as long as it says")
+            raise _undecodable(f"tag {tag} of {where} is not as long as it says")
         at = end
     return at
 

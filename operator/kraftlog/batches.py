@@ -320,7 +320,7 @@ def head_at(data: memoryview, position: int) -> Head | Damage:
 def walk(data: Buffer) -> Iterator[Batch | Damage]:
     """Every batch of a file in order, and every damage where it was met.
 
-    Behind damaged bytes the walk goes on at the next position at which a batch holds its CRC; a cut or zero tail ends
+    Behind damaged bytes the walk continues at the next position at which a batch holds its CRC; a cut or zero tail ends
     it. A break in the order of offsets or epochs is told before the batch that breaks it.
     """
     view = view_of(data)

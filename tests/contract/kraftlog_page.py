@@ -63,7 +63,7 @@ few hundred of them. What was not asked for with `sections` is counted and skipp
 """
 AFTER_WALK = """
 Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. Damage is
-a value with its position, and the walk goes on at the next batch whose CRC-32C holds. A record of a type or version
+a value with its position, and the walk continues at the next batch whose CRC-32C holds. A record of a type or version
 that the tables do not have is `Raw`, one that contradicts its layout `Unreadable`; both keep their bytes, and `encode`
 writes all three back bit for bit. Topics, partitions, configurations and credentials are not in the tables yet.
 

@@ -19,8 +19,9 @@ from typing import Any
 import trustme
 from scramp import ScramMechanism
 
-from kafkafeatures.kafka.settings import Address, Sasl, Security, Tls
+from kafkafeatures.kafka.settings import Address, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.pem import Tls
 from tests.kafkafeatures.kafka.wire.servers import Answers, Server, api_versions, handshake, judged, proof_of
 
 MECHANISM, ITERATIONS, AT_ONCE = "SCRAM-SHA-512", 16_384, 32

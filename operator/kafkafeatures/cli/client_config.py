@@ -10,7 +10,8 @@ import difflib
 import re
 from pathlib import Path
 
-from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security
+from kafkafeatures.kafka.wire.pem import Tls
 
 PROTOCOLS = {
     "PLAINTEXT": (False, False),

@@ -130,10 +130,9 @@ def _security(path: Path | None) -> Security:
 
 def _check(security: Security, path: Path) -> None:
     from kafkafeatures.kafka.errors import TlsFailed
-    from kafkafeatures.kafka.wire import tls  # brings ssl along, which plaintext does not need
 
     try:
-        tls.check(security)
+        security.check()
     except TlsFailed as error:
         raise CommandFailed(f"{path}: {error}; {error.remedy}", Exit.BLOCKED) from None
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
 from kafkafeatures.kafka.wire.lookups import Lookups
+from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.secrets import Secrets
 
 
@@ -53,16 +54,6 @@ def _is_name(host: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM texts. No `ca`: the system trust. `certificate` with `key`: mTLS. Host names are always checked."""
-
-    ca: str | None = None
-    certificate: str | None = None
-    key: str | None = field(default=None, repr=False)
-    key_password: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class OAuthToken:
     """A token as it is: read from a Secret."""
 
@@ -77,7 +68,7 @@ class OAuthClient:
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
-    tls: Tls = Tls()
+    tls: Tls = field(default_factory=Tls)
     policy: AddressPolicy | None = None
 
 
@@ -115,6 +106,13 @@ class Security:
             elif self.sasl.oauth is not None:
                 self.secrets.add_public(self.sasl.oauth.token_url, self.sasl.oauth.client_id)
                 self.secrets.add(self.sasl.oauth.client_secret)
+
+    def check(self) -> None:
+        """Raises TlsFailed for material that cannot be used, before anybody is asked. What it makes is kept."""
+        if self.tls is not None:
+            self.contexts.made(self.tls)
+        if self.sasl is not None and isinstance(self.sasl.oauth, OAuthClient):
+            self.contexts.made(self.sasl.oauth.tls)
 
     @property
     def protocol(self) -> str:

@@ -22,10 +22,10 @@ from kafkafeatures.kafka.settings import (
     OAuthToken,
     Sasl,
     Security,
-    Tls,
     parse_addresses,
 )
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.pem import Tls
 
 
 class Reference(NamedTuple):
@@ -154,10 +154,9 @@ def _within(security: Security, policy: AddressPolicy | None) -> Security:
 
 
 def _check(security: Security, where: str) -> None:
-    from kafkafeatures.kafka.wire import tls  # brings ssl along, which plaintext does not need
 
     try:
-        tls.check(security)
+        security.check()
     except TlsFailed as error:
         raise CredentialsInvalid(f"{where}.tls: {error}; {error.remedy}") from None
 

@@ -13,9 +13,10 @@ import pytest
 
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import Disconnected
-from kafkafeatures.kafka.settings import Address, OAuthClient, Sasl, Security, Tls, parse_addresses
+from kafkafeatures.kafka.settings import Address, OAuthClient, Sasl, Security, parse_addresses
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
+from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.kafka.cli import SELDOM, describe, levels, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import USERS, Cluster

@@ -12,9 +12,10 @@ from kafkafeatures.core.events import EventRecord
 from kafkafeatures.core.readings import Readings
 from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.settings import ClusterSettings, Tls
+from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics

@@ -1,6 +1,6 @@
 """The TLS contexts of one open cluster: made when first needed, beside the event loop, and gone with the cluster.
 
-Shared by all connections to it, through its settings. Called by `connection.py`, `oauth.py` and `tls.check`.
+Shared by all connections to it, through its settings. Called by `connection.py`, `oauth.py` and `Security.check`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafkafeatures.kafka.wire.aside import aside
 if TYPE_CHECKING:  # plaintext does not need ssl
     from ssl import SSLContext
 
-    from kafkafeatures.kafka.settings import Tls
+    from kafkafeatures.kafka.wire.pem import Tls
 
 
 class Contexts:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.kafka.errors import TlsFailed
-from kafkafeatures.kafka.settings import OAuthClient, Security, Tls
+from kafkafeatures.kafka.wire.pem import Tls
 
 # OpenSSL's X509_V_ERR_*: what verification failed at -> (what it is, what to do).
 _VERIFY = {
@@ -59,14 +59,6 @@ _NOT_TLS = (
 )
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 _CERTIFICATE = re.compile(rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----(.*?)-----END", re.DOTALL)
-
-
-def check(security: Security) -> None:
-    """Raises TlsFailed for material that cannot be used, before anybody is asked anything. What it makes is kept."""
-    if security.tls is not None:
-        security.contexts.made(security.tls)
-    if security.sasl is not None and isinstance(security.sasl.oauth, OAuthClient):
-        security.contexts.made(security.sasl.oauth.tls)
 
 
 def context(tls: Tls) -> ssl.SSLContext:

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.kafka.errors import AddressRefused, KafkaError, NotKafka
-from kafkafeatures.kafka.settings import Address, Security, Tls
+from kafkafeatures.kafka.settings import Address, Security
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy, networks
 from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
 

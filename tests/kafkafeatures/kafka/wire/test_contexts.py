@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from kafkafeatures.kafka.errors import TlsFailed
-from kafkafeatures.kafka.settings import OAuthClient, Sasl, Security, Tls
+from kafkafeatures.kafka.settings import OAuthClient, Sasl, Security
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.contexts import Contexts
+from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
 
@@ -111,7 +112,7 @@ async def test_a_context_is_made_once_beside_the_loop_for_all_connections_of_a_c
 async def test_material_that_was_checked_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     client = OAuthClient("https://h/token", "us", "s", tls=replace(NAMED, **CLIENT))
     security = Security(NAMED, Sasl("OAUTHBEARER", oauth=client))
-    tls.check(security)
+    security.check()
     monkeypatch.delattr(tls, "context")
     assert await security.contexts.context(NAMED) is await replace(security).contexts.context(NAMED)
     assert isinstance(await security.contexts.context(client.tls), ssl.SSLContext)

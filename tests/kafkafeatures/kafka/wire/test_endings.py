@@ -24,9 +24,10 @@ from kafkafeatures.kafka.errors import (
     TlsFailed,
     Unreachable,
 )
-from kafkafeatures.kafka.settings import Address, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.settings import Address, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest, UpdateFeaturesRequest
+from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, framed, serving, unregistered
 

@@ -19,11 +19,12 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError, TlsFailed
-from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire import oauth
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.connection import RENEW_AFTER, connect
 from kafkafeatures.kafka.wire.oauth import KEEP, Tokens
+from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, handshake, refused, serving
 

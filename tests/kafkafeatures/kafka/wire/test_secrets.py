@@ -21,7 +21,7 @@ from kafkafeatures.core.observe import Unreachable, observe
 from kafkafeatures.core.readings import Host, LogReading
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import AuthenticationFailed
-from kafkafeatures.kafka.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security, Tls
+from kafkafeatures.kafka.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import (
     DescribeClusterResponse,
@@ -29,6 +29,7 @@ from kafkafeatures.kafka.wire.messages import (
     SaslHandshakeResponse,
     UpdateFeaturesResponse,
 )
+from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.secrets import LONGEST, REMOVED, WORD, Secrets
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum

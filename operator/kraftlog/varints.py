@@ -17,6 +17,8 @@ def read_unsigned(buffer: bytes | memoryview, position: int, bits: int = 32) -> 
     """An unsigned varint of at most `bits` bits: (value, position behind it). Raises MalformedError when cut or too
     large.
     """
+    if position < len(buffer) and (byte := buffer[position]) < 0x80:  # nearly all are small
+        return byte, position + 1
     value = shift = 0
     for at in range(position, position + _MAX_BYTES[bits]):
         if at >= len(buffer):

@@ -65,6 +65,8 @@ def _struct_reader(struct: Struct, version: int) -> Reader:
         for name, read_field in plain:
             data[name], position = read_field(buffer, position)
         count, position = read_unsigned(buffer, position)
+        if not count:
+            return data, position
         unknown = []
         previous = -1
         for _ in range(count):

@@ -18,7 +18,7 @@ B, I8, I16, U16, I32, I64 = Scalar.BOOL, Scalar.INT8, Scalar.INT16, Scalar.UINT1
 UUID, STRING = Scalar.UUID, Scalar.STRING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # one is itself alone: its decoder is looked up for every record
 class Layout:
     """One way to lay out the body. `name` is empty for a type that has only one."""
 

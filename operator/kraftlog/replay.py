@@ -8,8 +8,9 @@ reads nothing itself and never skips damage in a stream.
 What it takes is bounded, whoever wrote the log: the image by a limit that is given, batches, and records that must be
 decoded, by what no cluster comes near. Beyond that it raises TooLargeError, and what was applied so far is of no use.
 
-Speed: most records of a large cluster say nothing about features, so the loop looks at two bytes of a record's frame
-and goes on. That loop is the only place that reads varints by hand.
+Speed: most records of a large cluster are of no section that was asked for, so the loop looks at two bytes of a
+record's frame and goes on; the batch of an idle controller is known by its bytes. That loop is the only place that
+reads varints by hand.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ class Replay:
         return []
 
     def _control(self, batch: Batch) -> list[int]:
-        """Apply a control batch; the type numbers of its records."""
+        """Apply a control batch at once, also inside a transaction; the type numbers of its records."""
         types = []
         try:
             for record in batch.records():
@@ -305,11 +306,8 @@ class Replay:
             self._apply(record)
 
     def _apply(self, record: Decoded) -> None:
-        rule = self._rules.get(record.type.key)
-        if rule is None:
-            return
         try:
-            rule(self._state, record.data)
+            self._rules[record.type.key](self._state, record.data)
         except ContradictionError:
             self._unreadable += 1
 

@@ -63,6 +63,7 @@ class Client:
     def __init__(self, world: World, access: Access) -> None:
         self._world = world
         self._access = access
+        self._answers: dict[tuple[Role, tuple[int, int], int], NodeAnswer] = {}
         given = {Role.BROKER: access.brokers, Role.CONTROLLER: access.controllers}
         self._bootstrap = {role: [n for n in world.of_role(role) if n.running and given[role]] for role in Role}
 
@@ -76,6 +77,7 @@ class Client:
     def read(self) -> Readings:
         """Everything, as the adapter does. Time passes in the world where a real client would wait for an answer."""
         world, patience = self._world, self._access.request_timeout_ms
+        self._answers.clear()
         started, until = self._now(), world.now_ms + patience
         brokers, silent = self._list_brokers()
         controllers, contacts, more_silent = self._list_controllers(self._bootstrap[Role.CONTROLLER])
@@ -214,10 +216,12 @@ class Client:
         return found
 
     def _answer(self, node_id: int | None, node: Node) -> ProbedNode:
-        release = node.release
-        levels, epoch = self._world.finalized(node)
-        apis = release.broker_apis if node.role is Role.BROKER else release.controller_apis
-        answer = NodeAnswer(release.features, levels, epoch, apis)
+        release, epoch = node.release, self._world.features_epoch(node)
+        key = (node.role, release.number, epoch)
+        answer = self._answers.get(key)
+        if answer is None:
+            apis = release.broker_apis if node.role is Role.BROKER else release.controller_apis
+            answer = self._answers[key] = NodeAnswer(release.features, self._world.finalized(node)[0], epoch, apis)
         return ProbedNode(node_id, node.role, node.host, node.port, answer, self._now())
 
     # --- the metadata log ---

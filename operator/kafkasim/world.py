@@ -101,9 +101,12 @@ class World:
         return [node for _, node in sorted(self.nodes.items()) if node.role is role]
 
     def finalized(self, node: Node) -> tuple[dict[str, int], int]:
-        """Levels and FinalizedFeaturesEpoch as this node reports them (a broker: the newest offset it holds)."""
-        epoch = node.features_epoch if node.role is Role.CONTROLLER else self._committed.offset - 1
-        return dict(finalized(self.image, node.release)), epoch
+        """Levels and FinalizedFeaturesEpoch as this node reports them."""
+        return dict(finalized(self.image, node.release)), self.features_epoch(node)
+
+    def features_epoch(self, node: Node) -> int:
+        """Of a controller the offset at which a level moved; of a broker the newest one that it holds."""
+        return node.features_epoch if node.role is Role.CONTROLLER else self._committed.offset - 1
 
     # --- time ---
 

@@ -53,7 +53,7 @@ class MetadataMode(StrEnum):
 
 
 class NodeState(StrEnum):
-    """What a node is to the cluster. The prologue of `core/observe.py` has the table of how each is told."""
+    """What a node is to the cluster. The prologue of `core/membership.py` has the table of how each is told."""
 
     LIVE = "Live"  # answers, and a broker is not fenced
     FENCED = "Fenced"  # fenced by the controller, but something shows that it runs

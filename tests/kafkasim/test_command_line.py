@@ -116,7 +116,7 @@ def test_a_timeout_bounds_a_pass_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ("describe --bootstrap-server ,", 64, "name no address"),
+        ("describe --bootstrap-server ,", 64, "are empty; expected host:port"),
         ("describe --bootstrap-server [::1:9092", 64, "invalid address '[::1:9092': expected host:port"),
         ("describe --bootstrap-server a..b:9092", 64, "invalid host name 'a..b'"),
         ("describe --bootstrap-server user:canary@h:9092", 64, "invalid address: it contains a user"),

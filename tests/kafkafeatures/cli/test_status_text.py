@@ -23,7 +23,7 @@ from tests.kafkafeatures.statuses import UP, resource
 from tests.kafkafeatures.worlds import NOW, observation
 
 LATER = NOW + timedelta(minutes=12)
-HINT = "To approve it:"
+HINT = "To approve:"
 COPIED = "kafkafeatures "  # in a line that is to be copied: the terminal breaks it, we do not
 
 

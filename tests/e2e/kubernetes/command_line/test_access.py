@@ -35,7 +35,7 @@ def test_who_may_not_is_told_which_right_is_missing(orders: Orders, tmp_path: Pa
     done = nobody.run(command, "orders")
     assert done.returncode == 4
     verb = "patch" if command in ("suspend", "resume") else "get"
-    assert f"a role has to give the verb {verb} on kafkafeatures.kafkafeatures.dev" in done.stderr
+    assert f"grant the verb {verb} on kafkafeatures.kafkafeatures.dev" in done.stderr
     assert f"system:serviceaccount:{NS}:nobody" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -147,7 +147,7 @@ def test_a_login_plugin_is_run_once_for_many_requests(
     config.write_text(json.dumps(content))
     person = Person(tmp_path / "home", config)
     with person.running("wait", "orders") as wait:
-        wait.until_it_says("has not said anything")
+        wait.until_it_says("not reconciled yet")
         orders.write(statuses.acting())
         wait.until_it_says("UpdatingFeatures")
         orders.write(statuses.in_sync())

@@ -37,7 +37,7 @@ def test_once_approved_waiting_goes_on_though_the_operator_did_not_read_it_yet(o
         ("in_sync", ("--yes",), 4, "no plan of people/orders is waiting for approval: InSync"),
         ("stalled", ("--yes",), 4, "waiting for approval: GhostRegistration"),
         ("waiting_for_approval", ("--plan", "sha256:00000000"), 4, "not sha256:00000000"),
-        ("waiting_for_approval", ("--plan", "sha256:0000000"), 64, "no hash of a plan"),
+        ("waiting_for_approval", ("--plan", "sha256:0000000"), 64, "invalid plan hash"),
         ("waiting_for_approval", (), 64, "not a terminal; use --plan HASH, or --yes"),
     ],
 )

@@ -135,4 +135,4 @@ def test_a_report_without_the_right_to_events_says_so(orders: Orders, tmp_path: 
     assert done.returncode == 0
     report = yaml.safe_load(done.stdout)
     assert report["events"] is None
-    assert "a role has to give the verb list on events.events.k8s.io" in report["notRead"][0]["why"]
+    assert "grant the verb list on events.events.k8s.io" in report["notRead"][0]["why"]

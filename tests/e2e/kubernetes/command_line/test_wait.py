@@ -99,7 +99,7 @@ def test_an_api_server_that_answers_nothing_does_not_hold_it_beyond_its_time(ord
 
 def test_waiting_ends_where_the_resource_is_deleted(orders: Orders, person: Person) -> None:
     with person.running("wait", "orders") as wait:
-        wait.until_it_says("has not said anything")
+        wait.until_it_says("not reconciled yet")
         orders.delete("orders")
         assert wait.ends() == 4
         assert f"KafkaFeatures {NS}/orders not found" in wait.err
@@ -107,7 +107,7 @@ def test_waiting_ends_where_the_resource_is_deleted(orders: Orders, person: Pers
 
 def test_interrupted_it_says_so(orders: Orders, person: Person) -> None:
     with person.running("wait", "orders") as wait:
-        wait.until_it_says("has not said anything")
+        wait.until_it_says("not reconciled yet")
         wait.process.send_signal(signal.SIGINT)
         assert wait.ends() == 130
         assert "Traceback" not in wait.err

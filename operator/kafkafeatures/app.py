@@ -29,7 +29,7 @@ from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster
-from kafkafeatures.reconcile.controller import Controller, Surroundings
+from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import RELIST_DELAY, Resources
 from kafkafeatures.settings import OperatorSettings
@@ -77,8 +77,8 @@ class Operator:
         self._api, self._environment, self._settings = api, environment, settings
         self._prepare = prepare
         self._claims, metrics = Claims(), Metrics(environment)
-        around = Surroundings(environment, settings.operator, policy)
-        self._controller = Controller(api, self._claims, lambda cluster: opener(cluster, metrics), around, metrics)
+        context = OperatorContext(environment, settings.operator, policy)
+        self._controller = Controller(api, self._claims, lambda cluster: opener(cluster, metrics), context, metrics)
         self._queue: Queue[Key] = Queue(
             self._controller.reconcile,
             failed=self._controller.failed,

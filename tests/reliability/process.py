@@ -24,7 +24,7 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.controller import Controller, Surroundings
+from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.queue import Queue
 from kafkasim.ports import SimulatedCluster
 from kafkasim.readings import Access
@@ -77,8 +77,8 @@ class Process:
         environment = Environment(world.wall, loop.time, world.random.random, asyncio.sleep)
         self._api = world.server.client(self._fault, self._latency)
         self._claims = Claims()
-        around = Surroundings(environment, Operator("ops", "operator", name), AddressPolicy())
-        self._controller = Controller(self._api, self._claims, self._open, around, self)
+        context = OperatorContext(environment, Operator("ops", "operator", name), AddressPolicy())
+        self._controller = Controller(self._api, self._claims, self._open, context, self)
         self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
         self._task = loop.create_task(self._run())
 

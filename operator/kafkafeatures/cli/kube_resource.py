@@ -116,7 +116,7 @@ class KubeResource:
         return next((one for one in self.status.get("features") or () if one["name"] == name), {})
 
 
-def told_intent(intent: Mapping[str, Any]) -> str:
+def intent_text(intent: Mapping[str, Any]) -> str:
     """One of `status.intents`, also of a kind that this release does not know."""
     if "before" in intent and "after" in intent:
         return f"{intent.get('target', '?')} {intent['before']} -> {intent['after']}"

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.cli.kube_resource import KubeResource, told_intent
+from kafkafeatures.cli.kube_resource import KubeResource, intent_text
 from kafkafeatures.cli.output import natural_width
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
 from kafkafeatures.core.plan import HASH_SHOWN
@@ -184,7 +184,7 @@ def _in_progress(console: Console, resource: KubeResource, now: datetime) -> Non
         accepted = "accepted by the active controller; the level is being verified"
         outcome = accepted if intent.get("outcome") else "outcome not known yet"
         sent = f", sent {age(intent['at'], now)} ago" if intent.get("at") else ""
-        console.print(Text(f"  {told_intent(intent)}{sent}; {outcome}"), overflow="fold")
+        console.print(Text(f"  {intent_text(intent)}{sent}; {outcome}"), overflow="fold")
 
 
 def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:

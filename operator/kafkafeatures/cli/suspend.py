@@ -11,7 +11,7 @@ import argparse
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.kube import add_resource_flags, connected
-from kafkafeatures.cli.kube_resource import told_intent
+from kafkafeatures.cli.kube_resource import intent_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         resource = kube.annotate(arguments.name, {PAUSE: "true"})
     print(f"{resource} is suspended: what was sent is finished, nothing else is started")
     for intent in resource.status.get("intents") or ():
-        print(f"in progress: {told_intent(intent)}")
+        print(f"in progress: {intent_text(intent)}")
     if resource.suspended_in_document:
         print("spec.suspend is also true in the document")
     return Exit.DONE

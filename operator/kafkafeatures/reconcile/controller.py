@@ -62,7 +62,7 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class OperatorContext:
     """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all."""
 
     environment: Environment
@@ -111,15 +111,20 @@ class Controller:
     """`reconcile` and `failed` are what the queue calls."""
 
     def __init__(
-        self, api: KubernetesApi, claims: Claims, open_cluster: OpenClusterOf, around: Surroundings, watcher: Watcher
+        self,
+        api: KubernetesApi,
+        claims: Claims,
+        open_cluster: OpenClusterOf,
+        context: OperatorContext,
+        watcher: Watcher,
     ) -> None:
         self._api = api
         self._claims = claims
-        self._around = around
+        self._context = context
         self._watcher = watcher
-        self._monotonic = around.environment.monotonic
-        self._connections = Connections(api, open_cluster, around.policy)
-        self._operators = Operators(around.operator, lambda: api.began, self._monotonic)
+        self._monotonic = context.environment.monotonic
+        self._connections = Connections(api, open_cluster, context.policy)
+        self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
         self._known: dict[Key, _Known] = {}
 
     def forget_versions(self) -> None:
@@ -190,7 +195,7 @@ class Controller:
             if store.status.is_stalled(Reason.SCHEMA_OUTDATED):
                 return  # somebody must act on that, and it may be all that is left of what the schema did not keep
             status = status_of_failed_reconciliation(
-                message, generation=store.generation, previous=store.status, now=self._around.environment.clock()
+                message, generation=store.generation, previous=store.status, now=self._context.environment.clock()
             )
             await store.write_what_is_kept(status)
         except (KubeError, SchemaOutdated) as again:
@@ -211,8 +216,8 @@ class Controller:
         others = self._operators.beside_us(store.raw)
         if others:
             await self._disconnect(key, known)
-            if not self._operators.is_told(store.status, store.generation):
-                await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.told(others))
+            if not self._operators.is_reported(store.status, store.generation):
+                await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(others))
             return _Pause("held", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
             if known.unkept is not None and known.unkept[0] == store.generation:
@@ -225,7 +230,7 @@ class Controller:
             return _Pause("held", SLOWEST_WAIT)
 
     async def _read_and_reconcile(self, key: Key, known: _Known, store: KubernetesStore) -> _Pause:
-        now = self._around.environment.clock
+        now = self._context.environment.clock
         if store.status == EMPTY:
             await store.write_status(status_of_pending(generation=store.generation, now=now()))
         previous = store.status
@@ -251,7 +256,7 @@ class Controller:
         if not is_new and settled and settled.holds(store, self._monotonic()) and await cluster.unchanged():
             known.settled = settled
             return _Pause("done", check_every)
-        last = await reconcile(self._context(key, known, store, cluster), resource)
+        last = await reconcile(self._reconcile_context(key, known, store, cluster), resource)
         if isinstance(last.decision, Done):
             known.settled = _Until(store.version, self._monotonic() + FULL_LOOK_EVERY)
         if isinstance(last.decision, Done | Held):
@@ -259,16 +264,18 @@ class Controller:
         self._log(key, store.generation, summary_of(last))
         return self._pause(known, resource, last, check_every)
 
-    def _context(self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster) -> ReconcileContext:
+    def _reconcile_context(
+        self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster
+    ) -> ReconcileContext:
         return ReconcileContext(
             store=store,
             kafka=cluster,
-            now=self._around.environment.clock,
-            sleep=self._around.environment.sleep,
+            now=self._context.environment.clock,
+            sleep=self._context.environment.sleep,
             ages=known.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act,
-            effects=self._around.effects,
+            effects=self._context.effects,
         )
 
     def _before_act(self, _: Evaluation) -> None:
@@ -278,7 +285,7 @@ class Controller:
     async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
         """Of the status what was kept as a whole, and why nothing is done."""
         self._log(key, store.generation, f"{reason}: {message}")
-        now = self._around.environment.clock()
+        now = self._context.environment.clock()
         await store.write_what_is_kept(
             status_of_invalid(reason, message, generation=store.generation, previous=store.kept, now=now)
         )
@@ -352,7 +359,7 @@ class Controller:
     async def _post_events(self, before: Status, store: KubernetesStore) -> None:
         for record in events_between(before, store.status):
             event = event_of(
-                record, store.raw, environment=self._around.environment, instance=self._around.operator.instance
+                record, store.raw, environment=self._context.environment, instance=self._context.operator.instance
             )
             try:
                 await self._api.create_event(event["metadata"]["namespace"], event)

@@ -24,7 +24,7 @@ from kafkafeatures.kube.api import Key
 HAND_OVER = 30.0
 """Seconds from our begin in which a process of the same operator may still write: kubelet ends it within a few."""
 
-_TOLD = "more than one operator writes this status"
+_REPORTED = "more than one operator writes this status"
 
 
 class Operators:
@@ -72,20 +72,20 @@ class Operators:
             self._over = self._monotonic() + HAND_OVER
         return max(self._over - self._monotonic(), 0.0)
 
-    def told(self, others: frozenset[Operator]) -> str:
+    def conflict_message(self, others: frozenset[Operator]) -> str:
         """For the status."""
         names = ", ".join(sorted(str(one) for one in (self._us, *others)))
         return (
-            f"{_TOLD}: {names}; nothing is sent to Kafka until only one is left: "
+            f"{_REPORTED}: {names}; nothing is sent to Kafka until only one is left: "
             "stop the others, then restart the remaining one"
         )
 
-    def is_told(self, status: Status, generation: int) -> bool:
+    def is_reported(self, status: Status, generation: int) -> bool:
         """Whether any of them has said so of this generation: nobody says it after another one, or they would fight."""
         stalled = status.condition(Condition.STALLED)
         return (
             stalled is not None and stalled.reason == Reason.CONFLICT_DETECTED
-            and stalled.observed_generation == generation and stalled.message.startswith(_TOLD)
+            and stalled.observed_generation == generation and stalled.message.startswith(_REPORTED)
         )  # fmt: skip
 
     def forget(self, key: Key) -> None:

@@ -24,7 +24,7 @@ from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import MOST, Ages
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.controller import Controller, Surroundings
+from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from tests.kafkafeatures.reconcile.in_memory import Store, World, no_time, reconcile_once
 from tests.kafkafeatures.reconcile.test_controller import Kafka
@@ -141,10 +141,10 @@ async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() ->
     clocks, api, kafka = Clocks(), Orders(), Kafka({"metadata.version": 21})
     kafka.sends_to_active_controller, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
     operator = Operator("", "operator", "test")
-    around = Surroundings(
+    context = OperatorContext(
         Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=no_time), operator, AddressPolicy()
     )
-    controller = Controller(api.client(), Claims(), lambda settings: kafka, around, Metrics())
+    controller = Controller(api.client(), Claims(), lambda settings: kafka, context, Metrics())
 
     async def work() -> None:
         pause = await controller.reconcile(KEY)

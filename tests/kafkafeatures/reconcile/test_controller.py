@@ -21,7 +21,7 @@ from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import LONGEST_REQUEST
-from kafkafeatures.reconcile.controller import CHECK_EVERY, SLOWEST_WAIT, Controller, Surroundings
+from kafkafeatures.reconcile.controller import CHECK_EVERY, SLOWEST_WAIT, Controller, OperatorContext
 from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.in_memory import World, no_time
@@ -67,10 +67,12 @@ class Rig:
         self.opened: list[ClusterSettings] = []
         self.seconds = 0.0
         operator = Operator("ours", "operator", instance)
-        around = Surroundings(Environment(lambda: NOW, lambda: self.seconds, sleep=no_time), operator, AddressPolicy())
+        context = OperatorContext(
+            Environment(lambda: NOW, lambda: self.seconds, sleep=no_time), operator, AddressPolicy()
+        )
         self.claims = Claims()
         self.client = api.client()
-        self.controller = Controller(self.client, self.claims, self._open, around, Metrics())
+        self.controller = Controller(self.client, self.claims, self._open, context, Metrics())
 
     async def work(self) -> float:
         """A pass, and the time until the next one."""

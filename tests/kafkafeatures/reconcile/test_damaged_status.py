@@ -18,7 +18,7 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.controller import Controller, Surroundings
+from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from tests.kafkafeatures.reconcile.in_memory import no_time
 from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkafeatures.worlds import NOW, SILENT
@@ -45,10 +45,10 @@ async def written_by_the_operator() -> dict[str, Any]:
 
 
 def controller_of(api: Orders, kafka: Kafka) -> Controller:
-    around = Surroundings(
+    context = OperatorContext(
         Environment(lambda: NOW, lambda: 0.0, sleep=no_time), Operator("", "operator", "test"), AddressPolicy()
     )
-    return Controller(api.client(), Claims(), lambda settings: kafka, around, Metrics())
+    return Controller(api.client(), Claims(), lambda settings: kafka, context, Metrics())
 
 
 def places(value: Any, path: Path = ()) -> Iterator[Path]:

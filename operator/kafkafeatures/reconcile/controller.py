@@ -256,7 +256,7 @@ class Controller:
         if not is_new and settled and settled.holds(store, self._monotonic()) and await cluster.unchanged():
             known.settled = settled
             return _Pause("done", check_every)
-        last = await reconcile(self._reconcile_context(key, known, store, cluster), resource)
+        last = await reconcile(self._context_of(key, known, store, cluster), resource)
         if isinstance(last.decision, Done):
             known.settled = _Until(store.version, self._monotonic() + FULL_LOOK_EVERY)
         if isinstance(last.decision, Done | Held):
@@ -264,9 +264,7 @@ class Controller:
         self._log(key, store.generation, summary_of(last))
         return self._pause(known, resource, last, check_every)
 
-    def _reconcile_context(
-        self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster
-    ) -> ReconcileContext:
+    def _context_of(self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster) -> ReconcileContext:
         return ReconcileContext(
             store=store,
             kafka=cluster,

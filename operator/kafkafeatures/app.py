@@ -130,15 +130,12 @@ class Operator:
             await self._environment.sleep(RELIST_DELAY)
 
     def watching(self, namespace: str, *, holds: bool) -> None:
-        """As the host says."""
         self._resources.watching(namespace, holds=holds)
 
     def show(self, resource: Mapping[str, Any], *, gone: bool = False) -> None:
-        """As the host says."""
         self._resources.show(resource, gone=gone)
 
     async def end(self) -> None:
-        """As the host says."""
         self._stopping.set()
         await self._over.wait()
         await self.pages.aclose()

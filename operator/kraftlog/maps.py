@@ -40,11 +40,9 @@ class FrozenMap(Mapping[K, V]):
         return self._size
 
     def items(self) -> ItemsView[K, V]:
-        """As of a dict."""
         return _Items(self)
 
     def values(self) -> ValuesView[V]:
-        """As of a dict."""
         return _Values(self)
 
     def __eq__(self, other: object) -> bool:

@@ -149,7 +149,6 @@ class Kube:
                 return found
 
     def version(self) -> str:
-        """Of the API server."""
         return str(self._send("get", "get", ("/version", ""), version="", base="/version").get("gitVersion", "unknown"))
 
     def _ours(self, method: str, name: str, **more: Any) -> dict[str, Any]:

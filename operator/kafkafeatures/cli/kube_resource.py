@@ -26,18 +26,16 @@ class KubeResource:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Of the object."""
         found: Mapping[str, Any] = self.raw["metadata"]
         return found
 
     @property
     def uid(self) -> str:
-        """Of this life of the name."""
+        """Another one once the resource was deleted and created again."""
         return str(self.metadata["uid"])
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Of the object."""
         found: Mapping[str, Any] = self.raw.get("spec") or {}
         return found
 
@@ -49,7 +47,6 @@ class KubeResource:
 
     @property
     def generation(self) -> int:
-        """Of the spec."""
         return int(self.metadata.get("generation", 0))
 
     @property

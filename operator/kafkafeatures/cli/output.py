@@ -55,7 +55,6 @@ class Patient:
             return len(text)
 
     def flush(self) -> None:
-        """As the stream's."""
         try:
             self._stream.flush()
         except BrokenPipeError:

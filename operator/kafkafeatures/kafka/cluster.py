@@ -134,7 +134,6 @@ class Cluster:
 
     @property
     def sends_to_active_controller(self) -> bool:
-        """As the port says."""
         return self._last is not None and route_to_controller(self._last).controller is not None
 
     async def update(self, change: UpdateFeature) -> Outcome:

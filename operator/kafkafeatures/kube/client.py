@@ -119,7 +119,6 @@ class KubeApi:
         return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
     async def serves_resources(self) -> bool:
-        """As the protocol says."""
         groups = await self._ask("GET", "/apis")
         if all(group["name"] != GROUP for group in groups["groups"]):
             return False
@@ -127,7 +126,6 @@ class KubeApi:
         return any(kind["name"] == PLURAL for kind in kinds["resources"])
 
     async def resource(self, key: Key) -> dict[str, Any]:
-        """As the protocol says."""
         return self._known(await self._ask("GET", _path(key.namespace, key.name)))
 
     async def resources(self, namespace: str = "") -> Listing:
@@ -151,7 +149,6 @@ class KubeApi:
     async def replace_status(
         self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
-        """As the protocol says."""
         metadata = resource["metadata"]
         kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
         body = {**resource, "metadata": kept, "status": status}
@@ -172,7 +169,6 @@ class KubeApi:
         }
 
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
-        """As the protocol says."""
         try:
             found = await self._ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         except Gone:
@@ -180,7 +176,6 @@ class KubeApi:
         return dict(found.get("data") or {})
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
-        """As the protocol says."""
         await self._ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event)
 
     def _known(self, answer: dict[str, Any]) -> dict[str, Any]:

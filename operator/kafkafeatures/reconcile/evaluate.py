@@ -80,7 +80,6 @@ class ReconcileContext:
     effects: Effects = ignore
 
     def stamp(self) -> Stamp:
-        """Of now."""
         return stamp(self.now())
 
     def age_of(self, moment: str) -> timedelta:
@@ -116,7 +115,6 @@ class Evaluation:
 
     @property
     def wanted(self) -> Wanted:
-        """Of the resource."""
         return self.resource.wanted
 
     @property

@@ -58,7 +58,6 @@ class KubernetesStore:
 
     @property
     def generation(self) -> int:
-        """Of the spec."""
         return int(self.raw["metadata"]["generation"])
 
     @property

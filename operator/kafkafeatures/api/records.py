@@ -82,11 +82,16 @@ def _json_name(cls: type[Record], attribute: str) -> str:
 
 
 def _written(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Record):
         return value.as_json()
     if isinstance(value, tuple):
         return [_written(one) for one in value]
     return dict(value) if isinstance(value, Mapping) else value
+
+
+_PLAIN = frozenset({str, int, bool})
 
 
 def _reader(hint: Any) -> Reader:

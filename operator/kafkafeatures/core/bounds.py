@@ -25,13 +25,16 @@ def bounded(status: Status, features: int) -> Status:
     counts against the next one, has the shortest. Then features from the end, those that nobody asked for before those
     whose levels are remembered by being here; how many are missing is said with Ready.
     """
-    while _too_large(status) and status.blockers:
-        status = replace(status, blockers=status.blockers[:-1])
-    while _too_large(status) and status.history:
-        longest = max(status.history, key=lambda entry: len(entry.message))
-        status = replace(status, history=tuple(one for one in status.history if one is not longest))
-    while _too_large(status) and status.features:
-        status = replace(status, features=_without_least(status.features))
+    while _too_large(status):
+        if status.blockers:
+            status = replace(status, blockers=status.blockers[:-1])
+        elif status.history:
+            longest = max(status.history, key=lambda entry: len(entry.message))
+            status = replace(status, history=tuple(one for one in status.history if one is not longest))
+        elif status.features:
+            status = replace(status, features=_without_least(status.features))
+        else:
+            break
     if len(status.features) < features:
         count = f" ({len(status.features)} of {features} features shown)"
         status = replace(status, conditions=tuple(_counting(one, count) for one in status.conditions))

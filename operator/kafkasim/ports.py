@@ -106,9 +106,11 @@ class SimulatedCluster:
         try:
             judged = send()
         except NoActiveControllerError:
-            self.world.keep(node, send)
-            self._pass_time(self._access.request_timeout_ms)
-            return None
+            self._client.wait_for_leader(self.world.now_ms + self._access.request_timeout_ms)
+            if self.world.active is None:
+                self.world.keep(node, send)
+                return None
+            judged = send()
         self._pass_time(CALL_MS)
         return judged
 

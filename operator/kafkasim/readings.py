@@ -85,7 +85,7 @@ class Client:
         quorum, voters = self._quorum_from_controllers(controllers)
         leaderless = isinstance(controllers, ControllerList) and controllers.active is None
         if isinstance(quorum, Failure) and isinstance(brokers, BrokerList) and not leaderless:
-            self._wait_for_leader(world.now_ms + min(patience, QUORUM_TIMEOUT_MS))
+            self.wait_for_leader(world.now_ms + min(patience, QUORUM_TIMEOUT_MS))
             through = _KEPT if world.active is None else self._quorum(world.active)
             if isinstance(through, QuorumAnswer) or not self._access.controllers:
                 quorum, voters = through, self._voters() if isinstance(through, QuorumAnswer) else ()
@@ -195,7 +195,7 @@ class Client:
         nodes = (self._world.nodes[Role.CONTROLLER, voter] for voter in self._world.voters)
         return tuple(Host(node.id, node.host, node.port) for node in nodes)
 
-    def _wait_for_leader(self, until_ms: int) -> None:
+    def wait_for_leader(self, until_ms: int) -> None:
         """Let time pass until a controller is active."""
         world = self._world
         while world.active is None and world.now_ms < until_ms:
@@ -232,13 +232,13 @@ class Client:
             return _NO_LOG
         world, controllers = self._world, self._world.of_role(Role.CONTROLLER)
         if not any(self.reached(one.role, one.id) for one in controllers):
-            self._wait_for_leader(until_ms if self._access.reaches_controllers else 0)
+            self.wait_for_leader(until_ms if self._access.reaches_controllers else 0)
         reached = [one for one in controllers if self.reached(one.role, one.id)]
         if not reached:
             return _refused("metadata log", -1)
         if not (world.grants_cluster_action and self._access.cluster_action):
             return _DENIED
-        self._wait_for_leader(until_ms)
+        self.wait_for_leader(until_ms)
         if world.active is None:
             return _NO_LEADER
         return LogReading(world.image, world.log.high_watermark, world.active, world.epoch, self._now())

@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.status import Status, read_status
-from kafkafeatures.core.decide import Done
+from kafkafeatures.core.decide import Done, Wait
 from kafkafeatures.core.readings import Role
+from kafkafeatures.core.steps import Accepted, Applied, NotSent, OutcomeUnknown, Unavailable, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.ports import SimulatedCluster
+from kafkasim.readings import Access
 from tests.kafkasim.clusters import plan, world
 
+CUT_OFF = Access(controllers=False, reaches_controllers=False)
+ACCESSES = (Access(), Access(controllers=False), Access(cluster_action=False))
 SEEDS = 1000 if os.environ.get("SOAK") else 60
 FEATURE_LEVEL = 12
 
@@ -96,14 +100,14 @@ async def test_dead_at_any_point_and_run_again_it_ends_the_same_and_writes_nothi
     last = await live(sim, store, sim)
     assert isinstance(last.decision, Done)
     assert written(sim) == before + 3
-    assert "intent" not in store.status
+    assert not store.status.get("intents")
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_a_life_full_of_accidents_ends_where_it_should(seed: int) -> None:
     """Leaders die, brokers stop, the process dies, somebody else meddles; afterwards everything is in sync."""
     chance = Random(seed)
-    sim = SimulatedCluster(world(plan(metadata_version=25), seed))
+    sim = SimulatedCluster(world(plan(metadata_version=25), seed), chance.choice(ACCESSES))
     wanted = dataclasses.replace(WANTED, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     store = Store(wanted)
     for _ in range(chance.randrange(1, 6)):
@@ -137,3 +141,79 @@ def accident(sim: SimulatedCluster, chance: Random) -> None:
                 if not one.running:
                     sim.world.start(Role.BROKER, one.id)
     sim.world.advance(sim.world.now_ms + chance.randrange(1, 15_000))
+
+
+# --- through a broker ---
+
+RAISE = UpdateFeature("metadata.version", 25, 27)
+
+
+async def through_a_broker() -> SimulatedCluster:
+    sim = SimulatedCluster(world(plan(metadata_version=25)), CUT_OFF)
+    await sim.read()
+    assert not sim.sends_to_active_controller
+    return sim
+
+
+def level(sim: SimulatedCluster) -> int:
+    return sim.world.image.features["metadata.version"]
+
+
+async def test_a_change_goes_through_a_broker_where_no_controller_can_be_reached() -> None:
+    sim = await through_a_broker()
+    assert isinstance(await sim.validate([RAISE]), Accepted)
+    assert level(sim) == 25
+    assert isinstance(await sim.update(RAISE), Applied)
+    assert level(sim) == 27
+
+
+async def test_nothing_is_changed_while_what_the_controllers_support_cannot_be_read() -> None:
+    sim, store = await through_a_broker(), Store(WANTED)
+    before = written(sim)
+    context = ReconcileContext(store=store, kafka=sim, now=sim.now, sleep=sim.sleep)
+    for _ in range(8):
+        last = await reconcile(context, await store.read())
+        assert isinstance(last.decision, Wait)
+    assert written(sim) == before
+
+
+async def test_a_broker_passes_a_request_on_to_the_leader_that_is_elected_meanwhile() -> None:
+    sim = await through_a_broker()
+    sim.world.stop(Role.CONTROLLER, 3001, kill=True)
+    assert isinstance(await sim.update(RAISE), Applied)
+
+
+async def test_a_request_that_a_broker_keeps_is_carried_out_long_after_its_sender_gave_up() -> None:
+    sim = await through_a_broker()
+    for one in (3001, 3002):
+        sim.world.stop(Role.CONTROLLER, one, kill=True)
+    assert isinstance(await sim.update(RAISE), OutcomeUnknown)
+    await sim.sleep(60)
+    assert level(sim) == 25
+    sim.world.start(Role.CONTROLLER, 3002)
+    await sim.sleep(5)
+    assert level(sim) == 27
+
+
+async def test_what_a_broker_kept_is_gone_with_the_broker() -> None:
+    sim = await through_a_broker()
+    for one in (3001, 3002):
+        sim.world.stop(Role.CONTROLLER, one, kill=True)
+    await sim.update(RAISE)
+    for one in (1, 2, 3):
+        sim.world.stop(Role.BROKER, one, kill=True)
+    sim.world.start(Role.CONTROLLER, 3002)
+    await sim.sleep(5)
+    assert level(sim) == 25
+
+
+async def test_a_leader_that_lost_its_office_since_the_reading_leaves_the_outcome_open() -> None:
+    sim = SimulatedCluster(world(plan(metadata_version=25)))
+    await sim.read()
+    assert sim.sends_to_active_controller
+    for one in (3002, 3003):
+        sim.world.stop(Role.CONTROLLER, one, kill=True)
+    assert isinstance(await sim.update(RAISE), OutcomeUnknown)
+    assert isinstance(await sim.validate([RAISE]), Unavailable)
+    await sim.read()
+    assert isinstance(await sim.update(RAISE), NotSent)

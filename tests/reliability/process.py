@@ -223,7 +223,7 @@ class _Connection:
         same = {name: getattr(before, name) for name in ("offset", "epoch", "timestamp_ms", "counts")}
         return before == replace(after, **same)
 
-    async def rest(self) -> None:
+    async def release_idle_connections(self) -> None:
         """Nothing is kept."""
 
     async def close(self) -> None:

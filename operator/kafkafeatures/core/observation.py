@@ -53,7 +53,7 @@ class MetadataMode(StrEnum):
 
 
 class NodeState(StrEnum):
-    """What a node is to the cluster. The prologue of `core/membership.py` has the table of how each is told."""
+    """What a node is to the cluster. The prologue of `core/membership.py` has the table."""
 
     LIVE = "Live"  # answers, and a broker is not fenced
     FENCED = "Fenced"  # fenced by the controller, but something shows that it runs
@@ -66,7 +66,7 @@ class NodeState(StrEnum):
 class Node:
     """A broker, a controller or both. Without roles: something that fetches the metadata log, and nobody knows what.
 
-    `answer` is what the living process says of itself; `registered` what its current registration in the metadata
+    `answer` is what the live process says of itself; `registered` what its current registration in the metadata
     log says, per role (empty where the log was not read or knows no such node).
     """
 
@@ -89,7 +89,7 @@ class Node:
         """The supported range by the evidence ladder: (a) the node itself, (b) its registration, else Unknown.
 
         A node that speaks and a registration that says otherwise is Unknown: one of the two is of another life of
-        the process, and the next pass will tell. `NOT_SUPPORTED` for a feature the node does not have.
+        the process, and the next reconciliation will tell. `NOT_SUPPORTED` for a feature the node does not have.
         """
         said = self._said(feature)
         written = self._written(feature)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.membership import FENCED_UNSEEN, Membership
@@ -28,9 +28,6 @@ from kafkafeatures.core.readings import (
     QuorumAnswer,
     Role,
 )
-
-if TYPE_CHECKING:  # the types alone: core runs without the library that reads logs
-    pass
 
 T = TypeVar("T")
 

@@ -82,7 +82,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What a living process says of itself (ApiVersions). Not in `supported`: not supported."""
+    """What a live process says of itself (ApiVersions). Not in `supported`: not supported."""
 
     supported: Mapping[str, VersionRange]
     finalized: Mapping[str, int]

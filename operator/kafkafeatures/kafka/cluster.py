@@ -112,14 +112,14 @@ class Cluster:
     async def unchanged(self) -> bool:
         """Whether the log shows that nothing happened since the last reading. One connection, to the active controller.
 
-        False also where it cannot be told. What living processes say of themselves is not asked again.
+        False also where it cannot be told. What live processes say of themselves is not asked again.
         """
         if self._image is None:
             return False
         log = await self._bounded(self._log.catch_up)
         return isinstance(log, LogReading) and _says_the_same(self._image, log.image)
 
-    async def rest(self) -> None:
+    async def release_idle_connections(self) -> None:
         """Keep no connection but the one to the active controller."""
         await self._pool.close()
 

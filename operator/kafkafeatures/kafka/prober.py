@@ -1,6 +1,6 @@
-"""Ask every node: one pass over the whole cluster, in parallel, within the time limits.
+"""Ask every node: once over the whole cluster, in parallel, within the time limits.
 
-Called by `reconcile` and by `describe`. It decides which listener of which node is asked and what a node without an
+Called by `cluster.py`. It decides which listener of which node is asked and what a node without an
 answer leaves behind: a `Failure`, never an exception, never a default. It judges nothing; `core/observe.py` does.
 
 Nodes are asked as soon as a list names them, while the lists of the other kind are still on their way. A combined
@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 
 async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterProbe:
-    """One pass: lists, leader, and every node there is an address for.
+    """Lists, leader, and every node there is an address for.
 
     `found` hears of nodes as soon as they are known (to begin following the metadata log meanwhile). Bounded by three
     request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes milliseconds.
@@ -75,7 +75,7 @@ async def probe_more(pool: Pool, done: ClusterProbe, role: Role, hosts: Sequence
 
 
 async def probe_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
-    """What one living process says of itself, now."""
+    """What one live process says of itself, now."""
     try:
         return node_answer(await pool.api_versions(address, role))
     except KafkaError as error:

@@ -36,7 +36,7 @@ class OpenCluster(KafkaPort, Protocol):
     async def unchanged(self) -> bool:
         """Whether nothing happened since the last look, for certain."""
 
-    async def rest(self) -> None:
+    async def release_idle_connections(self) -> None:
         """Nobody will look for a while."""
 
     async def close(self) -> None:

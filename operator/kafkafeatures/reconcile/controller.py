@@ -260,7 +260,7 @@ class Controller:
         if isinstance(last.decision, Done):
             known.settled = _Until(store.version, self._monotonic() + FULL_LOOK_EVERY)
         if isinstance(last.decision, Done | Held):
-            await cluster.rest()
+            await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
         return self._pause(known, resource, last, check_every)
 

@@ -26,7 +26,7 @@ class Cluster(SimulatedCluster):
         """Nobody else is in that world."""
         return self.world.active is not None
 
-    async def rest(self) -> None:
+    async def release_idle_connections(self) -> None:
         """There are no connections."""
 
     async def close(self) -> None:

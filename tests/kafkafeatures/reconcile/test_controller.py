@@ -52,7 +52,7 @@ class Kafka(World):
     async def unchanged(self) -> bool:
         return False
 
-    async def rest(self) -> None:
+    async def release_idle_connections(self) -> None:
         """There are no connections."""
 
     async def close(self) -> None:

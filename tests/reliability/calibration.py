@@ -85,7 +85,7 @@ DEFECTS = (
         "consent-kept",
         "a consent is not spent before it is used",
         "kafkafeatures.reconcile.act",
-        'sorted({*status.spent_consents, consent_for(step)} - {""})',
+        'sorted({*status.spent_consents, step.consent} - {""})',
         "sorted(status.spent_consents)",
     ),
     Defect(

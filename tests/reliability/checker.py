@@ -177,6 +177,13 @@ def the_intent_is_written_before_the_act(facts: Facts) -> Iterator[Violation]:
             yield Violation("intent before act", act.sent.at, f"nothing announced {act.sent}")
 
 
+def the_effect_log_tells_of_every_effect(facts: Facts) -> Iterator[Violation]:
+    """Architecture 8a.2: nothing leaves the process by another way."""
+    for _, sent in facts.of_kind(Sent):
+        if not sent.logged:
+            yield Violation("effect log", sent.at, f"{sent} is not in it")
+
+
 def nothing_is_done_that_the_owner_does_not_ask_for(facts: Facts) -> Iterator[Violation]:
     """Mode, suspend, pause, levels: as they were when the intent was stored, which names the very version."""
     for act in facts.acts:
@@ -468,6 +475,7 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
 
 RULES: tuple[Rule, ...] = (
     the_intent_is_written_before_the_act,
+    the_effect_log_tells_of_every_effect,
     nothing_is_done_that_the_owner_does_not_ask_for,
     no_downgrade_without_a_consent_and_none_twice,
     never_on_a_wrong_cluster,

@@ -1,95 +1,138 @@
 """Simulated Kafka clusters as the operator's processes reach them: late, in part, by a detour, or not at all.
 
-The worlds are kafkasim's, and what a process reads of them goes through production's own observer. What goes wrong on
-the way is drawn by the simulation. Every level that moves is recorded, with who moved it.
+The worlds are kafkasim's. A process gets raw readings of them, which production's own observer judges, and its requests
+go the way that production's router names. What goes wrong on the way is drawn by the simulation. Every level that moves
+is recorded, with the effect that moved it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
 
 from kafkafeatures.core.readings import Role
-from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown, Rejected, UpdateFeature
+from kafkasim.node import Node
+from kafkasim.plan import Plan
+from kafkasim.ports import SimulatedCluster
+from kafkasim.readings import Access
 from kafkasim.releases import KRAFT_VERSION
-from kafkasim.rules import FeatureUpdate, UpgradeType, Verdict
-from kafkasim.world import World
-from tests.reliability.records import Looked, Moved, Record
+from kafkasim.rules import FeatureUpdate, UpgradeType
+from kafkasim.world import Outcome, World
+from tests.reliability.records import Looked, Moved
 
 START_MS = 1_800_000_000_000
-KEPT_FOR = 290.0
-"""Seconds for which a broker keeps a request that no controller takes; the operator waits a little longer."""
+KEPT_FOR_MS = 290_000
+"""A broker keeps a request that no controller takes for about so long; the operator waits a little longer."""
 
 
 @dataclass
 class Roads:
-    """How likely a request fails, and how: drawn anew for each history, all nothing once it calms down."""
+    """How likely a request fails, and how: drawn anew for each history, all nothing once it calms down.
+
+    `no_log`: chance that a client may not read the metadata log; `by_broker`: that it reaches no controller.
+    """
 
     lost_before: float = 0.0
     lost_after: float = 0.0
-    unreachable: float = 0.0
     no_log: float = 0.0
     by_broker: float = 0.0
     slow: float = 0.0
 
 
-@dataclass
-class Cluster:
-    """One world, and what is under way to it."""
+class RecordedWorld(World):
+    """A world that says who moved a level. `sender`: the number of the effect that is on its way now."""
 
-    name: str
-    world: World
-    record: Callable[[Record], None]
-    seconds: Callable[[], float]
-    kept: list[tuple[float, UpdateFeature, int]] = field(default_factory=list)
+    def __init__(self, plan: Plan, record: Callable[[Moved], None], random: Random) -> None:
+        self.sender: int | None = None
+        self._record = record
+        super().__init__(plan, now_ms=START_MS, random=random)
 
     @property
     def levels(self) -> dict[str, int]:
         """With what is not committed yet."""
-        image = self.world.leader_image
+        image = self.leader_image
         return {**image.features, KRAFT_VERSION: image.kraft_version}
 
-    def catch_up(self) -> None:
-        """Let the world be as old as everything else. A broker delivers what it kept as soon as somebody leads."""
-        self.world.advance(START_MS + int(self.seconds() * 1000), sparse=True)
-        while self.kept and self.world.active_node is not None:
-            since, change, number = self.kept.pop(0)
-            if self.seconds() - since <= KEPT_FOR:
-                self.change(change, number)
+    @property
+    def seconds(self) -> float:
+        """Since the beginning of the history."""
+        return (self.now_ms - START_MS) / 1000
 
-    def change(self, change: UpdateFeature, by: int | None) -> Verdict | None:
-        """An UpdateFeatures that has come this far; None where no controller is active."""
-        leader = self.world.active_node
-        if leader is None:
-            return None
+    def update_features(self, at: Node, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Outcome:
         before = self.levels
-        kind = UpgradeType.SAFE_DOWNGRADE if change.after < change.before else UpgradeType.UPGRADE
-        update = FeatureUpdate(change.feature, change.after, kind)
-        verdict = self.world.update_features(leader, [update], validate_only=False).verdict
+        outcome = super().update_features(at, updates, validate_only=validate_only)
         after = self.levels
         for name in sorted(before.keys() | after.keys()):
             if before.get(name, 0) != after.get(name, 0):
                 moved = (name, before.get(name, 0), after.get(name, 0))
-                self.record(Moved(self.seconds(), self.world.cluster_id, *moved, by))
-        return verdict
+                self._record(Moved(self.seconds, self.cluster_id, *moved, self.sender))
+        return outcome
 
-    def outcome(self, change: UpdateFeature, number: int, *, by_broker: bool) -> Outcome:
-        """What the sender is told, where it is told anything."""
-        verdict = self.change(change, number)
-        if verdict is None:
-            if by_broker:
-                self.kept.append((self.seconds(), change, number))
-            return OutcomeUnknown("no controller is active")
-        refused = [(verdict.error_code, verdict.error_message)]
-        refused += [(result.error_code, result.error_message) for result in verdict.results]
-        return next((Rejected(code, text or "") for code, text in refused if code), Applied())
+    def keep(self, at: Node, request: Callable[[], object]) -> None:
+        number, since = self.sender, self.now_ms
+
+        def deliver() -> object:
+            if self.now_ms - since > KEPT_FOR_MS:
+                return None
+            with self.sent_by(number):
+                return request()
+
+        super().keep(at, deliver)
+
+    def sent_by(self, number: int | None) -> _Sender:
+        """While this is entered, whatever arrives is of this effect."""
+        return _Sender(self, number)
+
+
+class _Sender:
+    def __init__(self, world: RecordedWorld, number: int | None) -> None:
+        self._world, self._number, self._before = world, number, world.sender
+
+    def __enter__(self) -> None:
+        self._world.sender = self._number
+
+    def __exit__(self, *_: object) -> None:
+        self._world.sender = self._before
+
+
+@dataclass
+class Cluster:
+    """One world, as old as everything else."""
+
+    name: str
+    world: RecordedWorld
+    seconds: Callable[[], float]
+
+    @property
+    def ahead(self) -> float:
+        """Seconds that a reading took which waited for an answer."""
+        return max(self.world.seconds - self.seconds(), 0.0)
+
+    def catch_up(self) -> None:
+        """Let happen what is due."""
+        self.world.advance(START_MS + int(self.seconds() * 1000), sparse=True)
+
+    def client(self, roads: Roads, random: Random) -> SimulatedCluster:
+        """What one connection reaches, for as long as it lasts."""
+        detour = random.random() < roads.by_broker
+        return SimulatedCluster(self.world, Access(controllers=not detour, reaches_controllers=not detour))
+
+    def move(self, feature: str, level: int) -> None:
+        """By somebody else, at the active controller."""
+        leader = self.world.active_node
+        if leader is not None:
+            down = level < self.world.levels.get(feature, 0)
+            update = FeatureUpdate(feature, level, UpgradeType.SAFE_DOWNGRADE if down else UpgradeType.UPGRADE)
+            with self.world.sent_by(None):
+                self.world.update_features(leader, [update], validate_only=False)
 
     def looked(self, process: str, uid: str) -> Looked:
         """What is true now, for the record."""
         world = self.world
         running = [one for one in world.voters if world.nodes[Role.CONTROLLER, one].running]
         return Looked(
-            at=self.seconds(),
+            at=world.seconds,
             process=process,
             uid=uid,
             cluster_id=world.cluster_id,
@@ -109,9 +152,8 @@ class Cluster:
                 for voter in self.world.voters
             ),
         ]
-        names = sorted({name for one in supported for name in one})
         found = {}
-        for name in names:
+        for name in sorted({name for one in supported for name in one}):
             pairs = [one.get(name, (0, 0)) for one in supported]
             found[name] = (max(low for low, _ in pairs), min(high for _, high in pairs))
         return found

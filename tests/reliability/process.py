@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from random import Random
 from typing import Any
 
 from kafkafeatures.api.identity import Operator
-from kafkafeatures.core.observe import Unreachable
-from kafkafeatures.core.readings import Failure, FailureKind, LogReading, Readings
+from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, Readings
 from kafkafeatures.core.steps import NotSent, Outcome, OutcomeUnknown, Unavailable, UpdateFeature
 from kafkafeatures.core.steps import Verdict as ServerVerdict
 from kafkafeatures.environment import Environment
@@ -25,9 +25,8 @@ from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkafeatures.reconcile.evaluate import EffectRecord
 from kafkafeatures.reconcile.queue import Queue
-from kafkasim.ports import SimulatedCluster
-from kafkasim.readings import Access
 from kraftlog import Image
 from tests.reliability.kafka import Cluster, Roads
 from tests.simulated.kubernetes import ApiServer, Fault, Request, refusal
@@ -71,13 +70,15 @@ class Process:
     def __init__(self, world: Surrounding, name: str) -> None:
         self.world, self.name = world, name
         self.dead = False
-        self._uids: dict[str, str] = {}
+        self.uids: dict[str, str] = {}
+        self.logged: list[EffectRecord] = []
+        """Production's effect log: what was noted there, and did not come by here yet."""
         loop = asyncio.get_running_loop()
         self._loop = loop
         environment = Environment(world.wall, loop.time, world.random.random, asyncio.sleep)
         self._api = world.server.client(self._fault, self._latency)
         self._claims = Claims()
-        context = OperatorContext(environment, Operator("ops", "operator", name), AddressPolicy())
+        context = OperatorContext(environment, Operator("ops", "operator", name), AddressPolicy(), self.logged.append)
         self._controller = Controller(self._api, self._claims, self._open, context, self)
         self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
         self._task = loop.create_task(self._run())
@@ -140,11 +141,11 @@ class Process:
 
     async def _latency(self) -> None:
         random = self.world.random
-        self._point()
+        self.point()
         await asyncio.sleep(random.random() * (2.0 if random.random() < self.world.weather.late else 0.02))
-        self._point()
+        self.point()
 
-    def _point(self) -> None:
+    def point(self) -> None:
         """Here it may die; and if it is dead, nothing of it goes on."""
         if self.dead:
             raise asyncio.CancelledError
@@ -157,7 +158,7 @@ class Process:
         random, weather = self.world.random, self.world.weather
         if request.method == "GET" and not request.path.endswith("/kafkafeatures"):
             *_, namespace, _, name = request.path.split("/")
-            self._uids[name] = self.world.server.uid(namespace, name) or self._uids.get(name, "")
+            self.uids[name] = self.world.server.uid(namespace, name) or self.uids.get(name, "")
         drawn = random.random()
         for chance, fault in (
             (weather.lost_before, Fault()),
@@ -178,6 +179,14 @@ class Process:
         return _Connection(self, name, self.world.clusters.get(cluster))
 
 
+_NOWHERE = Failure(FailureKind.UNREACHABLE, "bootstrap", "connection refused")
+
+
+def nobody(at: datetime) -> ClusterProbe:
+    """Addresses behind which nobody listens."""
+    return ClusterProbe(at, _NOWHERE, _NOWHERE, _NOWHERE, _NOWHERE, (), (_NOWHERE,))
+
+
 _REFUSALS = (
     refusal(429, "too many requests", Retry_After="3"),
     refusal(500, "internal error"),
@@ -191,25 +200,16 @@ class _Connection:
 
     def __init__(self, process: Process, name: str, cluster: Cluster | None) -> None:
         self._process, self._name, self._cluster = process, name, cluster
-        self._by_broker = self._no_log = False
+        self._weather, self._random = process.world.weather, process.world.random
+        self._client = None if cluster is None else cluster.client(self._weather.roads, self._random)
         self._image: Image | None = None
-        self._kafka: SimulatedCluster | None = None
 
     async def read(self) -> Readings:
-        cluster, roads = await self._reached(), self._process.world.weather.roads
-        if self._draw(roads.unreachable):
-            raise Unreachable(Failure(FailureKind.TIMED_OUT, "bootstrap", "no answer"))
-        self._by_broker, self._no_log = self._draw(roads.by_broker), self._draw(roads.no_log)
-        self._kafka = SimulatedCluster(
-            cluster.world,
-            Access(
-                controllers=not self._by_broker,
-                reaches_controllers=not self._by_broker,
-                cluster_action=not self._no_log,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-            ),
-        )
-        readings = await self._kafka.read()
+        cluster = await self._reached()
+        if cluster is None or self._client is None:
+            return Readings(nobody(self._process.world.wall()), _NOWHERE)
+        cluster.world.grants_cluster_action = not self._draw(self._weather.roads.no_log)
+        readings = await self._client.read()
         self._process.world.record(cluster.looked(self._process.name, self._uid))
         self._image = readings.log.image if isinstance(readings.log, LogReading) else None
         await self._back()
@@ -217,11 +217,10 @@ class _Connection:
 
     async def unchanged(self) -> bool:
         cluster, before = await self._reached(), self._image
-        if before is None or cluster.world.active is None:
+        if cluster is None or before is None or cluster.world.active is None:
             return False
-        after = cluster.world.image
         same = {name: getattr(before, name) for name in ("offset", "epoch", "timestamp_ms", "counts")}
-        return before == replace(after, **same)
+        return before == replace(cluster.world.image, **same)
 
     async def release_idle_connections(self) -> None:
         """Nothing is kept."""
@@ -231,46 +230,50 @@ class _Connection:
 
     @property
     def sends_to_active_controller(self) -> bool:
-        return not self._by_broker
+        return self._client is not None and self._client.sends_to_active_controller
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> ServerVerdict:
-        await self._reached()
-        if self._draw(self._process.world.weather.roads.lost_before):
+        cluster = await self._reached()
+        if cluster is None or self._client is None or self._draw(self._weather.roads.lost_before):
             return Unavailable("timed out")
-        verdict = await self._kafka.validate(changes) if self._kafka else Unavailable("not read yet")
+        with cluster.world.sent_by(None):
+            verdict = await self._client.validate(changes)
         await self._back()
         return verdict
 
     async def update(self, change: UpdateFeature) -> Outcome:
-        world, roads = self._process.world, self._process.world.weather.roads
+        world, roads = self._process.world, self._weather.roads
         assert self._cluster is not None
-        number = world.sent(self._process.name, self._uid, self._cluster.world.cluster_id, change)
+        assert self._client is not None
+        line = self._process.logged.pop() if self._process.logged else None
+        logged = line is not None and line.step == change and line.resource.endswith(f"/{self._name}")
+        number = world.sent(self._process.name, self._uid, self._cluster.world.cluster_id, change, logged)
         cluster = await self._reached()
+        assert cluster is not None
         if self._draw(roads.lost_before):
             return OutcomeUnknown("EOF") if self._draw(0.7) else NotSent("no connection")
-        outcome = cluster.outcome(change, number, by_broker=self._by_broker)
+        with cluster.world.sent_by(number):
+            outcome = await self._client.update(change)
         await self._back()
         return OutcomeUnknown("EOF") if self._draw(roads.lost_after) else outcome
 
     @property
     def _uid(self) -> str:
-        return self._process._uids.get(self._name, "")
+        return self._process.uids.get(self._name, "")
 
     def _draw(self, chance: float) -> bool:
-        return self._process.world.random.random() < chance
+        return self._random.random() < chance
 
-    async def _reached(self) -> Cluster:
+    async def _reached(self) -> Cluster | None:
         await self._back()
-        if self._cluster is None:
-            raise Unreachable(Failure(FailureKind.UNREACHABLE, "bootstrap", "connection refused"))
-        self._cluster.catch_up()
+        if self._cluster is not None:
+            self._cluster.catch_up()
         return self._cluster
 
     async def _back(self) -> None:
-        self._process._point()
-        await asyncio.sleep(
-            0.01
-            + (5.0 if self._draw(self._process.world.weather.roads.slow) else 0.02)
-            * self._process.world.random.random()
-        )
-        self._process._point()
+        """The way there, or back: time passes, and the process may die."""
+        self._process.point()
+        ahead = 0.0 if self._cluster is None else self._cluster.ahead
+        longest = 5.0 if self._draw(self._weather.roads.slow) else 0.02
+        await asyncio.sleep(ahead + 0.01 + longest * self._random.random())
+        self._process.point()

@@ -60,7 +60,9 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The effect log: a change of a level left the operator. `cluster_id`: of the cluster it really went to."""
+    """A change of a level left the operator. `cluster_id`: of the cluster it really went to. `logged`: the operator's
+    own effect log told of it, of this resource and this change, right before.
+    """
 
     at: float
     process: str
@@ -70,6 +72,7 @@ class Sent:
     before: int
     after: int
     number: int
+    logged: bool = True
 
 
 @dataclass(frozen=True, slots=True)

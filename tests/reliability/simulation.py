@@ -20,8 +20,7 @@ from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import UpdateFeature
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
-from kafkasim.world import World
-from tests.reliability.kafka import START_MS, Cluster, Roads
+from tests.reliability.kafka import START_MS, Cluster, RecordedWorld, Roads
 from tests.reliability.process import Process, Surrounding, Weather
 from tests.reliability.records import Approved, Calmed, History, Sent, Stored
 from tests.reliability.virtual import run
@@ -97,10 +96,10 @@ class Simulation:
                 delay = self.random.random() * (30.0 if self.random.random() < self.weather.late else 0.1)
                 self._loop.call_later(delay, process.shown, event["object"])
 
-    def _note_sent(self, process: str, uid: str, cluster_id: str, change: UpdateFeature) -> int:
+    def _note_sent(self, process: str, uid: str, cluster_id: str, change: UpdateFeature, logged: bool) -> int:
         self._sent += 1
         sent = Sent(
-            self._loop.time(), process, uid, cluster_id, change.feature, change.before, change.after, self._sent
+            self._loop.time(), process, uid, cluster_id, change.feature, change.before, change.after, self._sent, logged
         )
         self.history.records.append(sent)
         return self._sent
@@ -116,7 +115,7 @@ class Simulation:
         def chance(most: float) -> float:
             return self.random.random() * most if self.random.random() < 0.35 else 0.0
 
-        roads = Roads(chance(0.3), chance(0.5), chance(0.3), chance(1.0), chance(1.0), chance(0.3))
+        roads = Roads(chance(0.3), chance(0.5), chance(1.0), chance(1.0), chance(0.3))
         return Weather(
             chance(0.04), chance(0.1), chance(0.1), chance(0.15), chance(0.5), chance(0.6), chance(0.3), roads
         )
@@ -131,8 +130,8 @@ class Simulation:
         nodes += [NodePlan(Role.BROKER, i, release_named(pick((newest, newest, older)))) for i in brokers]
         if self.random.random() < 0.15:
             nodes.append(NodePlan(Role.BROKER, 9, release_named(older), ghost=True))
-        world = World(Plan(tuple(nodes), {"metadata.version": level}), now_ms=START_MS, random=self.random)
-        return Cluster(name, world, self.history.records.append, self._loop.time)
+        plan = Plan(tuple(nodes), {"metadata.version": level})
+        return Cluster(name, RecordedWorld(plan, self.history.records.append, self.random), self._loop.time)
 
     def _create(self, name: str) -> None:
         metadata = {"finalizers": ["example.com/keep"]} if self.random.random() < 0.1 else {}
@@ -159,7 +158,7 @@ class Simulation:
 
     def _consents(self, cluster: str) -> list[str]:
         """To every downgrade from where the cluster is now."""
-        levels = self.clusters[cluster].levels
+        levels = self.clusters[cluster].world.levels
         found = [
             f"{name}:{levels.get(name, 0)}->{level}"
             for name, choice in sorted(LEVELS.items())
@@ -248,8 +247,7 @@ class Simulation:
         cluster = self._some_cluster()
         for _ in range(self.random.choice((1, 1, 2))):
             feature = self.random.choice(sorted(LEVELS))
-            before = cluster.levels.get(feature, 0)
-            cluster.change(UpdateFeature(feature, before, self.random.choice(LEVELS[feature])), None)
+            cluster.move(feature, self.random.choice(LEVELS[feature]))
 
     def _the_document_changes(self) -> None:
         def change(one: dict[str, Any]) -> None:
@@ -367,7 +365,7 @@ class Simulation:
         until = self._loop.time() + SETTLES_WITHIN
         while self._loop.time() < until and not all(self._looks_settled(uid) for uid in wants):  # noqa: ASYNC110
             await asyncio.sleep(20.0)
-        await asyncio.sleep(5.0)
+        await asyncio.sleep(65.0)
         self.history.records.append(Calmed(self._loop.time(), True, wants, ids))
         await asyncio.sleep(QUIET_FOR)
 
@@ -402,7 +400,7 @@ class Simulation:
                 continue
             bound = (one.get("status") or {}).get("clusterId")
             cluster = ids.get(str(bound)) or self.clusters[_cluster_of(one["spec"], self.clusters)]
-            levels = cluster.levels
+            levels = cluster.world.levels
             wants = {"metadata.version": max(levels["metadata.version"], self.random.choice((25, 27, 29)))}
             for feature in ("group.version", "transaction.version"):
                 if self.random.random() < 0.5:

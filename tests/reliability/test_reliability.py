@@ -88,6 +88,7 @@ def test_an_untouched_record_breaks_no_promise() -> None:
 
 FORGED: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "intent before act": (Stored, in_each_version(lambda one: one.get("status", {}).pop("intents", None))),
+    "effect log": (Sent, lambda one: replace(one, logged=False)),
     "held back": (Stored, in_each_version(lambda one: one["spec"].update(suspend=True))),
     "asked for": (Stored, in_each_version(lambda one: one["spec"].update(features={}))),
     "right cluster": (Sent, lambda one: replace(one, cluster_id="another")),

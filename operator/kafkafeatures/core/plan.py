@@ -112,7 +112,7 @@ def plan_of(
             stands = Plan(hash_of(standing.stages, begun_at), standing.stages, steps, left, change_count)
             if stands.hash == standing.hash and not _approval_was_taken_back(standing, stands, approvals):
                 return stands
-        if hash_of(stages, change_count) == standing.hash:
+        if hash_of(standing.stages, change_count) == standing.hash:  # it ends here, and nothing of it was done
             change_count += 1
     new = Plan(hash_of(stages, change_count), stages, changes, changes, change_count)
     if new.is_approved_by(approvals) and not may_be_unseen:

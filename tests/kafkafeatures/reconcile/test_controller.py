@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from base64 import b64encode
+from collections.abc import Callable
 
 import pytest
 
@@ -31,14 +32,16 @@ from tests.simulated.orders import KEY, Orders
 CERTIFICATES = Certificates()
 
 
+def nothing() -> None:
+    """For what happens elsewhere."""
+
+
 class Kafka(World):
     looks = closed = 0
 
-    def during_look(self) -> object:
-        """What happens elsewhere meanwhile."""
-
-    def during_update(self) -> object:
-        """The same."""
+    during_look: Callable[[], object] = staticmethod(nothing)
+    during_update: Callable[[], object] = staticmethod(nothing)
+    """What happens elsewhere meanwhile."""
 
     async def read(self) -> Readings:
         self.looks += 1
@@ -225,7 +228,7 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
 async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() -> None:
     """What it would own is not known as long as its passes end in conflicts."""
     rig = Rig(Orders())
-    rig.kafka.during_look = rig.api.edit  # type: ignore[method-assign]
+    rig.kafka.during_look = rig.api.edit
     rig.kafka.down = SILENT
     younger = {"metadata": {"namespace": "a", "name": "b", "uid": "c", "creationTimestamp": "2026-06-01T00:00:00Z"}}
     rig.claims.note(rig.api.object)
@@ -236,7 +239,7 @@ async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() ->
 
 async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> None:
     rig = Rig(Orders())
-    rig.kafka.during_update = rig.api.edit  # type: ignore[method-assign]
+    rig.kafka.during_update = rig.api.edit
     await rig.controller.reconcile(KEY)
     assert rig.api.events == ["PlanComputed", "PlanApproved"]
 

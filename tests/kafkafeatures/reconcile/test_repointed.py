@@ -26,8 +26,9 @@ LOWER = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
 class Simulated(SimulatedCluster):
     """One that tells what it was asked to change, and may lose the request or the answer."""
 
-    def __init__(self, cluster_id: str, **levels: int) -> None:
-        super().__init__(world(replace(plan(metadata_version=25, **levels), cluster_id=cluster_id)))
+    def __init__(self, cluster_id: str, group_version: int = 0) -> None:
+        levels = {"metadata.version": 25, "group.version": group_version}
+        super().__init__(world(replace(plan(), levels=levels, cluster_id=cluster_id)))
         self.validated: list[UpdateFeature] = []
         self.sent: list[UpdateFeature] = []
         self.loses = ""

@@ -27,6 +27,7 @@ from kafkafeatures.core.steps import Accepted, Outcome, UpdateFeature, Verdict
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import Address, ClusterSettings
+from kafkasim.world import World as SimulatedWorld
 from tests.kafkafeatures.reconcile.in_memory import Store, World, context_of, reconcile_once
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
 from tests.kafkasim.clusters import plan, served
@@ -135,6 +136,11 @@ def test_with_a_quorum_it_is_in_sync(seen: ClusterProbe, log: LogReading | Failu
     assert conditions(status)["Ready"] == ("True", "InSync")
 
 
+def kill_all_controllers(world: SimulatedWorld) -> None:
+    for id_ in world.voters:
+        world.stop(Role.CONTROLLER, id_, kill=True)
+
+
 @pytest.mark.parametrize("named", [{Role.BROKER}, {Role.BROKER, Role.CONTROLLER}], ids=["brokers", "both"])
 async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_named(named: set[Role]) -> None:
     """On real sockets: controllers that nobody can ask do not put the cluster id in doubt."""
@@ -142,8 +148,7 @@ async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_n
         at = {role: tuple(Address(one.host, one.port) for one in server.world.of_role(role)) for role in named}
         settings = ClusterSettings(at[Role.BROKER], at.get(Role.CONTROLLER, ()), request_timeout=1.0)
         async with Cluster(settings) as cluster:
-            for id_ in (3001, 3002, 3003):
-                await server.act(lambda world, one=id_: world.stop(Role.CONTROLLER, one, kill=True))
+            await server.act(kill_all_controllers)
             decision = decide(IN_SYNC, observe(*await cluster.read()))
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_QUORUM

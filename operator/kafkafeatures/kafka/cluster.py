@@ -96,8 +96,8 @@ class Cluster:
         reading = asyncio.create_task(self._read_log(controllers_known))
         try:
             asked = await probe_cluster(self._pool, found=on_found)
-            if not controllers_known.is_set():
-                reading.cancel()
+            if not controllers_known.is_set() or not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes):
+                reading.cancel()  # where nobody answers, ten seconds more would not change that
             log = await _result(reading)
             log = await self._of_this_cluster(asked, log)
             asked = replace(asked, cluster_id=self._proven_id(asked, log))

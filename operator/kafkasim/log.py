@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.batches import Record, encode_batch
+from kraftlog.batches import Record
+from kraftlog.encoding import encode_batch
 from kraftlog.records import control, frame
 from kraftlog.schema import RecordType
 

@@ -7,7 +7,8 @@ not read is an error of one tree (`KraftLogError`) or a value that says so. What
 """
 
 from kraftlog import files
-from kraftlog.batches import Batch, Codec, Damage, DamageReason, Header, Record, encode_batch, walk
+from kraftlog.batches import Batch, Codec, Damage, DamageReason, Header, Record, walk
+from kraftlog.encoding import encode_batch
 from kraftlog.errors import (
     DamagedError,
     GapError,

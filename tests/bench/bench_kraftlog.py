@@ -14,7 +14,8 @@ import uuid
 from dataclasses import dataclass
 
 from kraftlog import Replay
-from kraftlog.batches import Record, encode_batch
+from kraftlog.batches import Record
+from kraftlog.encoding import encode_batch
 from kraftlog.records import control, frame
 from kraftlog.schema import table
 

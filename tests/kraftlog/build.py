@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from kraftlog.batches import Record, encode_batch
+from kraftlog.batches import Record
+from kraftlog.encoding import encode_batch
 from kraftlog.records import control, frame
 from kraftlog.schema import RecordType, table
 

@@ -26,12 +26,10 @@ from kraftlog.batches import (
     DamageReason,
     Header,
     Record,
-    encode_batch,
     inflate,
-    reencode,
-    seal,
     walk,
 )
+from kraftlog.encoding import encode_batch, reencode, seal
 from tests.kraftlog.build import NOW, batch, level, no_op
 from tests.kraftlog.golden import CHANGES
 

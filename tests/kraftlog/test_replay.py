@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog import DamagedError, GapError, Image, Replay, SnapshotIncomplete, SnapshotReader
-from kraftlog.batches import Codec, Record, encode_batch
+from kraftlog.batches import Codec, Record
+from kraftlog.encoding import encode_batch
 from kraftlog.records import Decoded, encode, frame
 from kraftlog.schema import table
 from tests.kraftlog.build import (

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kraftlog import Batch, Image, Replay, Section, SectionNotRead, SnapshotReader, walk
-from kraftlog.batches import Codec, Record, encode_batch
+from kraftlog.batches import Codec, Record
+from kraftlog.encoding import encode_batch
 from kraftlog.records import frame
 from kraftlog.replay import MAX_RECORD
 from kraftlog.schema import table

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog import ImageTooLargeError, Replay, SnapshotIncomplete, SnapshotReader, TooLargeError
-from kraftlog.batches import Header, Record, encode_batch
+from kraftlog.batches import Header, Record
+from kraftlog.encoding import encode_batch
 from kraftlog.records import frame
 from kraftlog.replay import MAX_DECODED, MAX_RECORD
 from kraftlog.schema import table

@@ -36,8 +36,8 @@ HISTORIES = os.environ.get("HISTORIES") or ("100000" if os.environ.get("SOAK") e
 
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
-    Suite("types", [[*PY, "mypy"]], 0.5),
-    Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.5),
+    Suite("types", [[*PY, "mypy"]], 0.3),
+    Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.3),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
     Suite("unit", [[*PYTEST, "tests", "--ignore=tests/e2e"]], 3),
     Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES]], 4),

@@ -1,4 +1,4 @@
-"""What /metrics says: passes of the operator, and what the status of each resource holds.
+"""What /metrics says: reconciliations of the operator, and what the status of each resource holds.
 
 Names and labels are for alerts, so they do not change: docs/reference/metrics.md. Series of a resource go with it.
 """

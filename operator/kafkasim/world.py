@@ -385,7 +385,7 @@ class World:
         there = image.brokers.get(node.id)
         if there is not None and there.incarnation == node.incarnation:
             return  # an earlier try got through
-        # A session that has not ended yet is in the way too (DUPLICATE_BROKER_REGISTRATION).
+        # A session that has not ended yet prevents it too (DUPLICATE_BROKER_REGISTRATION).
         duplicate = there is not None and not there.fenced and there.incarnation != node.incarnation
         if node.refused or duplicate:
             self._after(RETRY_MS, lambda: self._register_broker(node))

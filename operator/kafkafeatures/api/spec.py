@@ -183,7 +183,7 @@ class ApprovalSpec(_Frozen):
 
 
 class DriftSpec(_Frozen):
-    """What to do about a level that was reached and that somebody else moved; how often a settled resource looks."""
+    """What to do about a level that was changed outside KafkaFeatures; how often a resource in sync is checked."""
 
     on_drift: Literal["Report", "Correct"] = Field("Report", alias="onDrift")
     check_every: str = Field("1m", alias="checkEvery")

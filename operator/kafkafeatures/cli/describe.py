@@ -1,6 +1,6 @@
 """`kafkafeatures describe`: every feature on every node of a cluster, and what blocks them. Changes nothing.
 
-Needs no right for the ranges of living nodes (ApiVersions); DESCRIBE on the cluster for the lists; CLUSTER_ACTION and a
+Needs no right for the ranges of live nodes (ApiVersions); DESCRIBE on the cluster for the lists; CLUSTER_ACTION and a
 route to the controllers for the metadata log, which alone shows everything.
 """
 

@@ -33,7 +33,7 @@ from kafkafeatures.core.words import printable
 if TYPE_CHECKING:
     from pykube import KubeConfig
 
-PATIENCE = 10.0
+REQUEST_TIMEOUT = 10.0
 """Seconds for one request."""
 PAGE = 500
 _EVENTS = ("events", "events.k8s.io")
@@ -92,7 +92,7 @@ class Kube:
         cluster, user = config.doc["clusters"][0]["cluster"], config.doc["users"][0]["user"]
         self.namespace = namespace or config.namespace
         self.server = str(cluster["server"])
-        self.patience = PATIENCE
+        self.patience = REQUEST_TIMEOUT
         self._context = config.current_context
         self._ending = ending
         self._login = Login(dict(cluster), dict(user), self._present)

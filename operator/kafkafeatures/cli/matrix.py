@@ -1,4 +1,4 @@
-"""The picture nobody else draws: features (or APIs) by nodes.
+"""The matrix of features (or APIs) by nodes.
 
 Nodes that say the same share a column, so that three nodes and three hundred read alike. Where the columns do not fit
 the terminal the picture is turned: a row per group, a column per feature. Ghosts, refused and silent nodes have lines

@@ -108,6 +108,6 @@ async def _evaluated(
 
 
 def _latest(observation: Observation) -> dict[str, int]:
-    """The highest level of each feature that every node supports; kraft.version is nobody's to raise by the way."""
+    """The highest level of each feature that every node supports; never kraft.version, which is irreversible."""
     found = {name: supported_by_all(observation, name) for name in observation.feature_names() if name != KRAFT_VERSION}
     return {name: supported.max for name, supported in found.items() if supported is not None}

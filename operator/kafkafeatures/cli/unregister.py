@@ -1,6 +1,6 @@
 """`kafkafeatures unregister --broker N | --controller N`: take back the registration of a node that is gone. It asks.
 
-Only of a broker that is fenced, does not answer and hosts no replica, and of a controller that is no voter, does not
+Only of a broker that is fenced, does not answer and hosts no replica, and of a controller that is not a voter, does not
 answer and does not fetch: anything else may come back, or its data would be lost sight of.
 """
 

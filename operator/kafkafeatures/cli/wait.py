@@ -25,7 +25,7 @@ from typing import Any
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.kube import PATIENCE, Away, Denied, Kube, add_resource_flags, connected
+from kafkafeatures.cli.kube import REQUEST_TIMEOUT, Away, Denied, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import tell
 from kafkafeatures.cli.values import duration
@@ -124,7 +124,7 @@ def progress(resource: KubeResource, goal: Goal) -> str:
 def _until(kube: Kube, name: str, goal: Goal, deadline: float) -> Ending:
     said, lenient_until = "", 0.0
     while True:
-        kube.patience = min(PATIENCE, max(deadline - time.monotonic(), 0.1))
+        kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
         try:
             resource = kube.resource(name)
             lenient_until = time.monotonic() + GRACE

@@ -30,7 +30,7 @@ LAG = 0.025
 where many nodes are asked."""
 
 MOST_CORRECTIONS = 2
-"""Foreign changes of one level that are corrected within an hour; after that somebody else means it."""
+"""Foreign changes of one level that are corrected within an hour; after that the other change seems intended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Every desired level was read on the active controller and every living node; or `Observed`: nothing is sent."""
+    """Every desired level is verified on the active controller and every live node; or `Observed`: nothing is sent."""
 
     reason: Reason
     message: str
@@ -91,7 +91,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What there is to do. `drifted`: levels that were reached and that somebody else moved since.
+    """What there is to do. `drifted`: levels that had been reached and were changed outside.
 
     Where drift is only reported, `changes` leaves it out, unless there is nothing else.
     """
@@ -365,7 +365,7 @@ def _seen_on(node: Node, feature: str) -> int | None:
     return node.answer.value.finalized.get(feature, 0) if isinstance(node.answer, Known) else None
 
 
-# What a blocker means for the pass: a human must act (a reason of Stalled), or time may cure it.
+# What a blocker means: action is required (a reason of Stalled), or it resolves automatically.
 _HUMAN: Mapping[BlockerKind, Reason] = {
     BlockerKind.ZOOKEEPER_MODE: Reason.ZOOKEEPER_MODE,
     BlockerKind.DOWNGRADE: Reason.CONSENT_REQUIRED,
@@ -401,7 +401,7 @@ def _first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
 
 
 def approved_by(wanted: Wanted, proposal: Proposal) -> ApprovedBy | None:
-    """Who approved the plan; None where nobody had to, or nobody did yet."""
+    """How the plan was approved; None while it is not, or needs no approval."""
     if not proposal.changes or _another_is_approved(wanted, proposal.plan):
         return None
     if proposal.plan.is_approved_by(wanted.approvals):

@@ -47,7 +47,7 @@ class FailureKind(StrEnum):
 
     @property
     def may_pass(self) -> bool:
-        """Whether it may go by itself: a node that restarts, an election. Anything else needs a human."""
+        """Whether it may resolve automatically: a node that restarts, an election. Anything else requires action."""
         return self in _MAY_PASS
 
 

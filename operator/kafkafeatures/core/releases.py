@@ -48,7 +48,7 @@ _ROWS = (
 )  # fmt: skip
 
 # Feature, level, and the metadata.version from which a bundle (`--release-version`) contains it. kraft.version has such
-# a row in Kafka too; it is left out, because raising it changes the kind of quorum for good.
+# a row in Kafka too; it is left out, because raising it is irreversible.
 _BUNDLED = (
     ("group.version", 1, 22),
     ("transaction.version", 2, 24),

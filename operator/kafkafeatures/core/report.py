@@ -304,7 +304,7 @@ def _reconciling(decision: Decision) -> Said:
 
 
 def _reachable(observation: Observation) -> Said:
-    """A node that is down is said here, also where it stands in nobody's way. Without times: they change."""
+    """A node that is down is reported here, even if it blocks nothing. Without times: they change."""
     silent: dict[tuple[Role, ...], list[Node]] = {}
     for node in observation.nodes:
         if isinstance(node.answer, Unknown) and node.answer.why.kind is not FailureKind.NOT_ASKED:
@@ -327,7 +327,7 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
     unknown_features = unknown_features_in(proposal.desired, observation)
     if not isinstance(decision, Act) and not proposal.changes and decision.blockers:
         if isinstance(decision, Wait):
-            return "Unknown", Reason.UNKNOWN, decision.message  # nobody leads, so nobody can confirm them
+            return "Unknown", Reason.UNKNOWN, decision.message  # without a leader they cannot be confirmed
         return "False", Reason.BLOCKED, "see blockers"
     if not proposal.changes and not unknown_features:  # whatever else the pass came to: of the levels, this was read
         levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in proposal.desired.items())

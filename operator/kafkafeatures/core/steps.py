@@ -130,7 +130,7 @@ class UnknownStep:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A step that may have been sent and is not settled. `corrects_drift`: it undoes a change of somebody else."""
+    """A step that may have been sent and is not settled. `corrects_drift`: it undoes a change made outside."""
 
     step: Step
     at: Stamp

@@ -29,7 +29,7 @@ class ApprovalPolicy(StrEnum):
 
 
 class OnDrift(StrEnum):
-    """`spec.drift.onDrift`: what to do about a level that somebody else changed."""
+    """`spec.drift.onDrift`: what to do about a level that was changed outside KafkaFeatures."""
 
     REPORT = "Report"
     CORRECT = "Correct"

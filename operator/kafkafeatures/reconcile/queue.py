@@ -80,7 +80,7 @@ class Queue(Generic[K]):
         if entry is None:
             if self._tasks is None or self._stopping.is_set():
                 return
-            entry = _Entry(self._tasks.create_task(self._serve(key), name=f"passes of {key}"))
+            entry = _Entry(self._tasks.create_task(self._serve(key), name=f"reconciliations of {key}"))
             self._entries[key] = entry
         entry.wake.set()
         if entry.woken_at is None:

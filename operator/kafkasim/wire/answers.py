@@ -145,7 +145,7 @@ class RequestHandler:
         }
 
     async def metadata(self, version: int, request: Any) -> Answer:
-        """The living brokers; no topic exists."""
+        """The live brokers; no topic exists."""
         image = self._world.image
         return {
             "throttle_time": 0,
@@ -172,9 +172,9 @@ class RequestHandler:
         }
 
     def _some_broker(self) -> int:
-        """KRaft brokers name any living broker as the controller: clients must not know the real one."""
-        living = [b.id for b in self._world.image.brokers.values() if not b.fenced]
-        return self._chance.choice(living) if living else -1
+        """KRaft brokers name any live broker as the controller: clients must not know the real one."""
+        live = [b.id for b in self._world.image.brokers.values() if not b.fenced]
+        return self._chance.choice(live) if live else -1
 
     # --- the quorum ---
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 from kafkafeatures.core.readings import Host, LogReading
 from kafkafeatures.environment import SYSTEM, Environment
@@ -99,7 +99,7 @@ class MetadataLog:
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout` in seconds bounds
     each call of `catch_up` together with the time that a snapshot takes to transfer. `part`, in bytes, is the most that
-    is asked for at once. `share`: of the memory; its owner calls `forget` when it has to go. `sections`: of its images.
+    is asked for at once. `share`: of the memory; its owner calls `forget` when it has to go.
     """
 
     def __init__(
@@ -111,11 +111,9 @@ class MetadataLog:
         environment: Environment = SYSTEM,
         part: int = PART,
         share: Share | None = None,
-        sections: Collection[Section] = OBSERVED,
     ) -> None:
         self._leaders = Leaders(connect, controllers, request_timeout)
         self._part = part
-        self._sections = sections
         self._timeout = request_timeout
         self._environment, self._monotonic = environment, environment.monotonic
         self._share = share or Share(Memory(), self.forget)
@@ -366,7 +364,7 @@ class MetadataLog:
         self._share.keep(0)
 
     def _nothing(self) -> Replay:
-        return Replay(sections=self._sections, limit=self._share.memory.limits.per_cluster)
+        return Replay(sections=OBSERVED, limit=self._share.memory.limits.per_cluster)
 
     async def _fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """Part after part. A snapshot that is deleted under the reader is no error: the next Fetch names another."""
@@ -383,12 +381,8 @@ class MetadataLog:
 
     async def _read_snapshot(self, snapshot: OffsetAndEpoch) -> Replay | None:
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
-        reader = SnapshotReader(
-            end_offset=snapshot.offset,
-            epoch=snapshot.epoch,
-            sections=self._sections,
-            limit=self._share.memory.limits.per_cluster,
-        )
+        limit = self._share.memory.limits.per_cluster
+        reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=OBSERVED, limit=limit)
         position, size = 0, -1
         until = self._monotonic() + SNAPSHOT_WITHIN * self._timeout
         while True:

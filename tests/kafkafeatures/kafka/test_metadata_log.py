@@ -24,11 +24,11 @@ from kafkafeatures.kafka.errors import (
     UnsupportedApi,
 )
 from kafkafeatures.kafka.leaders import STRIKES
-from kafkafeatures.kafka.metadata_log import MAX_AGE, MetadataLog
+from kafkafeatures.kafka.metadata_log import MAX_AGE, OBSERVED, MetadataLog
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, OffsetAndEpoch
-from kraftlog import Image
+from kraftlog import Image, Section
 from tests.kafkafeatures.kafka.scripted_quorum import NOW, Quorum
 from tests.kraftlog.build import level, no_op, snapshot
 
@@ -50,6 +50,15 @@ async def test_what_is_committed_is_read_with_where_and_when(quorum: Quorum) -> 
     assert levels(reading.image) == {"metadata.version": 20, "group.version": 1}
     assert (reading.image.offset, reading.high_watermark, reading.leader_id, reading.leader_epoch) == (2, 2, 1, 5)
     assert reading.at == NOW
+
+
+async def test_what_an_observation_is_made_of_is_read_from_the_log_and_from_a_snapshot(quorum: Quorum) -> None:
+    log = quorum.log()
+    from_log = (await log.catch_up()).image
+    quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
+    log.forget()
+    for image in (from_log, (await log.catch_up()).image):
+        assert {section for section in Section if getattr(image, section.value) is not None} == set(OBSERVED)
 
 
 async def test_a_tail_is_kept_aside_until_the_high_watermark_covers_it(quorum: Quorum) -> None:

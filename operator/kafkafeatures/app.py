@@ -78,7 +78,14 @@ class Operator:
         self._prepare = prepare
         self._claims, metrics = Claims(), Metrics(environment)
         context = OperatorContext(environment, settings.operator, policy)
-        self._controller = Controller(api, self._claims, lambda cluster: opener(cluster, metrics), context, metrics)
+        self._controller = Controller(
+            api,
+            self._claims,
+            lambda cluster: opener(cluster, metrics),
+            context,
+            metrics,
+            current=self._current,
+        )
         self._queue: Queue[Key] = Queue(
             self._controller.reconcile,
             failed=self._controller.failed,
@@ -139,6 +146,9 @@ class Operator:
         self._stopping.set()
         await self._over.wait()
         await self.pages.aclose()
+
+    def _current(self, key: Key) -> str:
+        return self._resources.current(key)
 
     def _wake(self, resources: Sequence[Mapping[str, Any]]) -> None:
         changed = [resource for resource in resources if self._controller.is_external_change(resource)]

@@ -7,7 +7,7 @@ in between is pace and open connections, never facts: killed anywhere, the next 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -78,24 +78,33 @@ class _Until:
     version: str
     until: float
 
-    def holds(self, store: KubernetesStore, now: float) -> bool:
+    def holds(self, version: str, now: float) -> bool:
         """Whether it is this version, and not over yet."""
-        return self.version == store.version and now < self.until
+        return self.version == version and now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled(_Until):
+    """Found in sync. Until then the log of the cluster alone may say that it still is."""
+
+    check_every: float
+    status: Status
+    cluster: OpenCluster
 
 
 @dataclass(slots=True)
 class _Known:
     """What is kept of a resource from one reconciliation to the next.
 
-    `written`: versions that the last one made. `settled`: found in sync; until then the log alone may say that it still
-    is. `next_due`: until then no other one is due. `unkept`: a status that the API server did not keep as a whole, and
-    of which generation: the same is tried first, until the document is another one and so may be its status.
+    `written`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that the
+    API server did not keep as a whole, and of which generation: the same is tried first, until the document is another
+    one and so may be its status.
     """
 
     pace: Pace
     ages: Ages
     written: set[str] = field(default_factory=set)
-    settled: _Until | None = None
+    settled: _Settled | None = None
     next_due: _Until | None = None
     unkept: tuple[int, Status] | None = None
     logged: tuple[int, str] = (0, "")
@@ -108,7 +117,10 @@ class _Pause:
 
 
 class Controller:
-    """`reconcile` and `failed` are what the queue calls."""
+    """`reconcile` and `failed` are what the queue calls.
+
+    `current`: the version that a watch shows; empty where none does.
+    """
 
     def __init__(
         self,
@@ -117,11 +129,14 @@ class Controller:
         open_cluster: OpenClusterOf,
         context: OperatorContext,
         watcher: Watcher,
+        *,
+        current: Callable[[Key], str] = lambda _: "",
     ) -> None:
         self._api = api
         self._claims = claims
         self._context = context
         self._watcher = watcher
+        self._current = current
         self._monotonic = context.environment.monotonic
         self._connections = Connections(api, open_cluster, context.policy)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
@@ -141,6 +156,9 @@ class Controller:
     async def reconcile(self, key: Key) -> float | None:
         """One reconciliation. Raises what the queue tells `failed` of."""
         began = self._monotonic()
+        at_rest = await self._at_rest(key, began)
+        if at_rest is not None:
+            return at_rest
         store = self._store(key)
         try:
             await store.fetch()
@@ -150,7 +168,7 @@ class Controller:
             await self._forget(key)
             return None
         known = self._of(key)
-        if known.next_due is not None and known.next_due.holds(store, began):
+        if known.next_due is not None and known.next_due.holds(store.version, began):
             return known.next_due.until - began  # a watch may show our own write before its answer is here
         known.next_due, known.written = None, store.written
         self._claims.note(store.raw)
@@ -167,9 +185,7 @@ class Controller:
         self._claims.note(store.raw)
         self._claims.passed(key)
         self._watcher.passed(key, _RESULTS[pause.result], self._monotonic() - began, store.status)
-        seconds = max(pause.seconds, self._throttle(key, known))
-        known.next_due = _Until(store.version, self._monotonic() + seconds)
-        return seconds
+        return self._until_next(key, known, store.version, pause.seconds)
 
     async def failed(self, key: Key, error: BaseException) -> None:
         """Say it where people look. An API server that is away is no bug, and cannot be told either."""
@@ -210,6 +226,26 @@ class Controller:
         await self._connections.close_all()
 
     # --- one reconciliation ---
+
+    async def _at_rest(self, key: Key, began: float) -> float | None:
+        """Seconds until the next one is due, where nothing has to be asked of the API server, not even for a Secret.
+
+        A watch shows the version that the last one left behind, and the cluster, which was in sync then, that nothing
+        happened to it since.
+        """
+        known, version = self._known.get(key), self._current(key)
+        if known is None or not version:
+            return None
+        if known.next_due is not None and known.next_due.holds(version, began):
+            return known.next_due.until - began
+        settled = known.settled
+        if settled is None or not settled.holds(version, began):
+            return None
+        if not await settled.cluster.unchanged():
+            known.settled = None
+            return None
+        self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
+        return self._until_next(key, known, version, settled.check_every)
 
     async def _guarded(self, key: Key, known: _Known, store: KubernetesStore) -> _Pause:
         """Where nobody else does the same, and the API server keeps what is written."""
@@ -253,12 +289,13 @@ class Controller:
             return _Pause("waiting", known.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
         check_every = document.spec.drift.check_every_seconds
         settled, known.settled = known.settled, None
-        if not is_new and settled and settled.holds(store, self._monotonic()) and await cluster.unchanged():
+        if not is_new and settled and settled.holds(store.version, self._monotonic()) and await cluster.unchanged():
             known.settled = settled
             return _Pause("done", check_every)
         last = await reconcile(self._context_of(key, known, store, cluster), resource)
         if isinstance(last.decision, Done):
-            known.settled = _Until(store.version, self._monotonic() + FULL_LOOK_EVERY)
+            until = self._monotonic() + FULL_LOOK_EVERY
+            known.settled = _Settled(store.version, until, check_every, store.status, cluster)
         if isinstance(last.decision, Done | Held):
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
@@ -305,6 +342,11 @@ class Controller:
         reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
         longest = max(first, min(check_every, SLOWEST_WAIT))
         return _Pause("waiting", known.pace.backoff((resource.generation, reason), first, longest))
+
+    def _until_next(self, key: Key, known: _Known, version: str, pause: float) -> float:
+        seconds = max(pause, self._throttle(key, known))
+        known.next_due = _Until(version, self._monotonic() + seconds)
+        return seconds
 
     def _again(self, key: Key, known: _Known) -> float:
         """Somebody wrote meanwhile: read again, decide again, write again.

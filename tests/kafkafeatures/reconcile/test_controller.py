@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from base64 import b64encode
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.in_memory import World, no_time
 from tests.kafkafeatures.worlds import NOW, SILENT
+from tests.simulated.kubernetes import Request
 from tests.simulated.orders import KEY, Orders
 
 CERTIFICATES = Certificates()
@@ -38,6 +40,8 @@ def nothing() -> None:
 
 class Kafka(World):
     looks = closed = 0
+    same = False
+    """What its log says."""
 
     during_look: Callable[[], object] = staticmethod(nothing)
     during_update: Callable[[], object] = staticmethod(nothing)
@@ -53,7 +57,7 @@ class Kafka(World):
         return await super().update(change)
 
     async def unchanged(self) -> bool:
-        return False
+        return self.same
 
     async def release_idle_connections(self) -> None:
         """There are no connections."""
@@ -75,7 +79,11 @@ class Rig:
         )
         self.claims = Claims()
         self.client = api.client()
-        self.controller = Controller(self.client, self.claims, self._open, context, Metrics())
+        self.watched = ""
+        """The version that a watch shows; empty without one."""
+        self.controller = Controller(
+            self.client, self.claims, self._open, context, Metrics(), current=lambda _: self.watched
+        )
 
     async def work(self) -> float:
         """A pass, and the time until the next one."""
@@ -186,6 +194,81 @@ async def test_a_wake_up_for_what_the_last_pass_left_behind_begins_no_other_one_
     rig.seconds += CHECK_EVERY
     await rig.controller.reconcile(KEY)
     assert rig.kafka.looks == 3
+
+
+def watched(rig: Rig) -> None:
+    """The watch shows what there is now."""
+    rig.watched = rig.api.object["metadata"]["resourceVersion"]
+
+
+async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
+    """In sync, and watched; and what is asked of the API server from now on."""
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(f"{request.method} {request.path.rpartition('/')[2]}")
+
+    rig = Rig(Orders(**cluster), Kafka({"metadata.version": 27}))
+    rig.api.server.put(
+        KEY.namespace,
+        "secrets",
+        "login",
+        labels={"kafkafeatures.dev/credentials": "true"},
+        data={"username": "YQ==", "password": "Yg=="},
+    )
+    rig.api.faults = note
+    assert await rig.work() == CHECK_EVERY
+    watched(rig)
+    rig.kafka.same = True
+    asked.clear()
+    return rig, asked
+
+
+async def test_at_rest_only_the_log_is_asked_and_neither_the_api_server_nor_for_a_secret() -> None:
+    rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
+    for _ in range(8):
+        assert await rig.work() == CHECK_EVERY
+    assert (asked, rig.kafka.looks) == ([], 1)
+    rig.seconds += 120.0
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)  # their own period is over
+
+
+async def test_at_rest_a_change_of_the_resource_is_seen_as_soon_as_its_watch_shows_it() -> None:
+    rig, asked = await settled()
+    rig.api.edit(mode="Observe")
+    watched(rig)
+    await rig.work()
+    assert asked[0] == "GET orders"
+    assert rig.kafka.looks == 2
+
+
+async def test_without_a_watch_the_api_server_is_asked_although_nothing_happened() -> None:
+    rig, asked = await settled()
+    rig.watched = ""
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders"], 1)
+
+
+async def test_at_rest_a_cluster_to_which_something_happened_is_looked_at() -> None:
+    rig, asked = await settled()
+    rig.kafka.same = False
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders"], 2)
+
+
+async def test_at_rest_a_wake_up_before_its_time_asks_for_nothing() -> None:
+    rig, asked = await settled()
+    rig.seconds -= 10.0
+    assert await rig.controller.reconcile(KEY) == 10.0
+    assert (asked, rig.kafka.looks) == ([], 1)
+
+
+async def test_after_a_restore_of_etcd_a_version_at_rest_means_nothing() -> None:
+    rig, asked = await settled()
+    rig.controller.forget_versions()
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders"], 2)
 
 
 async def test_passes_that_follow_one_another_without_an_end_are_made_to_wait() -> None:

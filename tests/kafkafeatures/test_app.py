@@ -44,7 +44,7 @@ async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monke
 class Controller:
     """Looks at nothing, and tells a test whose turn it was."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         self.worked: list[str] = []
         self.forgot = self.handed_over = False
         self.changed = asyncio.Condition()
@@ -148,7 +148,7 @@ async def operator(
     settings = OperatorSettings(namespaces=namespaces, listen_host="127.0.0.1", listen_port=0)
     running = asyncio.create_task(app.run(settings, host=host))
     try:
-        while not MADE:  # noqa: ASYNC110 - it is made before anything is awaited that could take long
+        while not MADE and not running.done():  # noqa: ASYNC110 - it is made before anything is awaited that could take long
             await asyncio.sleep(0)
         yield MADE[0], host
     finally:

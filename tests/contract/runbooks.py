@@ -44,11 +44,11 @@ def index() -> str:
 
 {NOTE}
 
-A page for each reason that requires action. The reason of a resource:
+A page for each reason that requires action. To see the reasons of all resources:
 
     kubectl get kff -A
 
-In the pages NAME and NS stand for the resource and its namespace, OPERATOR-NS for that of the operator.
+On these pages, NAME and NS stand for the resource and its namespace, OPERATOR-NS for that of the operator.
 
 | Reason | Of | Meaning |
 |---|---|---|

@@ -25,7 +25,7 @@ COMMANDS = {
     "unregister": ("kafkafeatures.cli.unregister", "unregister a broker or a controller that no longer exists"),
     "status": ("kafkafeatures.cli.status", "show a resource on Kubernetes: its condition, plan and blockers"),
     "wait": ("kafkafeatures.cli.wait", "wait until a resource on Kubernetes is ready, or a feature reaches a level"),
-    "approve": ("kafkafeatures.cli.approve", "approve the plan that waits, and no other"),
+    "approve": ("kafkafeatures.cli.approve", "approve the waiting plan, and no other"),
     "suspend": ("kafkafeatures.cli.suspend", "suspend a resource: what was sent is finished, nothing else is started"),
     "resume": ("kafkafeatures.cli.resume", "resume a suspended resource"),
     "report": ("kafkafeatures.cli.report", "collect what an issue report needs about a resource; no secrets"),

@@ -76,21 +76,35 @@ class Client:
 
     def read(self) -> Readings:
         """Everything, as the adapter does. Time passes in the world where a real client would wait for an answer."""
-        world, patience = self._world, self._access.request_timeout_ms
         self._answers.clear()
-        started, until = self._now(), world.now_ms + patience
+        until_ms = self._world.now_ms + self._access.request_timeout_ms
+        probe = self._probe()
+        log = self._read_log(probe, until_ms)
+        if isinstance(log, Failure):
+            return Readings(self._with_proven_id(probe, log), log)
+        asked = {(node.role, node.id) for node in probe.nodes}
+        brokers = [_host(one) for id_, one in log.image.brokers.items() if (Role.BROKER, id_) not in asked]
+        controllers = [_host(one) for id_, one in log.image.controllers.items() if (Role.CONTROLLER, id_) not in asked]
+        if brokers or controllers:  # whom only the log names
+            more = self._ask(Role.BROKER, brokers) | self._ask(Role.CONTROLLER, controllers)
+            probe = replace(probe, nodes=probe.nodes + tuple(more.values()))
+        return Readings(probe, log)
+
+    def _probe(self) -> ClusterProbe:
+        world, started = self._world, self._now()
         brokers, silent = self._list_brokers()
         controllers, contacts, more_silent = self._list_controllers(self._bootstrap[Role.CONTROLLER])
         nodes = self._ask(Role.BROKER, brokers.brokers) if isinstance(brokers, BrokerList) else {}
         quorum, voters = self._quorum_from_controllers(controllers)
         leaderless = isinstance(controllers, ControllerList) and controllers.active is None
         if isinstance(quorum, Failure) and isinstance(brokers, BrokerList) and not leaderless:
-            self.wait_for_leader(world.now_ms + min(patience, QUORUM_TIMEOUT_MS))
-            through = _KEPT if world.active is None else self._quorum(world.active)
-            if isinstance(through, QuorumAnswer) or not self._access.controllers:
-                quorum, voters = through, self._voters() if isinstance(through, QuorumAnswer) else ()
-            if voters and isinstance(controllers, Failure):
-                controllers, _, _ = self._list_controllers([world.nodes[Role.CONTROLLER, one.id] for one in voters])
+            self.wait_for_leader(world.now_ms + min(self._access.request_timeout_ms, QUORUM_TIMEOUT_MS))
+            if world.active is not None:
+                quorum, voters = self._quorum(world.active), self._voters()
+                if isinstance(controllers, Failure):
+                    controllers, _, _ = self._list_controllers(world.voting())
+            elif not self._access.controllers:
+                quorum = _KEPT
         listed = controllers.controllers if isinstance(controllers, ControllerList) else ()
         nodes |= self._ask(Role.CONTROLLER, {host.id: host for host in (*voters, *listed)}.values())
         everybody = tuple(nodes.values())
@@ -100,23 +114,8 @@ class Client:
             cluster_id: str | Failure = world.cluster_id
         else:
             cluster_id = brokers if self._access.brokers and not contacts else controllers
-        probe = ClusterProbe(
-            started,
-            cluster_id,
-            brokers,
-            controllers,
-            quorum,
-            everybody,
-            tuple(failure for key, failure in (silent | more_silent).items() if key not in nodes),
-        )
-        log = self._read_log(known=bool(voters or listed or self._bootstrap[Role.CONTROLLER]), until_ms=until)
-        if isinstance(log, Failure):
-            return Readings(self._with_proven_id(probe, log), log)
-        unasked = [_host(one) for id_, one in log.image.brokers.items() if (Role.BROKER, id_) not in nodes]
-        more = self._ask(Role.BROKER, unasked)
-        unasked = [_host(one) for id_, one in log.image.controllers.items() if (Role.CONTROLLER, id_) not in nodes]
-        more |= self._ask(Role.CONTROLLER, unasked)
-        return Readings(replace(probe, nodes=everybody + tuple(more.values())) if more else probe, log)
+        failures = tuple(failure for key, failure in (silent | more_silent).items() if key not in nodes)
+        return ClusterProbe(started, cluster_id, brokers, controllers, quorum, everybody, failures)
 
     # --- lists ---
 
@@ -182,7 +181,7 @@ class Client:
             leader,
             world.epoch,
             watermark,
-            tuple(self._progress(world.nodes[Role.CONTROLLER, one], watermark) for one in world.voters),
+            tuple(self._progress(one, watermark) for one in world.voting()),
             tuple(self._progress(one, watermark) for one in observers),
         )
 
@@ -192,8 +191,7 @@ class Client:
         return ReplicaProgress(node.id, watermark, self._world.now_ms, self._world.now_ms)
 
     def _voters(self) -> tuple[Host, ...]:
-        nodes = (self._world.nodes[Role.CONTROLLER, voter] for voter in self._world.voters)
-        return tuple(Host(node.id, node.host, node.port) for node in nodes)
+        return tuple(Host(node.id, node.host, node.port) for node in self._world.voting())
 
     def wait_for_leader(self, until_ms: int) -> None:
         """Let time pass until a controller is active."""
@@ -226,9 +224,9 @@ class Client:
 
     # --- the metadata log ---
 
-    def _read_log(self, *, known: bool, until_ms: int) -> LogReading | Failure:
+    def _read_log(self, probe: ClusterProbe, until_ms: int) -> LogReading | Failure:
         """What a follower has that began with the log. It looks for the leader as long as a request may take."""
-        if not known:
+        if not self._bootstrap[Role.CONTROLLER] and all(node.role is Role.BROKER for node in probe.nodes):
             return _NO_LOG
         world, controllers = self._world, self._world.of_role(Role.CONTROLLER)
         if not any(self.reached(one.role, one.id) for one in controllers):

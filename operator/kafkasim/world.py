@@ -100,6 +100,10 @@ class World:
         """All nodes of a role, ghosts too, by id."""
         return [node for _, node in sorted(self.nodes.items()) if node.role is role]
 
+    def voting(self) -> list[Node]:
+        """The voters of the quorum, running or not."""
+        return [self.nodes[Role.CONTROLLER, voter] for voter in self.voters]
+
     def finalized(self, node: Node) -> tuple[dict[str, int], int]:
         """Levels and FinalizedFeaturesEpoch as this node reports them."""
         return dict(finalized(self.image, node.release)), self.features_epoch(node)
@@ -146,7 +150,7 @@ class World:
         if validate_only:
             return Outcome(verdict)
         if verdict.kraft_version is not None:
-            self._append(registrations.quorum_records(self._voting(), verdict.kraft_version))
+            self._append(registrations.quorum_records(self.voting(), verdict.kraft_version))
             self._append([Write(table.NO_OP, {})])  # gives the request an offset to wait for
         if verdict.levels:
             levels = [registrations.level(*each) for each in verdict.levels]
@@ -267,7 +271,7 @@ class World:
         """Write the committed state to a checkpoint; readers from offset 0 are sent to it from then on."""
         image = self.image
         position = Position(image.offset, self.log.epoch_before(image.offset))
-        data = registrations.snapshot(image, position, self._voting(), self.nodes, timestamp_ms=self.now_ms)
+        data = registrations.snapshot(image, position, self.voting(), self.nodes, timestamp_ms=self.now_ms)
         self.log.snapshot = Snapshot(position, data)
 
     # --- inside ---
@@ -275,9 +279,6 @@ class World:
     def _node(self, plan: Plan, node: NodePlan) -> Node:
         host, port = plan.addresses.get((node.role, node.id), ("127.0.0.1", 0))
         return Node(node.role, node.id, node.release, host, port, self._uuid(), self._uuid(), running=not node.ghost)
-
-    def _voting(self) -> list[Node]:
-        return [self.nodes[Role.CONTROLLER, voter] for voter in self.voters]
 
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
@@ -288,9 +289,9 @@ class World:
     def _begin(self, plan: Plan) -> None:
         """The life of the cluster so far: first leader, bootstrap records, registrations. All of it is committed."""
         self.active, self.epoch = plan.leader or self.voters[0], 1
-        first = [registrations.leader_change(self.active, self._voting(), self._voting(), dynamic=plan.is_dynamic)]
+        first = [registrations.leader_change(self.active, self.voting(), self.voting(), dynamic=plan.is_dynamic)]
         if plan.is_dynamic:
-            first += registrations.quorum_records(self._voting(), plan.levels[KRAFT_VERSION])
+            first += registrations.quorum_records(self.voting(), plan.levels[KRAFT_VERSION])
         self._append(first, commit=True)
         levels = {METADATA_VERSION: plan.levels[METADATA_VERSION], **plan.levels}
         writes = [registrations.level(name, each) for name, each in levels.items() if each and name != KRAFT_VERSION]
@@ -342,13 +343,13 @@ class World:
             self._after(ELECTION_MS, self._elect)
 
     def _elect(self) -> None:
-        running = [node for node in self._voting() if node.running]
+        running = [node for node in self.voting() if node.running]
         if self.active is not None or len(running) * 2 <= len(self.voters):
             return
         self.epoch += 1
         self.active = self.random.choice(running).id
         dynamic = self._leader.image().kraft_version > 0
-        self._append([registrations.leader_change(self.active, self._voting(), running, dynamic=dynamic)])
+        self._append([registrations.leader_change(self.active, self.voting(), running, dynamic=dynamic)])
         self._told = {self.active}
         for voter in running:
             self._tell_soon(voter.id)

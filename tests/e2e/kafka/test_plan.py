@@ -70,7 +70,7 @@ def test_a_plan_says_what_would_happen_and_changes_nothing(cluster: Cluster, tmp
     assert describe(cluster)["features"] == before
     assert list(tmp_path.iterdir()) == [path]
     text = run("plan", "-f", str(path)).stdout
-    assert "1. metadata.version 25 (4.0-IV3) -> 27 (4.1-IV1)" in text
+    assert "1. metadata.version 25 -> 27 (4.1-IV1)" in text
     assert "Dry run (validateOnly) accepted by the active controller" in text
     assert "Plan: Changes" in text
 

@@ -8,6 +8,7 @@ is recorded, with the effect that moved it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -18,7 +19,7 @@ from kafkasim.ports import SimulatedCluster
 from kafkasim.readings import Access
 from kafkasim.releases import KRAFT_VERSION
 from kafkasim.rules import FeatureUpdate, UpgradeType
-from kafkasim.world import Outcome, World
+from kafkasim.world import NoActiveControllerError, Outcome, World
 from tests.reliability.records import Looked, Moved
 
 START_MS = 1_800_000_000_000
@@ -30,13 +31,15 @@ KEPT_FOR_MS = 290_000
 class Roads:
     """How likely a request fails, and how: drawn anew for each history, all nothing once it calms down.
 
-    `no_log`: chance that a client may not read the metadata log; `by_broker`: that it reaches no controller.
+    `no_log`: chance that a client may not read the metadata log; `by_broker`: that it reaches no controller;
+    `leader_dies`: as a change arrives.
     """
 
     lost_before: float = 0.0
     lost_after: float = 0.0
     no_log: float = 0.0
     by_broker: float = 0.0
+    leader_dies: float = 0.0
     slow: float = 0.0
 
 
@@ -72,11 +75,14 @@ class RecordedWorld(World):
     def keep(self, at: Node, request: Callable[[], object]) -> None:
         number, since = self.sender, self.now_ms
 
-        def deliver() -> object:
-            if self.now_ms - since > KEPT_FOR_MS:
-                return None
-            with self.sent_by(number):
-                return request()
+        def arrive() -> None:
+            if at.running and self.now_ms - since <= KEPT_FOR_MS:
+                with self.sent_by(number), suppress(NoActiveControllerError):
+                    request()
+
+        def deliver() -> None:
+            """Somebody leads again; the broker hears of it sooner or later."""
+            self._after(self.random.choice((0, 200, 5_000, 60_000)), arrive)
 
         super().keep(at, deliver)
 

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from kafkafeatures.api.identity import Operator
-from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, Readings
+from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, Readings, Role
 from kafkafeatures.core.steps import NotSent, Outcome, OutcomeUnknown, Unavailable, UpdateFeature
 from kafkafeatures.core.steps import Verdict as ServerVerdict
 from kafkafeatures.environment import Environment
@@ -252,6 +252,8 @@ class _Connection:
         assert cluster is not None
         if self._draw(roads.lost_before):
             return OutcomeUnknown("EOF") if self._draw(0.7) else NotSent("no connection")
+        if cluster.world.active is not None and self._draw(roads.leader_dies):
+            cluster.world.stop(Role.CONTROLLER, cluster.world.active, kill=True)
         with cluster.world.sent_by(number):
             outcome = await self._client.update(change)
         await self._back()

@@ -115,7 +115,7 @@ class Simulation:
         def chance(most: float) -> float:
             return self.random.random() * most if self.random.random() < 0.35 else 0.0
 
-        roads = Roads(chance(0.3), chance(0.5), chance(1.0), chance(1.0), chance(0.3))
+        roads = Roads(chance(0.3), chance(0.5), chance(1.0), chance(1.0), chance(0.5), chance(0.3))
         return Weather(
             chance(0.04), chance(0.1), chance(0.1), chance(0.15), chance(0.5), chance(0.6), chance(0.3), roads
         )
@@ -189,9 +189,9 @@ class Simulation:
             (8, self._a_plan_is_approved),
             (3, self._held_or_released),
             (2, self._deleted_or_made),
-            (2, self._pointed_elsewhere),
-            (2, self._the_clock_jumps),
-            (2, self._another_schema),
+            (3, self._pointed_elsewhere),
+            (4, self._the_clock_jumps),
+            (4, self._another_schema),
             (1, self._compacted),
             (2, self._replaced),
             (1, self._a_second_operator),
@@ -321,7 +321,14 @@ class Simulation:
         self._skew = timedelta(seconds=self.random.choice((0, 0, 400, -400, 90_000, -90_000)))
 
     def _another_schema(self) -> None:
-        older = ("status.intents", "status.spentConsents", "status.operator", "status.changeCount", "status.history")
+        older = (
+            "status.intents",
+            "status.intents",
+            "status.spentConsents",
+            "status.operator",
+            "status.changeCount",
+            "status.history",
+        )
         self.server.schema = (
             schema.current()
             if self.server.schema is not schema.current()

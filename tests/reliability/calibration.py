@@ -118,7 +118,7 @@ DEFECTS = (
     ),
     Defect(
         "drift-corrected",
-        "a level that somebody else changed is corrected although drift is only to be reported",
+        "drift is corrected although it is only to be reported",
         "kafkafeatures.core.decide",
         "    return reached == change.after if change.feature in wanted.levels else reached >= change.after\n",
         "    return False\n",

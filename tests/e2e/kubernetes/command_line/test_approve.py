@@ -18,7 +18,7 @@ def test_a_plan_is_approved_by_its_whole_hash(orders: Orders, person: Person) ->
     assert orders.annotations["kafkafeatures.dev/approve"] == hash_
     again = person.run("approve", "orders", "--yes")
     assert again.returncode == 0
-    assert "approved already" in again.stdout
+    assert "already approved" in again.stdout
 
 
 def test_once_approved_waiting_goes_on_though_the_operator_did_not_read_it_yet(orders: Orders, person: Person) -> None:
@@ -38,7 +38,7 @@ def test_once_approved_waiting_goes_on_though_the_operator_did_not_read_it_yet(o
         ("stalled", ("--yes",), 4, "waiting for approval: GhostRegistration"),
         ("waiting_for_approval", ("--plan", "sha256:00000000"), 4, "not sha256:00000000"),
         ("waiting_for_approval", ("--plan", "sha256:0000000"), 64, "invalid plan hash"),
-        ("waiting_for_approval", (), 64, "not a terminal; use --plan HASH, or --yes"),
+        ("waiting_for_approval", (), 64, "not a terminal; use --plan HASH or --yes"),
     ],
 )
 def test_nothing_else_is_approved(

@@ -31,7 +31,7 @@ def test_the_demo_tells_its_story_in_a_terminal(story: str, columns: int, colour
     assert ended.code == 0, ended.text[-1000:]
     draws = story in ("cure", "all")  # the other parts show only the progress of `apply`, which has no colours
     assert ("\x1b[" in ended.shown) is (colour and draws)
-    assert "The end, after" in ended.text
+    assert "Done after" in ended.text
 
 
 @pytest.mark.parametrize("columns", [80, 40])

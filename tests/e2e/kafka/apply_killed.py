@@ -18,7 +18,7 @@ from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.reconcile.file_store import FileStore
 
 LEFT = [int(sys.argv[2])]
-POINTS = ((Cluster, "look"), (Cluster, "validate"), (Cluster, "update"), (FileStore, "write_status"))
+POINTS = ((Cluster, "read"), (Cluster, "validate"), (Cluster, "update"), (FileStore, "write_status"))
 
 
 def point(name: str) -> None:

@@ -65,7 +65,7 @@ def test_killed_at_every_named_point(cluster: Cluster, tmp_path: Path) -> None:
         assert done.returncode == -signal.SIGKILL, done.stderr
         points.append(done.stdout.splitlines()[-1])
         ends_well(cluster, document, before, "share.version")
-    assert {name.split(" ")[1] for name in points} == {"look", "validate", "update", "write_status"}
+    assert {name.split(" ")[1] for name in points} == {"read", "validate", "update", "write_status"}
     assert points.count("before update") == points.count("after update") == 1
     meddle(cluster, "share.version", 0)
 
@@ -90,7 +90,7 @@ def test_the_second_of_two_at_once_says_who_holds_the_state(cluster: Cluster, tm
     document = asking_for(tmp_path / "two", cluster, *BOTH)
     first = subprocess.Popen([sys.executable, str(SCRIPT), str(document), "1000"], stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None
-    assert first.stdout.readline() == "before look\n"  # the state is locked by now
+    assert first.stdout.readline() == "before read\n"  # the state is locked by now
     first.send_signal(signal.SIGSTOP)
     second = run("apply", "-f", str(document))
     first.send_signal(signal.SIGCONT)

@@ -74,7 +74,8 @@ class SimulatedCluster:
 
     async def update(self, change: UpdateFeature) -> Outcome:
         """Only to the active controller, where it is known; else through the first broker that takes the request."""
-        for node in self._stops()[: 1 if self.sends_to_active_controller else None]:
+        direct = self._route().controller
+        for node in self._reached([direct]) if direct is not None else self._stops():
             judged = self._ask(node, [change], validate_only=False)
             if judged is None:
                 return OutcomeUnknown(f"no answer from {node.role.value.lower()} {node.id}")
@@ -90,7 +91,9 @@ class SimulatedCluster:
     def _stops(self) -> list[Node]:
         """Those that listen still; a request never leaves for one that does not."""
         way = self._route()
-        stops: list[ProbedNode] = [] if way.closed else [*((way.controller,) if way.controller else ()), *way.brokers]
+        return [] if way.closed else self._reached([*((way.controller,) if way.controller else ()), *way.brokers])
+
+    def _reached(self, stops: list[ProbedNode]) -> list[Node]:
         return [node for one in stops if (node := self._client.reached(one.role, one.id)) is not None]
 
     def _ask(self, node: Node, changes: Sequence[UpdateFeature], *, validate_only: bool) -> Judged | None:

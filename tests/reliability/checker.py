@@ -378,14 +378,14 @@ def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
             continue
         sent, policy = act.sent, (act.begun.spec.get("approval") or {}).get("policy", "IrreversibleOnly")
         plan = (act.begun.status.get("plan") or {}).get("hash", "")
-        named = (act.begun.spec.get("approval") or {}).get("planHash")
-        if named and not plan.startswith(named):
-            yield Violation("approval", sent.at, f"{sent} of plan {plan}, but {named} is the only one allowed")
+        in_spec = (act.begun.spec.get("approval") or {}).get("planHash")
+        given = {in_spec, act.begun.annotations.get(APPROVE)} - {None}
+        if given and not any(plan.startswith(one) for one in given):
+            yield Violation("approval", sent.at, f"{sent} of plan {plan}, but only {given} is approved")
         computed = sent.feature not in desired(act.begun)
         unsafe = not lossless(sent.feature, sent.before, sent.after)
         if not (policy == "Always" or (policy == "IrreversibleOnly" and computed and unsafe)):
             continue
-        given = {named, act.begun.annotations.get(APPROVE)} - {None}
         approved = [
             one
             for place, one in facts.of_kind(Approved)

@@ -82,7 +82,7 @@ class Resources:
     async def run(self) -> None:
         """Until it is cancelled."""
         listings = await asyncio.gather(*(self._first(namespace) for namespace in self._namespaces))
-        self._take({ns: one for ns, one in zip(self._namespaces, listings, strict=True) if one is not None})
+        self._take({ns: one for ns, one in zip(self._namespaces, listings, strict=True) if one is not None}, {})
         self.known.set()
         async with asyncio.TaskGroup() as parts:
             for namespace in self._namespaces:
@@ -106,8 +106,9 @@ class Resources:
                 async with asyncio.timeout(self._environment.jittered(self._every) if whole else RELIST_DELAY + pause):
                     await begun.wait()
             begun.clear()
+            before = dict(self._latest)
             try:
-                self._take({namespace: await self._list(namespace)})
+                self._take({namespace: await self._list(namespace)}, before)
                 pause = 0.0
             except KubeError as error:
                 pause = not_before(0.0, error)
@@ -127,13 +128,16 @@ class Resources:
             logger.info("the resources of %s are listed again", where)
         return found
 
-    def _take(self, listings: Mapping[str, Listing]) -> None:
+    def _take(self, listings: Mapping[str, Listing], before: Mapping[Key, Version]) -> None:
+        """`before`: the latest when the list began. What a watch showed meanwhile may be newer than the list."""
         if any(listing.restored for listing in listings.values()):
             self._latest = dict.fromkeys(self._latest, ("", ""))  # the same versions stand for other contents
             self._restored()
         found = [resource for listing in listings.values() for resource in listing.resources]
         listed = {Key.of(resource) for resource in found}
+        overtaken = {key for key in listed if self._latest.get(key) != before.get(key)}
         self._changed([resource for resource in found if self._is_new(resource)])
+        self._latest.update(dict.fromkeys(overtaken, ("", "")))  # which of the two is newer is not known: it is read
         for key in [key for key in self._latest if key.namespace in listings or "" in listings]:
             if key not in listed:
                 self._forget(key)

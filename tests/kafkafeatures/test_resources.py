@@ -12,7 +12,7 @@ import pytest
 
 from kafkafeatures import resources as module
 from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.resources import Resources
 from tests.kafkafeatures.threads import until
 from tests.simulated.kubernetes import ApiServer, Fault, Reply, Request, refusal
@@ -222,3 +222,30 @@ async def test_lists_at_rest_are_spread_over_a_tenth_of_their_pause() -> None:
         await until(lambda: len(site.listed) > 2)
     assert len(drawn) >= 2
     assert environment.jittered(600.0) == 570.0
+
+
+async def test_of_a_list_that_a_watch_overtook_no_version_counts_as_the_current_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The list is of before a change, the watch showed the change, and which of the two is newer nobody can tell."""
+    site = Site(every=0.005)
+    site.create("a")
+    site.watch("")
+    key, client = Key("one", "a"), site.resources._api
+    answer, overtaken = client.resources, asyncio.Event()
+
+    async def slow(namespace: str) -> Listing:
+        listing = await answer(namespace)
+        if not overtaken.is_set() and site.told:
+            site.resources.show(site.change("a"))
+            overtaken.set()
+        return listing
+
+    monkeypatch.setattr(client, "resources", slow)
+    async with site.following():
+        await overtaken.wait()
+        await asyncio.sleep(0)
+        assert site.resources.current(key) == ""
+        newest = site.server.get("one", "a")
+        assert newest is not None
+        await until(lambda: site.resources.current(key) == newest["metadata"]["resourceVersion"])

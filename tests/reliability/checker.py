@@ -381,7 +381,7 @@ def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
         in_spec = (act.begun.spec.get("approval") or {}).get("planHash")
         given = {in_spec, act.begun.annotations.get(APPROVE)} - {None}
         if given and not any(plan.startswith(one) for one in given):
-            yield Violation("approval", sent.at, f"{sent} of plan {plan}, but only {sorted(given)} is approved")
+            yield Violation("approval", sent.at, f"{sent} of plan {plan}, not {sorted(map(str, given))}")
         computed = sent.feature not in desired(act.begun)
         unsafe = not lossless(sent.feature, sent.before, sent.after)
         if not (policy == "Always" or (policy == "IrreversibleOnly" and computed and unsafe)):

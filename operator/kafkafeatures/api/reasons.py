@@ -195,7 +195,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.CLUSTER_ID_MISMATCH: "the addresses lead to another cluster than expected, or to two",
             Reason.DUPLICATE_OWNER: "an older Apply resource owns the same cluster",
             Reason.SCHEMA_OUTDATED: "the installed CRD is older than the operator",
-            Reason.UNKNOWN_INTENT: "the status contains an intent that this release does not know",
+            Reason.UNKNOWN_INTENT: "the status contains an intent that this release cannot read",
         },
     ),
     **_each(Condition.REACHABLE, meanings={Reason.CONNECTED: "nodes and metadata log were read"}),

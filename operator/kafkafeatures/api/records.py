@@ -137,6 +137,8 @@ def _exactly(kind: type) -> Reader:
 
 
 _text = _exactly(str)
+read_number = _exactly(int)
+"""Raises ValueError for anything but a whole number."""
 
 
 def read_stamp(value: Any) -> Stamp:
@@ -148,7 +150,7 @@ def read_stamp(value: Any) -> Stamp:
 
 _SIMPLE: Mapping[Any, Reader] = {
     str: _text,
-    int: _exactly(int),
+    int: read_number,
     bool: _exactly(bool),
     Stamp: read_stamp,
     Any: lambda value: value,

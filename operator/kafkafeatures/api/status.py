@@ -139,7 +139,7 @@ class PlanStatus(Record):
 class Intent(Record):
     """An act that was written down before it was done. Everything but its kind is its own: see `core/steps.py`."""
 
-    kind: str
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

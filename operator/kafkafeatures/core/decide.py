@@ -200,11 +200,11 @@ def decide(
 
 def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
     """Nothing else is sent before it is known what became of what was."""
-    unknown = [step.intent.kind for step in steps if isinstance(step, UnknownStep)]
+    unknown = [step.intent.kind or "an intent without a kind" for step in steps if isinstance(step, UnknownStep)]
     if unknown:
         return Stalled(
             Reason.UNKNOWN_INTENT,
-            f"status.intents contains {', '.join(unknown)}, which this release does not know; run the release that "
+            f"status.intents contains {', '.join(unknown)}, which this release cannot read; run the release that "
             "wrote it, or remove the intent once you know its outcome",
         )
     return Wait(

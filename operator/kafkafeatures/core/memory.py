@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import FeatureState, HistoryEntry, Intent, PlanStatus, Result, Status
+from kafkafeatures.api.status import FeatureState, HistoryEntry, PlanStatus, Result, Status
 from kafkafeatures.core.steps import InFlight
 from kafkafeatures.core.words import cut
 
@@ -86,26 +86,11 @@ def with_result(
         history = (*history, entry)
     return replace(
         status,
-        intents=tuple(one for one in status.intents if not step.is_meant_by(one)),
+        intents=tuple(one for one in status.intents if one != ended.to_intent()),
         change_count=count,
         spent_consents=spent,
         features=features,
         history=_newest(history, age_of),
-    )
-
-
-def without_unreadable(status: Status, intent: Intent, why: str, at: Stamp) -> Status:
-    """The status without an intent of a known kind that cannot be read: somebody damaged it, and it may have been sent.
-
-    So approvals and consents that were used for it stay used.
-    """
-    message = f"the intent cannot be read: {why}"
-    entry = HistoryEntry(at=at, action=intent.kind, result=Result.UNVERIFIED.value, message=cut(message, MAX_MESSAGE))
-    return replace(
-        status,
-        intents=tuple(one for one in status.intents if one is not intent),
-        change_count=status.change_count + 1,
-        history=(*status.history, entry)[-MAX_HISTORY:],
     )
 
 

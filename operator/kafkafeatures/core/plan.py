@@ -106,7 +106,7 @@ def plan_of(
     if standing is not None:
         steps = _steps_of(standing.stages)
         left = tuple(step for step in steps if finalized.get(step.feature, 0) != step.after)
-        if changes and left == changes:
+        if changes and left == changes == steps[len(steps) - len(left) :]:  # what is done was done first
             # Computed again, not believed: who may write a status must not be able to give a plan an approved hash.
             begun_at = change_count - (len(steps) - len(left))
             stands = Plan(hash_of(standing.stages, begun_at), standing.stages, steps, left, change_count)

@@ -10,7 +10,12 @@ from kafkafeatures.core.readings import QuorumAnswer
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
-    """The same leader, in the same epoch, has worked since: what it had not appended by then is gone."""
+    """The same leader, in the same epoch, has worked since: what it had not appended by then is gone.
+
+    One reading, given twice, proves nothing: a single voter is a majority of itself.
+    """
+    if first is second:
+        return False
     if isinstance(first.quorum, Unknown) or isinstance(second.quorum, Unknown):
         return False
     before, after = first.quorum.value, second.quorum.value

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION
-from kafkafeatures.api.records import Stamp, read_stamp
+from kafkafeatures.api.records import Stamp, read_number, read_stamp
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.quorum import nothing_was_moved_since, worked_between
@@ -80,10 +80,6 @@ class UpdateFeature:
             for one in features
         )
 
-    def is_meant_by(self, intent: Intent) -> bool:
-        """Whether the intent is of an act on the same thing."""
-        return (intent.kind, intent.unknown.get("target")) == (self.kind, self.target)
-
     @classmethod
     def from_intent(cls, fields: Mapping[str, Any]) -> UpdateFeature:
         """Raises ValueError for what is none."""
@@ -106,6 +102,8 @@ class UpdateFeature:
             return Result.APPLIED
         if level != self.before:
             return Result.SUPERSEDED if before.level_of(self.feature) == level else Open()
+        if before.level_of(self.feature) != self.before:
+            return Open()
         if not worked_between(before, after) or (sent.via is Via.BROKER and sent.age < BROKER_KEEPS):
             return Open()
         if sent.accepted:  # two readings here as well: what a controller answers may lag what it has just written
@@ -123,14 +121,17 @@ _STEPS: Mapping[str, type[Step]] = {one.kind: one for one in (UpdateFeature,)}
 
 @dataclass(frozen=True, slots=True)
 class UnknownStep:
-    """An intent of a kind that this release does not know: kept, shown, and nothing is done while it is there."""
+    """An intent that this release cannot read: kept, shown, and nothing is done while it is there."""
 
     intent: Intent
 
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A step that may have been sent and is not settled. `corrects_drift`: it undoes a change made outside."""
+    """A step that may have been sent and is not settled.
+
+    `corrects_drift`: it undoes a change made outside. `written`: its intent as it stands in the status.
+    """
 
     step: Step
     at: Stamp
@@ -138,9 +139,12 @@ class InFlight:
     offset: int = -1
     accepted: bool = False
     corrects_drift: bool = False
+    written: Intent | None = None
 
     def to_intent(self) -> Intent:
         """As in `status.intents`."""
+        if self.written is not None:
+            return self.written
         fields: dict[str, Any] = {**self.step.to_intent(), "via": self.via.value}
         if self.offset >= 0:
             fields["offset"] = self.offset
@@ -156,21 +160,22 @@ class InFlight:
 
 
 def in_flight(intent: Intent) -> InFlight | UnknownStep:
-    """What an intent stands for. Raises ValueError for one of a known kind that cannot be read."""
+    """What an intent stands for. One of a known kind that cannot be read may be of another release, or damaged."""
     kind, fields = _STEPS.get(intent.kind), intent.unknown
     if kind is None:
         return UnknownStep(intent)
-    offset = fields.get("offset", -1)
-    if type(offset) is not int:
-        raise ValueError("offset has to be a number")
-    return InFlight(
-        kind.from_intent(fields),
-        read_stamp(fields.get("at")),
-        Via(fields.get("via", Via.CONTROLLER)),
-        offset,
-        fields.get("outcome") == Result.APPLIED,
-        fields.get("correctsDrift") is True,
-    )
+    try:
+        return InFlight(
+            kind.from_intent(fields),
+            read_stamp(fields.get("at")),
+            Via(str(fields.get("via"))),
+            read_number(fields.get("offset", -1)),
+            fields.get("outcome") == Result.APPLIED,
+            fields.get("correctsDrift") is True,
+            intent,
+        )
+    except ValueError:
+        return UnknownStep(intent)
 
 
 # --- what came of sending it ---

@@ -23,7 +23,7 @@ from kafkafeatures.core.decide import (
     propose,
     to_validate,
 )
-from kafkafeatures.core.memory import Memory, memory_of, with_result, without_unreadable
+from kafkafeatures.core.memory import Memory, memory_of, with_result
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.observe import Unreachable, observe
 from kafkafeatures.core.ports import KafkaPort
@@ -188,12 +188,7 @@ async def _settled(
     status = resource.status
     unknown: list[Step | UnknownStep] = []
     sent: list[InFlight] = []
-    for intent in status.intents:
-        try:
-            found = in_flight(intent)
-        except ValueError as error:
-            status = without_unreadable(status, intent, str(error), context.stamp())
-            continue
+    for found in map(in_flight, status.intents):
         if isinstance(found, UnknownStep):
             unknown.append(found)
         else:

@@ -26,7 +26,7 @@ from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.core.resolve import wanted_of
-from kafkafeatures.core.steps import UpdateFeature, in_flight
+from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.reconcile.ports import Resource
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
@@ -240,7 +240,7 @@ class FileStore:
             )
         try:
             document = yaml.safe_load(data)
-        except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
+        except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
             document = None
         if not isinstance(document, dict) or document.get("kind") != KIND or "status" not in document:
             raise StateUnreadable(f"{self._state} is not a {KIND} state file; name another with --state")
@@ -256,11 +256,11 @@ class FileStore:
         try:
             self._generation = int(document["metadata"]["generation"]) + (0 if same else 1)
             self._status, odd = read_status(document["status"])
-            for intent in self._status.intents:
-                in_flight(intent)
+            if "intent" in self._status.unknown:  # a single one, as it was before: it may have been sent
+                odd += ("intent",)
             self._unverified &= frozenset(document.get("unverifiedConsents") or ())
         except (TypeError, ValueError, KeyError, AttributeError):
-            odd = ("metadata or intents",)
+            odd = ("metadata",)
         if odd:
             raise StateUnreadable(
                 f"{self._state} was edited and is no longer valid ({', '.join(odd)}); "

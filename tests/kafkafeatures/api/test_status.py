@@ -50,7 +50,7 @@ def test_what_we_write_ourselves_fits() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("intents", [{"target": "f", "after": "1", "at": AT}]),
+        ("intents", ["UpdateFeature"]),
         ("intents", {"kind": "UpdateFeature"}),
         ("plan", {**STATUS["plan"], "stages": [{"kind": "Levels", "from": {"f": "0"}, "to": {}}]}),
         ("plan", {"hash": "sha256:0", "steps": []}),

@@ -332,6 +332,17 @@ def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() 
     assert len(hashes) == 1
 
 
+def test_a_step_of_ours_that_somebody_reverted_while_they_did_another_is_not_covered_by_the_old_hash() -> None:
+    """As many steps are done as before, and not those that we did."""
+    wanted = Wanted({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
+    first = propose(wanted, world(), Memory()).plan
+    done_by_us = first.steps[0].feature
+    other = next(step.feature for step in first.steps if step.feature != done_by_us)
+    memory = Memory(change_count=1, plan=standing(first))
+    assert propose(wanted, world(**{done_by_us.replace(".", "_"): 1}), memory).plan.hash == first.hash
+    assert propose(wanted, world(**{other.replace(".", "_"): 1}), memory).plan.hash != first.hash
+
+
 def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
     wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan

@@ -37,6 +37,7 @@ class World:
         self.quorum_works = True
         self.fetches, self.fetched = False, 1000
         self.no_levels = False
+        self.voters: tuple[int, ...] = (3001, 3002)
         self.moved, self.log_is_read = 10, True
         self.later: UpdateFeature | None = None
 
@@ -57,7 +58,7 @@ class World:
         if self.later is not None:
             self.apply(self.later)
             self.later = None
-        voting = quorum(epoch=self.epoch, high_watermark=self.high_watermark, fetched=self.fetched)
+        voting = quorum(epoch=self.epoch, high_watermark=self.high_watermark, voters=self.voters, fetched=self.fetched)
         if self.no_levels:
             return Readings(probe(*(asked(i, answer(epoch=-1)) for i in IDS), quorum=voting), SILENT)
         answers = probe(*(asked(i, answer(NEW, self.levels)) for i in IDS), quorum=voting)

@@ -8,6 +8,7 @@ import itertools
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -504,15 +505,57 @@ def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_ever
     assert isinstance(run(world, store).decision, Done)
 
 
-def test_an_intent_that_cannot_be_read_is_closed_as_unverified_and_voids_approvals() -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": None}, {"before": None}, {"before": "x"}, {"at": "soon"}, {"via": "Forwarder"}, {"offset": "9"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_an_intent_that_cannot_be_read_is_kept_and_stops_everything(change: dict[str, Any]) -> None:
     world = World(BEGIN)
     store = Store(world, {"metadata.version": 27})
-    store.status = {"intents": [{"kind": "UpdateFeature", "target": "group.version", "before": "x", "at": AT}]}
-    assert isinstance(run(world, store).decision, Done)
-    entry = store.status["history"][0]
-    assert (entry["action"], entry["result"]) == ("UpdateFeature", "Unverified")
-    assert "cannot be read" in entry["message"]
-    assert store.status["changeCount"] == 2  # it, and the change that was made
+    intent = {"kind": "UpdateFeature", "target": "f", "before": "0", "after": "1", "via": "Broker", "at": AT, **change}
+    intent = {name: value for name, value in intent.items() if value is not None}
+    store.status = {"intents": [intent]}
+    last = run(world, store)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.UNKNOWN_INTENT
+    assert (world.sent, store.status["intents"]) == ([], [intent])
+
+
+@pytest.mark.parametrize(("outcome", "accepted"), [(OutcomeUnknown("EOF"), False), (Applied(), True)])
+def test_a_single_controller_settles_nothing_by_one_reading(outcome: Outcome, accepted: bool) -> None:
+    """It is a majority of itself, and what it was sent may still be in its queue."""
+    world = World(BEGIN)
+    world.voters, world.quorum_works, world.fetches = (3001,), False, False
+    store = Store(world, {"metadata.version": 27})
+    world.outcomes = [outcome]
+    asyncio.run(reconcile_once(context_of(world, store)))
+    world.levels.update(BEGIN)  # not there yet
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        world.levels["metadata.version"] = 27  # now it is
+
+    asyncio.run(reconcile_once(replace(context_of(world, store), sleep=sleep)))
+    assert slept == [1.0]
+    assert store.status["history"][-1]["result"] == "Applied"
+    assert len(world.sent) == 1
+
+
+def test_a_level_that_was_read_once_as_before_settles_nothing() -> None:
+    world = World(BEGIN)
+    store = Store(world, {"metadata.version": 27})
+    world.outcomes = [OutcomeUnknown("EOF")]
+    asyncio.run(reconcile_once(context_of(world, store)))
+    world.no_levels = True
+
+    async def sleep(seconds: float) -> None:
+        world.no_levels = False
+
+    asyncio.run(reconcile_once(replace(context_of(world, store), sleep=sleep)))
+    assert store.status["intents"]
+    assert "history" not in store.status
 
 
 def test_the_effect_log_hears_of_each_step_before_it_is_sent() -> None:

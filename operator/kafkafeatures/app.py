@@ -99,7 +99,7 @@ class Operator:
             settings.namespaces,
             environment,
             changed=self._wake,
-            gone=self._queue.wake,  # its pass finds that out, and forgets it
+            gone=self._queue.wake,  # its reconciliation finds that out, and forgets it
             restored=self._controller.forget_versions,
             every=settings.resync,
         )

@@ -1,7 +1,7 @@
 """/healthz, /readyz and /metrics on one port.
 
-Alive: no pass hangs. It waits for nothing outside: neither a Kafka nor an API server that is away turns it red. Ready:
-every namespace was listed, and its watch did not end.
+Alive: no reconciliation hangs. It waits for nothing outside: neither a Kafka nor an API server that is away turns it
+red. Ready: every namespace was listed, and its watch did not end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`hung`: the name of a resource whose pass hangs. `missing`: what is not watched. Both empty while all is well."""
+    """`hung`: a resource whose reconciliation hangs. `missing`: what is not watched. Both empty while all is well."""
 
     hung: Callable[[], str]
     missing: Callable[[], str]

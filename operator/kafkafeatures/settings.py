@@ -14,7 +14,7 @@ from kafkafeatures.kafka.wire.addresses import Network
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """`namespaces` empty: all of them. `deadline` in seconds for one pass; `grace` for all passes at the end.
+    """`namespaces` empty: all of them. `deadline` in seconds for one reconciliation; `grace` for all at the end.
 
     `listen_host` empty: all addresses, IPv4 and IPv6; probes and scrapes come from outside the pod.
     `allowed`: where given, no other addresses are connected to. `denied`: besides those that never are.

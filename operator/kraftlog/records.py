@@ -149,7 +149,10 @@ def _body(known: RecordType, version: int, value: bytes, position: int) -> tuple
 
 
 def encode(record: Decoded | Raw | Unreadable) -> bytes:
-    """The value again, bit for bit. ValueError for data that does not fit the type, naming the field."""
+    """Encode a decoded, raw or unreadable record to the bytes it came from.
+
+    ValueError for data that does not fit the type, naming the field.
+    """
     if not isinstance(record, Decoded):
         return record.value
     layout = next(layout for layout in record.type.layouts if layout.name == record.layout)

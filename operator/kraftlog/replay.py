@@ -73,7 +73,7 @@ _LENGTH_AT = LENGTH_END - _LENGTH.size
 
 
 class Replay:
-    """A log as far as it was read. Empty at offset 0; not for several threads.
+    """A log as far as it was read. Empty at offset 0; not thread-safe.
 
     `sections`: what its images hold; records of others are counted and skipped. `limit`: of `weight`; None: none.
     """

@@ -43,12 +43,12 @@ and what a controller sends to whoever follows it. It opens no file and no conne
 
 ## Installing it alone
 
-The operator's distribution contains it. A program that needs nothing else of ours, on a Spark worker for example,
+The operator's distribution contains it. A program that needs only this library, on a Spark worker for example,
 installs it from a clone, with `google-crc32c` as its only dependency:
 
     pip install ./operator/kraftlog
 
-An environment takes one of the two distributions, not both.
+Install only one of the two distributions in an environment.
 
 ## From a directory to an image
 """
@@ -56,8 +56,8 @@ AFTER_IMAGE = """
 `below` is the first offset that does not count. A node's own files may end with records that are not committed yet, and
 that a new leader may truncate: who knows the high watermark gives it.
 
-An image is immutable and can be pickled. To take one costs nothing, and a change in one of a million keys copies a
-few hundred of them. What was not asked for with `sections` is counted and skipped; to read it is a `SectionNotRead`.
+An image is immutable and can be pickled. Taking one costs nothing, and a change in one of a million keys copies a
+few hundred of them. What was not asked for with `sections` is counted and skipped; reading it raises `SectionNotRead`.
 
 ## From a file to its records
 """

@@ -7,6 +7,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
+
+from kafkafeatures.core.steps import _STEPS, Step
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = Path("operator/kafkafeatures/core/steps.py")
@@ -54,3 +57,8 @@ def test_of_a_new_effect_in_the_union_mypy_names_the_one_arm_that_is_missing(tmp
     found = re.findall(r"^(\S+?):\d+: error: (.*)$", done.stdout, re.MULTILINE)
     assert [file for file, _ in found] == ["operator/kafkafeatures/reconcile/act.py"], done.stdout
     assert "assert_never" in found[0][1]
+
+
+def test_an_intent_of_every_step_can_be_read_again() -> None:
+    """Of a step that is missing there, mypy says nothing."""
+    assert set(_STEPS.values()) == set(get_args(Step) or (Step,))

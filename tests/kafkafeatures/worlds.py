@@ -1,4 +1,4 @@
-"""Small worlds, tersely: observations, surveys and images for tests of what is decided and shown."""
+"""Small worlds, tersely: observations, probes and images for tests of what is decided and shown."""
 
 from __future__ import annotations
 

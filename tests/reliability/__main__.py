@@ -1,4 +1,4 @@
-"""Runs random histories, and says how many held what the contract promises.
+"""Runs random histories, and says how many held what README and how-it-decides promise.
 
 python -m tests.reliability simulate --seed 0 --runs 300     # histories 0 to 299
 python -m tests.reliability simulate --seed 17 -v            # one of them again, told step by step

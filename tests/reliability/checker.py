@@ -1,4 +1,4 @@
-"""What the contract promises, held against the record of a history. It imports nothing of the operator.
+"""What README and how-it-decides promise, held against the record of a history. It imports nothing of the operator.
 
 Each rule is one function over the record: what the API server stored, what was true of a cluster when it was read, what
 was sent to it, what its controllers wrote. What the operator says of itself counts only where a rule is about that.
@@ -171,14 +171,14 @@ Rule = Callable[[Facts], Iterator[Violation]]
 
 
 def the_intent_is_written_before_the_act(facts: Facts) -> Iterator[Violation]:
-    """Contract 2.8, architecture 1: also, one effect at a time, each announced."""
+    """Also, one effect at a time, each announced."""
     for act in facts.acts:
         if act.begun is None:
             yield Violation("intent before act", act.sent.at, f"nothing announced {act.sent}")
 
 
 def the_effect_log_tells_of_every_effect(facts: Facts) -> Iterator[Violation]:
-    """Architecture 8a.2: nothing leaves the process by another way."""
+    """Nothing leaves the process by another way."""
     for _, sent in facts.of_kind(Sent):
         if not sent.logged:
             yield Violation("effect log", sent.at, f"{sent} is not in it")
@@ -199,7 +199,7 @@ def nothing_is_done_that_the_owner_does_not_ask_for(facts: Facts) -> Iterator[Vi
 
 
 def no_downgrade_without_a_consent_and_none_twice(facts: Facts) -> Iterator[Violation]:
-    """Contract 1: named exactly, good once, spent before it is used."""
+    """Named exactly, used once, spent before it is used."""
     used: dict[tuple[str, str], Act] = {}
     for act in facts.acts:
         sent = act.sent
@@ -295,7 +295,7 @@ def open_place(facts: Facts, sent: Sent) -> int:
 
 
 def every_node_supports_what_is_sent(facts: Facts) -> Iterator[Violation]:
-    """Contract 2.6: every registered node and every voter, living or not, when the cluster was last read."""
+    """Every registered node and every voter, live or not, when the cluster was last read."""
     for act in facts.acts:
         sent = act.sent
         look = facts.last_look(act.place, sent.process, sent.uid)
@@ -308,7 +308,7 @@ def every_node_supports_what_is_sent(facts: Facts) -> Iterator[Violation]:
 
 
 def an_owner_acts_alone(facts: Facts) -> Iterator[Violation]:
-    """Contract 2.3: the oldest Apply resource of a cluster, by creation and uid."""
+    """The oldest Apply resource of a cluster, by creation and uid."""
     for act in facts.acts:
         if act.begun is None:
             continue
@@ -332,7 +332,7 @@ def an_owner_acts_alone(facts: Facts) -> Iterator[Violation]:
 
 
 def ready_means_read(facts: Facts) -> Iterator[Violation]:
-    """Contract 2, Done: every level was read, with an active controller and a quorum, for this generation."""
+    """Every level was read, with an active controller and a quorum, for this generation."""
     for uid, versions in facts.versions.items():
         for (_, earlier), (place, version) in zip([(-1, None), *versions], versions, strict=False):
             ready = condition(version, "Ready")
@@ -372,7 +372,7 @@ def generations_only_grow(facts: Facts) -> Iterator[Violation]:
 
 
 def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
-    """Contract 1: exactly the plan that a person saw; used up by being completed or withdrawn."""
+    """Exactly the plan that a person saw; used up by being completed or withdrawn."""
     for act in facts.acts:
         if act.begun is None:
             continue
@@ -411,7 +411,7 @@ def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
 
 
 def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Violation]:
-    """Contract 1: a level that was reached and that somebody else changed."""
+    """A level that was reached and that somebody else changed."""
     for act in facts.acts:
         if act.begun is None or (act.begun.spec.get("drift") or {}).get("onDrift") == "Correct":
             continue

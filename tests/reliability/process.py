@@ -1,7 +1,7 @@
 """One process of the operator in the simulation: production's own queue, reconciler, claims, stores and observer.
 
-Only what is below its ports is simulated: the API server's connection, the connections to Kafka, clocks. It is put
-together as `kafkafeatures.app` does it. It dies at any request, without a word; whatever it had sent stays sent.
+Simulated are the connections to the API server and to Kafka, the clocks, and what wakes the queue. It is put together
+as `kafkafeatures.app` does it. It dies at any request, without a word; whatever it had sent stays sent.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Looked:
     """An operator read a cluster for a resource: what was true of it at that moment.
 
     `quorum`: a controller was active, and a majority of the voters ran. `ranges`: what every node that counts supports,
-    registered or a voter, living or not.
+    registered or a voter, live or not.
     """
 
     at: float
@@ -99,7 +99,7 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class Calmed:
-    """Faults stop here: all nodes run, and this is what each living resource wants now. `over`: enough time is gone."""
+    """Faults stop here: all nodes run, and this is what each live resource wants now. `over`: enough time is gone."""
 
     at: float
     over: bool

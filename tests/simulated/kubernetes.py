@@ -1,4 +1,4 @@
-"""An API server in memory, for all fast tests: one store, any number of clients, faults where a test wants them.
+"""An API server in memory, for fast tests: one store, any number of clients, faults where a test wants them.
 
 It keeps what a real one promises and an operator may rely on: versions that only grow, optimistic conflicts, a status
 subresource, generations, pruning and validation by the CRD, finalizers, field managers, pages, watches that expire. And

@@ -1,6 +1,6 @@
 """A parsed document to types, with errors for people: the path, what was found, what is expected.
 
-Called by the homes of a resource. The words are ours: those of the validation library never reach anybody. Never
+Called by the stores of a resource. The words are ours: those of the validation library never reach anybody. Never
 prints a value that could be a secret: secrets are not in documents.
 """
 

@@ -1,4 +1,4 @@
-"""Conditions, reasons, and what a blocker can be: the closed lists of the contract, section 3.
+"""Conditions, reasons, and what a blocker can be: closed lists.
 
 Each name is written here once. `core/report.py` puts them into a status; no other module may invent one.
 """

@@ -1,7 +1,7 @@
 """The resource as frozen types: what a user may write, and nothing that does nothing.
 
 A field enters here together with the behaviour behind it. `api/document.py` turns a parsed YAML document into these
-and words the errors for people. Schema and meaning: `crds/`, contract section 1.
+and words the errors for people. The schema is in `crds/`.
 """
 
 from __future__ import annotations

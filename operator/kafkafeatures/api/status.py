@@ -1,7 +1,7 @@
 """The status of a resource as types: what is reported, and all that is remembered from one reconciliation to the next.
 
 Words are open strings where they are read, since another release may have other ones; this release writes the members
-of the enums below (contract, section 3). Made by `core/report.py`; read by `core/memory.py`, the stores, the metrics.
+of the enums below. Made by `core/report.py`; read by `core/memory.py`, the stores, the metrics.
 """
 
 from __future__ import annotations

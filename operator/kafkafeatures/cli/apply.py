@@ -1,4 +1,4 @@
-"""`kafkafeatures apply -f FILE`: the reconciler without Kubernetes, pass by pass until it is settled.
+"""`kafkafeatures apply -f FILE`: the reconciler without Kubernetes, repeated until the document is settled.
 
 Ends with the status document on stdout, on a terminal with a line. Progress goes to stderr, a line per change. What a
 document asks for is checked on every node first; a document that is blocked sends nothing and names every blocker.
@@ -137,7 +137,7 @@ class _Permission:
         self._given = ""  # the hash of a plan
 
     def check(self, found: Evaluation) -> None:
-        """Raises what keeps the pass from acting on the plan."""
+        """Raises what keeps the reconciliation from acting on the plan."""
         if self._sure or self._given == found.proposal.plan.hash:
             return
         why = self._store.why_unverified(found.proposal.changes)

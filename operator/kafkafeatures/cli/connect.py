@@ -42,7 +42,7 @@ def add_connection_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
-    """Raises CommandFailed with the exit code of the contract."""
+    """Raises CommandFailed with its exit code (`cli/exit_codes.py`)."""
     if not arguments.bootstrap_server and not arguments.bootstrap_controller:
         raise CommandFailed("no cluster given; use --bootstrap-server or --bootstrap-controller", Exit.USAGE)
     try:

@@ -1,4 +1,4 @@
-"""Exit codes of the command line (contract, section 5): one place."""
+"""Exit codes of the command line, in one place."""
 
 from enum import IntEnum
 

@@ -1,7 +1,7 @@
 """Preflight: may these levels be finalized now, and what prevents it?
 
 An ordered chain of small pure checks; `blockers` runs all of them, so that people see everything at once. Called by
-`core/decide.py` on every pass. A check that cannot tell says so with a blocker: nothing passes by silence.
+`core/decide.py` in every reconciliation. A check that cannot tell says so with a blocker: nothing passes by silence.
 
 What Kafka itself checks is in `FeatureControlManager.java`; it counts every registered node, live or not, and from
 metadata.version 15 (3.7-IV0) the controllers too. We also look where Kafka does not: controllers below that level,
@@ -68,7 +68,7 @@ def blockers(question: Question) -> tuple[Blocker, ...]:
 
 
 def migration_is_open(question: Question) -> Iterator[Blocker]:
-    """A kept UpdateFeatures may be applied after the migration took another turn: send nothing from P1 to P4."""
+    """Send nothing while a migration is open: a kept UpdateFeatures may be applied after it took another turn."""
     mode = question.observation.mode
     if isinstance(mode, Unknown):
         text = f"the metadata mode is not known: {mode.why}"
@@ -286,7 +286,7 @@ CHAIN: tuple[Check, ...] = (
 
 
 def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
-    """Rung (c) of the evidence ladder: the controller checked exactly this change against its own registrations.
+    """The third source, after the node and its registration: the controller checked exactly this change itself.
 
     It checks all registered brokers at any level, but controllers only from metadata.version 15 on, and voters that
     never registered only where they stand in `controller.quorum.voters`: so every voter must be registered.

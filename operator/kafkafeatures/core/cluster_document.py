@@ -1,4 +1,4 @@
-"""The document of `describe -o json`: a cluster as it was seen (contract, section 5).
+"""The document of `describe -o json`: a cluster as it was seen.
 
 Pure. Called by `describe`, and for its parts by `report.py` and `cli/matrix.py`. It imports nothing that decides: the
 start-up time of `describe` is a promise.
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def cluster_document(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> Json:
-    """The document of `describe -o json` (contract section 5); `api_names` given: with every API's version range."""
+    """The document of `describe -o json`; `api_names` given: with every API's version range."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Cluster",

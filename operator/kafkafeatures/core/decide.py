@@ -1,10 +1,10 @@
-"""The one decision of a pass: what is wanted, what is seen, hence what to do now.
+"""The one decision of a reconciliation: what is wanted, what is seen, hence what to do now.
 
 Pure: `decide` gets values and returns a value with a reason. Called by `reconcile/evaluate.py`.
 
-The order (contract, section 2): wrong cluster; what was sent and not yet settled; nothing to do; drift; all
-blockers; the active controller's dry run; approval and suspend; one step. Levels are sent one by one, in the order
-of the plan.
+The order: another cluster; an older resource owns this one; what was sent and is not settled; nothing to do; mode
+Observe; suspend; drift; all blockers; the active controller's dry run; approval; an older resource that may own the
+cluster; one step. Levels are sent one by one, in the order of the plan.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Time will tell; look again after `after` seconds."""
+    """It may resolve automatically; look again after `after` seconds."""
 
     reason: Reason
     message: str
@@ -52,7 +52,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """A human must act."""
+    """Action is required."""
 
     reason: Reason
     message: str
@@ -149,7 +149,7 @@ def decide(
     verdict: Verdict | None = None,
     owner: Owner | None = None,
 ) -> Decision:
-    """Decide one pass. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
+    """Decide one reconciliation. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
 
     `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict. `unsettled`:
     steps that may have been sent and whose outcome is open. `owner`: the older resource that owns this cluster, or may
@@ -365,8 +365,8 @@ def _seen_on(node: Node, feature: str) -> int | None:
     return node.answer.value.finalized.get(feature, 0) if isinstance(node.answer, Known) else None
 
 
-# What a blocker means: action is required (a reason of Stalled), or it resolves automatically.
-_HUMAN: Mapping[BlockerKind, Reason] = {
+# What a blocker means: each kind is in one of the two.
+_ACTION_REQUIRED: Mapping[BlockerKind, Reason] = {
     BlockerKind.ZOOKEEPER_MODE: Reason.ZOOKEEPER_MODE,
     BlockerKind.DOWNGRADE: Reason.CONSENT_REQUIRED,
     BlockerKind.CONSENT: Reason.CONSENT_REQUIRED,
@@ -376,7 +376,7 @@ _HUMAN: Mapping[BlockerKind, Reason] = {
     BlockerKind.DEPENDENCY: Reason.DEPENDENCY_MISSING,
     BlockerKind.RIGHTS: Reason.NOT_AUTHORIZED,
 }
-_TIME: Mapping[BlockerKind, Reason] = {
+_RESOLVES_AUTOMATICALLY: Mapping[BlockerKind, Reason] = {
     BlockerKind.MIGRATION: Reason.MIGRATING,
     BlockerKind.QUORUM: Reason.WAITING_FOR_QUORUM,
     BlockerKind.NODE_RANGE: Reason.WAITING_FOR_NODES,
@@ -386,13 +386,13 @@ _TIME: Mapping[BlockerKind, Reason] = {
 
 def _blocked(found: tuple[Blocker, ...]) -> Decision:
     groups = grouped(found)
-    human = [blocker for blocker in groups if blocker.kind in _HUMAN]
-    if human:
-        return Stalled(human[0].reason or _HUMAN[human[0].kind], _first_of(human[0], groups), found)
+    action = [blocker for blocker in groups if blocker.kind in _ACTION_REQUIRED]
+    if action:
+        return Stalled(action[0].reason or _ACTION_REQUIRED[action[0].kind], _first_of(action[0], groups), found)
     impossible = [blocker for blocker in groups if blocker.reason is Reason.UNSUPPORTED_LEVEL]
     if impossible:
         return Stalled(Reason.UNSUPPORTED_LEVEL, _first_of(impossible[0], groups), found)
-    return Wait(_TIME[groups[0].kind], _first_of(groups[0], groups), after=2.0, blockers=found)
+    return Wait(_RESOLVES_AUTOMATICALLY[groups[0].kind], _first_of(groups[0], groups), after=2.0, blockers=found)
 
 
 def _first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:

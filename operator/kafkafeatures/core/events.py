@@ -1,6 +1,6 @@
 """What happened between two statuses, for Events: one per change, not one per reconciliation.
 
-Pure. Called by `reconcile/controller.py` with the status of before and the one that was written (contract, section 6).
+Pure. Called by `reconcile/controller.py` with the status of before and the one that was written.
 """
 
 from __future__ import annotations

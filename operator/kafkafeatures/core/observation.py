@@ -86,7 +86,7 @@ class Node:
         return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
 
     def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
-        """The supported range by the evidence ladder: (a) the node itself, (b) its registration, else Unknown.
+        """The supported range from the node itself, else from its registration, else Unknown.
 
         A node that speaks and a registration that says otherwise is Unknown: one of the two is of another life of
         the process, and the next reconciliation will tell. `NOT_SUPPORTED` for a feature the node does not have.

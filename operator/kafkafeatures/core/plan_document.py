@@ -1,4 +1,4 @@
-"""The document of `plan -o json`: what would be done to a cluster, and what prevents it (contract, section 4).
+"""The document of `plan -o json`: what would be done to a cluster, and what prevents it.
 
 Pure. Called by `plan`.
 """
@@ -26,7 +26,7 @@ def plan_document(
     name: str,
     generation: int,
 ) -> Json:
-    """The document of `plan -o json` (contract, section 4)."""
+    """The document of `plan -o json`."""
     blocked = () if isinstance(decision, Act) else decision.blockers
     document: Json = {
         "apiVersion": API_VERSION,

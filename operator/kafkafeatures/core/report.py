@@ -1,7 +1,7 @@
 """What people read on a resource: a decision and an observation made into its status.
 
-Pure. The status holds facts that were read, never what is intended (S17 of the invariants): `finalized` is what some
-node or the log said. Called by `reconcile/evaluate.py` and `reconcile/controller.py`.
+Pure. The status holds facts that were read, never what is intended: `finalized` is what some node or the log said.
+Called by `reconcile/evaluate.py` and `reconcile/controller.py`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
 
 
 def status_of_unreachable(failure: Failure, *, generation: int, previous: Status, now: datetime) -> Status:
-    """Nothing could be read: the facts of before stay, the conditions say so (contract section 2, row 2)."""
+    """Nothing could be read: the facts of before stay, the conditions say so."""
     message = str(failure)
     reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
     return _facts_of_before(
@@ -197,7 +197,7 @@ def status_of_invalid(reason: Reason, message: str, *, generation: int, previous
 
 
 def status_of_failed_reconciliation(message: str, *, generation: int, previous: Status, now: datetime) -> Status:
-    """The pass itself failed: a bug of ours, said where people look. It is tried again."""
+    """The reconciliation itself failed: a bug of ours, said where people look. It is tried again."""
     said = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
@@ -329,7 +329,7 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
         if isinstance(decision, Wait):
             return "Unknown", Reason.UNKNOWN, decision.message  # without a leader they cannot be confirmed
         return "False", Reason.BLOCKED, "see blockers"
-    if not proposal.changes and not unknown_features:  # whatever else the pass came to: of the levels, this was read
+    if not proposal.changes and not unknown_features:  # whatever else was decided: of the levels, this was read
         levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in proposal.desired.items())
         return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
     if not isinstance(decision, Act) and decision.blockers:

@@ -1,6 +1,6 @@
 """From a document to what the core decides on: names and bundles become numbers, references stay where they are.
 
-Called by every home of a resource.
+Called by both stores of a resource.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Change finalized levels.
 
-Called by the act of a pass, at most once per change. It decides where a change is sent and what an answer means; it
-never decides that a change is right, never repeats one that may have been sent, and never sends UNSAFE_DOWNGRADE.
+Called by the act of a reconciliation, at most once per change. It decides where a change is sent and what an answer
+means; it never decides that a change is right, never repeats one that may have been sent, and never sends
+UNSAFE_DOWNGRADE.
 
 The way: straight to the active controller, which answers within seconds whatever happens. Only where it cannot be
 reached through a broker, which passes the request on but keeps it when no controller is active, and may see it

@@ -1,7 +1,7 @@
 """Where a cluster is and how to speak to it, resolved: no reference to any Secret is left in here.
 
-Made by the homes of a resource (a file, later the API server) and read by the transport. `repr` of every
-type hides what must not be printed.
+Made by `cli/connect.py` and `reconcile/credentials.py`, read by everything that connects. `repr` of every type
+hides what must not be printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of events.k8s.io/v1 about a resource. Best effort: an event that cannot be posted is not worth a pass."""
+"""Events of events.k8s.io/v1 about a resource. Best effort: an event that cannot be posted fails no reconciliation."""
 
 from __future__ import annotations
 

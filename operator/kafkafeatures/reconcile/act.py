@@ -103,7 +103,7 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
 
 
 async def send(context: ReconcileContext, found: Evaluation, step: Step) -> Outcome:
-    """Let one effect leave the process; the effect log hears of it first."""
+    """Let one effect leave the process; it is announced to `context.effects` first."""
     cluster_id = found.observation.cluster_id
     context.effects(EffectRecord(found.resource.name, cluster_id.value if isinstance(cluster_id, Known) else "", step))
     match step:
@@ -118,7 +118,7 @@ def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Re
 
 
 async def _report(context: ReconcileContext, found: Evaluation, outcome: Outcome | None = None) -> Reconciliation:
-    """Of what was decided otherwise at the last moment, or turned out otherwise."""
+    """Write a decision that was made after the evaluation, or because of its outcome."""
     status = found.status
     await context.store.write_status(status)
     return Reconciliation(found.decision, 2.0 if outcome else _requeue(found.decision), status, outcome)

@@ -20,7 +20,7 @@ AgeOf = Callable[[str], timedelta]
 
 
 class Ages:
-    """`monotonic` in seconds."""
+    """When this process first met each stamp of one resource. `monotonic` in seconds."""
 
     def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
         self._monotonic = monotonic

@@ -41,7 +41,7 @@ class Claims:
     def __init__(self) -> None:
         self._claims: dict[Key, Claim] = {}
         self._of_cluster: dict[str, set[Key]] = {}
-        """Those that apply; under "" those whose cluster was never read, until they had a pass."""
+        """Those that apply; under "" those whose cluster was never read, until they were reconciled."""
 
     @property
     def clusters(self) -> int:
@@ -61,14 +61,14 @@ class Claims:
                 created=metadata["creationTimestamp"],
                 uid=metadata["uid"],
                 applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
-                # A status may be older than what a pass read, and one that was wiped gives up nothing.
+                # A status may be older than what was read, and one that was wiped gives up nothing.
                 cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
                 passed=before is not None and before.passed,
             ),
         )
 
     def passed(self, key: Key) -> None:
-        """A pass of it is over, whatever came of it."""
+        """A reconciliation of it is over, whatever came of it."""
         if key in self._claims:
             self._put(key, replace(self._claims[key], passed=True))
 
@@ -85,8 +85,8 @@ class Claims:
     def competing_owner(self, key: Key, cluster_id: str) -> Owner | None:
         """The older resource that owns the cluster; else one that may turn out to.
 
-        Whoever asks has read that it is its own, so it has a say from now on: a pass that fails after its act would
-        otherwise leave the cluster to a younger one.
+        Whoever asks has read that it is its own, so it has a say from now on: a reconciliation that fails after its
+        act would otherwise leave the cluster to a younger one.
         """
         ours = self._claims.get(key)
         if ours is None:

@@ -143,7 +143,7 @@ class Controller:
         self._known: dict[Key, _Known] = {}
 
     def forget_versions(self) -> None:
-        """Of every resource: etcd was restored, and a version may stand for something else than it did."""
+        """Forget all versions: etcd was restored, and the same version may stand for another state."""
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
         for known in self._known.values():
             known.written, known.settled, known.next_due = set(), None, None
@@ -248,7 +248,7 @@ class Controller:
         return self._until_next(key, known, version, settled.check_every)
 
     async def _guarded(self, key: Key, known: _Known, store: KubernetesStore) -> _Pause:
-        """Where nobody else does the same, and the API server keeps what is written."""
+        """Reconcile, unless a second operator writes this status or the API server drops fields."""
         others = self._operators.beside_us(store.raw)
         if others:
             await self._disconnect(key, known)
@@ -318,7 +318,7 @@ class Controller:
             raise Conflict("the operator is shutting down; its successor continues")
 
     async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
-        """Of the status what was kept as a whole, and why nothing is done."""
+        """Write why nothing is done, on top of the last status that was kept as a whole."""
         self._log(key, store.generation, f"{reason}: {message}")
         now = self._context.environment.clock()
         await store.write_what_is_kept(

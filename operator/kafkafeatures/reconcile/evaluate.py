@@ -60,7 +60,7 @@ Effects = Callable[[EffectRecord], None]
 
 
 def ignore(effect: EffectRecord) -> None:
-    """No effect log."""
+    """Nobody is told."""
 
 
 @dataclass(frozen=True, slots=True)

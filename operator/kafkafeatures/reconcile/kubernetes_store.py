@@ -1,8 +1,9 @@
-"""A resource that lives in the API server: read once per pass, its status replaced where it did not change meanwhile.
+"""A resource in the API server: read once per reconciliation, its status replaced where it did not change meanwhile.
 
 Used by the operator. One writer owns the whole status, and every write names the version it was decided on: a lost race
-raises Conflict, and the pass is done again on what is there then. What the server made of a write is compared with what
-was written: an older schema drops fields without a word, and with them what keeps an act from being done twice.
+raises Conflict, and the reconciliation is done again on what is there then. What the server made of a write is compared
+with what was written: an older schema drops fields without a word, and with them what keeps an act from being done
+twice.
 """
 
 from __future__ import annotations

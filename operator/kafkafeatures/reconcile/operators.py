@@ -3,8 +3,8 @@
 Every write of a status names its operator. One that names another operator is a hand-over where it was made before this
 process began: a pod was replaced. Where it was made since, both run: neither may go on, for each would take the
 other's step for its own. That is remembered until the process ends. One that is being stopped names no instance any
-more: it finishes its passes while the next one may have begun. And one that was replaced by force (`kubectl delete pod
---force`, a node that is lost) may write on for a moment, since nobody told it: that is waited for. Called by
+more: it finishes its reconciliations while the next one may have begun. And one that was replaced by force (`kubectl
+delete pod --force`, a node that is lost) may write on for a moment, since nobody told it: that is waited for. Called by
 `reconcile/controller.py`; nothing is written or asked for it: who wrote is read from the resource, and when from its
 `managedFields`.
 """

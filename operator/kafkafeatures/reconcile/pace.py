@@ -14,7 +14,7 @@ not keep the operator busy."""
 
 
 class Pace:
-    """`monotonic` in seconds."""
+    """The backoff and the token bucket of one resource. `monotonic` in seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

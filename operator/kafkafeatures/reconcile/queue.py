@@ -1,10 +1,10 @@
-"""The work queue: one task per key, so that a pass never runs twice at once for a key.
+"""The work queue: one task per key, so that no two reconciliations of a key run at once.
 
 Wake-ups coalesce; a key works again at a wake-up or when its pause is over, whichever is first. `work` returns the
 pause in seconds, or None when the key is gone, and that alone forgets a key: whatever `work` raises is kept from ending
 anything, counted, and tried again later and later; where it has a `retry_after`, in seconds, not before that. Every
-pass has a hard deadline. So many begin at a time; one that is not done soon waits for somebody outside, and gives its
-place to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
+reconciliation has a hard deadline. So many begin at a time; one that is not done soon waits for somebody outside, and
+gives its place to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
 HOLD = 5.0
-"""Seconds for which a pass keeps others waiting: clusters that do not answer may be many. Long enough for passes of a
-processor that is busy with all of them: were those let go, ever more would begin and none would end."""
+"""Seconds for which a reconciliation keeps others waiting: clusters that do not answer may be many. Long enough for
+those of a processor that is busy with all of them: were those let go, ever more would begin and none would end."""
 HUNG_AFTER = 600.0
 
 logger = logging.getLogger(__name__)
@@ -39,9 +39,9 @@ class _Entry:
 
 
 class Queue(Generic[K]):
-    """`at_once` passes begin at the same time, and keep others waiting for `hold`; `deadline` bounds each. In seconds.
+    """`at_once` reconciliations begin at a time and keep others waiting for `hold`; `deadline` bounds each. In seconds.
 
-    `failed` hears what a pass raised, `waited` the seconds between a wake-up and the beginning of its pass.
+    `failed` hears what one raised, `waited` the seconds between a wake-up and its beginning.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Queue(Generic[K]):
         return tuple(self._entries)
 
     def wake(self, key: K) -> None:
-        """Have a pass for the key soon. Only while `run` runs."""
+        """Have the key reconciled soon. Only while `run` runs."""
         entry = self._entries.get(key)
         if entry is None:
             if self._tasks is None or self._stopping.is_set():
@@ -87,7 +87,7 @@ class Queue(Generic[K]):
             entry.woken_at = self._monotonic()
 
     async def run(self) -> None:
-        """Until `stop`. Passes that are under way then are finished, as far as the deadline allows."""
+        """Until `stop`. Reconciliations that are under way then are finished, as far as the deadline allows."""
         async with asyncio.TaskGroup() as self._tasks:
             await self._stopping.wait()
             for entry in self._entries.values():
@@ -95,11 +95,11 @@ class Queue(Generic[K]):
                     entry.task.cancel()
 
     def stop(self) -> None:
-        """Begin no pass any more."""
+        """Begin no reconciliation any more."""
         self._stopping.set()
 
     def hung(self) -> K | None:
-        """A key that should have had a pass long ago: the deadline itself did not work. None while all is well."""
+        """A key that should have been reconciled long ago: the deadline itself did not work. None while all is well."""
         now = self._monotonic()
         for key, entry in self._entries.items():
             if entry.running_since is not None and now - entry.running_since > HUNG_AFTER:
@@ -117,7 +117,7 @@ class Queue(Generic[K]):
             async with self._place():
                 if self._stopping.is_set():
                     return
-                entry.wake.clear()  # from here on a wake-up means something this pass may not see
+                entry.wake.clear()  # from here on a wake-up means something this reconciliation may not see
                 entry.waiting_since, entry.running_since = None, self._monotonic()
                 if entry.woken_at is not None:
                     self._waited(entry.running_since - entry.woken_at)

@@ -31,7 +31,7 @@ TIMEOUT = "2"
 
 
 def one_line(done: subprocess.CompletedProcess[str], code: int, *said: str) -> None:
-    """The contract of every failure."""
+    """What holds for every failure."""
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("kafkafeatures: ")

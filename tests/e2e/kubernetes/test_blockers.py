@@ -1,4 +1,4 @@
-"""What stands in the way on real Kafka, as the operator tells it: condition, blocker, a bounded number of requests.
+"""What blocks on real Kafka, as the operator tells it: condition, blocker, a bounded number of requests.
 
 And each leaves by itself when its cause goes.
 """
@@ -43,7 +43,7 @@ def test_a_dependency_that_is_not_met_is_stalled(resources: Resources, operator:
     assert requests_of_a_while(operator) <= FEW
 
 
-def test_an_old_living_node_is_waited_for_and_not_stalled(
+def test_an_old_live_node_is_waited_for_and_not_stalled(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
     """Then it is stopped and stays registered: a ghost. Then it comes back with the new Kafka, and all goes on.

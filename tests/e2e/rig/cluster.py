@@ -233,7 +233,7 @@ class Cluster:
         return node
 
     def leader(self, *, other_than: int | None = None, seconds: float = 30.0) -> int:
-        """The active controller, as the quorum-state files of the living controllers have it."""
+        """The active controller, as the quorum-state files of the live controllers have it."""
         found: list[int] = []
 
         def known() -> bool:

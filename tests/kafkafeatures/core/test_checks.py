@@ -1,4 +1,4 @@
-"""Preflight: what stands in the way, and what is known of a node's range."""
+"""Preflight: what blocks, and what is known of a node's range."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ def test_a_cluster_that_can_has_nothing_in_the_way() -> None:
         pytest.param(
             observation(*CONTROLLERS, node(1, said=answer(OLD), written=OLD)),
             [BlockerKind.NODE_RANGE],
-            id="a living old broker",
+            id="a live old broker",
         ),
         pytest.param(
             observation(node(3001, said=answer(OLD), written=OLD), node(3002), node(1)),
             [BlockerKind.NODE_RANGE],
-            id="a living old controller, also below the level at which Kafka looks at controllers",
+            id="a live old controller, also below the level at which Kafka looks at controllers",
         ),
         pytest.param(
             observation(*CONTROLLERS, node(1), node(4, state=NodeState.GHOST, said=SILENT, written=OLD)),

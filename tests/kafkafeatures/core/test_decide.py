@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Act, Decision, Done, Stalled, Wait, decide, propose
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.decide import (
+    _ACTION_REQUIRED,
+    _RESOLVES_AUTOMATICALLY,
+    Act,
+    Decision,
+    Done,
+    Stalled,
+    Wait,
+    decide,
+    propose,
+)
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
 from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress
@@ -179,3 +189,7 @@ def test_ready_is_never_said_of_a_cluster_that_nobody_leads(
     elif isinstance(decision, Done | Act):
         assert voting is not SILENT
         assert voting is not LEFT_ALONE or log_was_read
+
+
+def test_each_kind_of_blocker_requires_action_or_resolves_automatically_and_never_both() -> None:
+    assert sorted([*_ACTION_REQUIRED, *_RESOLVES_AUTOMATICALLY]) == sorted(BlockerKind)

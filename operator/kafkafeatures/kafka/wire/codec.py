@@ -1,4 +1,4 @@
-"""Between our messages and bytes: the only module that knows kio.
+"""Between our messages and bytes. Of the operator, only this and `unregister_controller.py` import kio.
 
 Called by `connection.py`. `APIS`, at the end, is what we speak, one entry for each: the versions, of which the
 connection picks the highest that both sides have, and a function each way. Schemas of kio are imported when a version

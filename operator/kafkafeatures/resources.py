@@ -49,7 +49,8 @@ class Resources:
         self._namespaces = tuple(namespaces) or ("",)
         self._changed, self._gone, self._restored, self._every = changed, gone, restored, every
         self._unlisted, self._unwatched = set(self._namespaces), set(self._namespaces)
-        self._begun = {namespace: asyncio.Event() for namespace in self._namespaces}
+        self._turned = {namespace: asyncio.Event() for namespace in self._namespaces}
+        """Its watch holds, or holds no longer."""
         self._logged: dict[str, str] = {}
         self._latest: dict[Key, Version] = {}
         self.known = asyncio.Event()
@@ -66,11 +67,12 @@ class Resources:
 
     def watching(self, namespace: str, *, holds: bool) -> None:
         """Whether the API server has taken a watch request that still holds."""
-        if not holds:
+        if holds:
+            self._unwatched.discard(namespace)
+            self._turned[namespace].set()
+        elif namespace not in self._unwatched:
             self._unwatched.add(namespace)
-            return
-        self._unwatched.discard(namespace)
-        self._begun[namespace].set()
+            self._turned[namespace].set()
 
     def show(self, resource: Resource, *, gone: bool = False) -> None:
         """What a watch shows. It begins with all that are there, also with those that were listed already."""
@@ -99,13 +101,16 @@ class Resources:
                 await self._environment.sleep(not_before(RELIST_DELAY, error))
 
     async def _follow(self, namespace: str) -> None:
-        begun, pause = self._begun[namespace], 0.0
+        turned, pause = self._turned[namespace], 0.0
         while True:
             whole = namespace not in self._unlisted | self._unwatched
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._environment.jittered(self._every) if whole else RELIST_DELAY + pause):
-                    await begun.wait()
-            begun.clear()
+                    await turned.wait()
+            lost = turned.is_set() and namespace in self._unwatched
+            turned.clear()
+            if lost:
+                continue  # it may hold again in a moment, and is listed then; if not, it is listed all the same
             before = dict(self._latest)
             try:
                 self._take({namespace: await self._list(namespace)}, before)

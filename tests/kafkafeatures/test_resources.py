@@ -249,3 +249,17 @@ async def test_of_a_list_that_a_watch_overtook_no_version_counts_as_the_current_
         newest = site.server.get("one", "a")
         assert newest is not None
         await until(lambda: site.resources.current(key) == newest["metadata"]["resourceVersion"])
+
+
+async def test_a_namespace_whose_watch_is_lost_is_listed_before_the_resync() -> None:
+    """A kind that is not served any more has no watch that begins anew, and nothing else would tell."""
+    site = Site("one")
+    site.create("a")
+    site.watch("one")
+    async with site.following():
+        await until(lambda: site.told == ["a"] and site.resources.missing() == "")
+        site.resources.watching("one", holds=False)
+        site.refused["one"] = refusal(404, "not served")
+        listed = len(site.listed)
+        await until(lambda: len(site.listed) > listed + 2)
+        assert site.resources.missing() == "one"

@@ -156,7 +156,7 @@ def test_with_these_rights_alone_it_watches(
     hardened.helm("upgrade", NAME, str(CHART), "-n", NS, "--set-json", watched)
     mark = hardened.audit.mark()
     with Operator(hardened, tmp_path, *namespaces):
-        hardened.audit.wait_for(of_kopf, mark, user=USER, verb="list")  # then it watches
+        hardened.audit.wait_for(of_kopf, mark, user=USER, verb="watch", code=200)
         hardened.apply(document("late"))
         path = "/apis/kafkafeatures.dev/v1alpha1/namespaces/kafka/kafkafeatures/late"
         wait_until("it was worked on", lambda: hardened.read(path).get("status"))

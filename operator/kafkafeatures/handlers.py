@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import aiohttp
 import kopf
 
+from kafkafeatures import __version__
 from kafkafeatures.api.names import GROUP, PLURAL, VERSION
 from kafkafeatures.environment import Environment
 from kafkafeatures.kube.client import account
@@ -27,6 +28,8 @@ WATCH_TIMEOUT = 3600
 """Seconds for one watch request, a whole number as the API server wants it."""
 RETRY_DELAY = 5.0
 """Seconds between two tries of a request, between two logins, and between two watches of the same namespace."""
+USER_AGENT = f"kafka-features-operator/{__version__} (kopf)"
+"""In the audit log of the API server."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
 """Beside 5xx: what Kopf itself meets with a new login, or with another try."""
 
@@ -123,7 +126,7 @@ class Watches:
         info = kopf.ConnectionInfo(**(await account())._asdict())
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
-            headers=info.as_http_headers(),
+            headers={**info.as_http_headers(), "User-Agent": USER_AGENT},
             middlewares=(self._request,),
         )
         return kopf.AiohttpSession(server=info.server, aiohttp_session=session)

@@ -6,7 +6,7 @@ finalizer, and one failed PATCH ends a daemon for good while the process looks a
 (`health.py`): Kopf has one for liveness, and none for readiness and metrics. All of ours are coroutines: Kopf would
 give each plain function a thread.
 
-Kopf ends at a request that fails in a way it does not expect, and goes on with a watch from the last version it saw.
+Kopf ends at a request that fails in a way it does not expect, and continues a watch from the last version it saw.
 The session that we give it knows better in both: see `Watches`.
 """
 

@@ -2,7 +2,7 @@
 
 What it decides: where a batch starts and ends, whether it is what was written (CRC-32C), and what to say about bytes
 that are no batch. A walk never stops at damage and never hides it: each damage is a value with its position, and the
-walk goes on at the next batch whose CRC holds. Called by `replay` and by tools that read files; the way back is in
+walk continues at the next batch whose CRC holds. Called by `replay` and by tools that read files; the way back is in
 `encoding`. It never opens a file and never decodes a record's value.
 
 Nothing is copied: batches are views of the bytes that were walked over, a mapped file (`mmap`) among them. So whoever
@@ -281,7 +281,7 @@ class Head(NamedTuple):
         return LENGTH_END + self.length
 
     def batch(self, data: memoryview, position: int) -> Batch:
-        """The batch that it stands in front of, at `position`."""
+        """The batch that begins with this header, at `position`."""
         return Batch(
             position, self.base_offset, self.leader_epoch, self.attributes & 0xFFFF, self.last_offset_delta,
             self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence,

@@ -18,7 +18,7 @@ _CRC = struct.Struct(">I")
 
 
 def encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
-    """One record with its length in front, as it stands in an uncompressed section."""
+    """One record with its length in front, as an uncompressed section has it."""
     out = bytearray([record.attributes])
     out += signed(record.timestamp_ms - base_timestamp)
     out += signed(record.offset - base_offset)

@@ -82,7 +82,7 @@ class Voter:
 class Registrations:
     """Who is registered, running or not.
 
-    unregistered: when (ms) a node whose registration was taken back, and that did not come again, lost it; since the
+    unregistered: when (ms) a node that was unregistered, and did not come again, lost its registration; since the
     beginning of the log or the last snapshot, which does not say.
     """
 

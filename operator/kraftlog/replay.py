@@ -9,7 +9,7 @@ What it takes is bounded, whoever wrote the log: the image by a limit that is gi
 decoded, by what no cluster comes near. Beyond that it raises TooLargeError, and what was applied so far is of no use.
 
 Speed: most records of a large cluster are of no section that was asked for, so the loop looks at two bytes of a
-record's frame and goes on; the batch of an idle controller is known by its bytes. That loop is the only place that
+record's frame and continues; the batch of an idle controller is known by its bytes. That loop is the only place that
 reads varints by hand.
 """
 

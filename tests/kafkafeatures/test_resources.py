@@ -244,7 +244,6 @@ async def test_of_a_list_that_a_watch_overtook_no_version_counts_as_the_current_
     monkeypatch.setattr(client, "resources", slow)
     async with site.following():
         await overtaken.wait()
-        await asyncio.sleep(0)
         assert site.resources.current(key) == ""
         newest = site.server.get("one", "a")
         assert newest is not None

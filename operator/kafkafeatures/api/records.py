@@ -122,7 +122,7 @@ def _mapping(read: Reader) -> Reader:
     def every(value: Any) -> Mapping[str, Any]:
         if not isinstance(value, dict):
             raise ValueError(f"expected an object, found {type(value).__name__}")
-        return {_text(name): read(one) for name, one in value.items()}
+        return {read_text(name): read(one) for name, one in value.items()}
 
     return every
 
@@ -136,20 +136,21 @@ def _exactly(kind: type) -> Reader:
     return exact
 
 
-_text = _exactly(str)
+read_text = _exactly(str)
+"""Raises ValueError for anything but a text."""
 read_number = _exactly(int)
 """Raises ValueError for anything but a whole number."""
 
 
 def read_stamp(value: Any) -> Stamp:
     """Raises ValueError for anything but a moment with a time zone."""
-    if datetime.fromisoformat(_text(value)).tzinfo is None:
+    if datetime.fromisoformat(read_text(value)).tzinfo is None:
         raise ValueError("a moment without a time zone")
     return Stamp(value)
 
 
 _SIMPLE: Mapping[Any, Reader] = {
-    str: _text,
+    str: read_text,
     int: read_number,
     bool: _exactly(bool),
     Stamp: read_stamp,

@@ -21,7 +21,7 @@ POD_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _NOT_SUPPORTED = ("auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
-"""pykube-ng ignores `as`, and would be somebody else; for `auth-provider` it needs packages and rewrites files."""
+"""pykube-ng ignores `as`, and would act as another user; for `auth-provider` it needs packages and rewrites files."""
 
 
 def kubeconfig(context: str = "") -> KubeConfig:

@@ -13,7 +13,7 @@ from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import console, print_document
-from kafkafeatures.core.releases import level_name
+from kafkafeatures.core.cluster_document import with_level_names
 
 
 def show(resource: KubeResource, form: str) -> str:
@@ -29,7 +29,7 @@ def show(resource: KubeResource, form: str) -> str:
 
 
 def plan_document_of(resource: KubeResource) -> dict[str, Any]:
-    """As `core/report.py` makes it of a live cluster, as far as the status has it."""
+    """As `core/plan_document.py` makes it of a live cluster, as far as the status has it."""
     status, ready = resource.status, resource.condition(Condition.READY)
     return {
         "apiVersion": API_VERSION,
@@ -44,7 +44,7 @@ def plan_document_of(resource: KubeResource) -> dict[str, Any]:
         "source": {"kind": status.get("source")},
         "reason": ready.get("reason"),
         "message": ready.get("message"),
-        "features": [_with_names(one) for one in status.get("features") or ()],
+        "features": [with_level_names(one) for one in status.get("features") or ()],
         "steps": list(resource.plan.get("steps") or ()),
         "blockers": list(status.get("blockers") or ()),
     }
@@ -65,10 +65,3 @@ def verdict_of(resource: KubeResource) -> str:
         return "InSync"
     waits = resource.says(Condition.RECONCILING).get("reason", Reason.UPDATING_FEATURES) != Reason.UPDATING_FEATURES
     return "Unknown" if waits else "Changes"
-
-
-def _with_names(feature: dict[str, Any]) -> dict[str, Any]:
-    named = {
-        f"{key}Name": level_name(feature["name"], feature[key]) for key in ("finalized", "desired") if key in feature
-    }
-    return {**feature, **{key: name for key, name in named.items() if name}}

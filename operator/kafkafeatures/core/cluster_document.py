@@ -7,14 +7,15 @@ start-up time of `describe` is a promise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.releases import level_name
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from kafkafeatures.api.records import Json
 
 
 def cluster_document(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> Json:
@@ -60,6 +61,14 @@ def feature_shape(observation: Observation, name: str) -> Json:
     if unknown:
         shape["unknownNodes"] = unknown
     return shape
+
+
+def with_level_names(feature: Json) -> Json:
+    """A feature of a status as in plan documents: its levels with their names, where they have any."""
+    named = {
+        f"{key}Name": level_name(feature["name"], feature[key]) for key in ("finalized", "desired") if key in feature
+    }
+    return {**feature, **{key: name for key, name in named.items() if name}}
 
 
 def supported_by_all(observation: Observation, name: str) -> VersionRange | None:

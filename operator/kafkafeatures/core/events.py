@@ -72,15 +72,15 @@ def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:
     was_suspended = was is not None and was.reason == Reason.SUSPENDED
     if now is not None and now.reason == Reason.SUSPENDED and not was_suspended:
         yield EventRecord("Suspended", "Suspend", now.message[:MAX_NOTE])
-    if now is not None and now.reason in _GOES_ON and was_suspended:
+    if now is not None and now.reason in _NOT_SUSPENDED and was_suspended:
         yield EventRecord("Resumed", "Resume", "reconciliation resumed")
 
 
 # What `core/decide.py` comes to only after it found that nothing is suspended. Every other reason may be told of a
-# resource that still is: its cluster is away, an older one owns it, somebody else did what it waited for. So Resumed
-# never lies; it is missed where the first word after Suspended is one of those, as Preflight, WaitingForQuorum or
-# InSync.
-_GOES_ON = frozenset(
+# resource that still is: its cluster is away, an older one owns it, what it waited for was done outside KafkaFeatures.
+# So Resumed never lies; it is missed where the first word after Suspended is one of those, as Preflight,
+# WaitingForQuorum or InSync.
+_NOT_SUSPENDED = frozenset(
     {
         Reason.UPDATING_FEATURES,
         Reason.APPROVAL_REQUIRED,

@@ -18,7 +18,7 @@ What a node is to the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
     no           yes          -                                   Refused; Live if registrations are not known
 
 What fetches and is registered as nothing is taken for a broker: a controller registers itself, at once and again, from
-metadata.version 15 on. But a last fetch from before the registration was taken back is that of a node that was stopped.
+metadata.version 15 on. But a last fetch from before the node was unregistered is that of a node that was stopped.
 
 Where a broker's fencing cannot be known, a broker that does not answer is Unreachable: the word that promises least.
 """
@@ -127,7 +127,7 @@ class Membership:
         return tuple(self._node(id_, is_broker=id_ in brokers, is_controller=id_ in controllers) for id_ in everybody)
 
     def _unregistered_observers(self) -> set[int]:
-        """Who fetches, and was not stopped before its registration was taken back. Both are times of the leader."""
+        """Who fetches, and was not stopped before it was unregistered. Both are times of the leader."""
         if self.image is None and not isinstance(self.probe.brokers, BrokerList):
             return set()  # without any list of brokers an observer may well be a registered one
         gone = self.image.unregistered if self.image else {}

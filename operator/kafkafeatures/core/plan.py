@@ -88,8 +88,8 @@ def plan_of(
 
     A new one has a hash of its own, over everything a person who approves it takes for granted. So an old approval
     never authorises a later plan, while progress does not void one that stands: each step of ours that was read back
-    adds one to the change count. A plan that is over without such a step (withdrawn, done by somebody else, or its
-    approval taken back) adds one too. `may_be_unseen` False: what approves a plan that was never shown approved another
+    adds one to the change count. A plan that is over without such a step (withdrawn, done outside KafkaFeatures, or its
+    approval removed) adds one too. `may_be_unseen` False: what approves a plan that was never shown approved another
     one, before the status was lost.
     """
 

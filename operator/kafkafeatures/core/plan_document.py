@@ -8,11 +8,9 @@ from __future__ import annotations
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Json
-from kafkafeatures.api.status import FeatureStatus
-from kafkafeatures.core.cluster_document import node_shape, not_read, or_none, source_shape
+from kafkafeatures.core.cluster_document import node_shape, not_read, or_none, source_shape, with_level_names
 from kafkafeatures.core.decide import Act, Decision, Held, Proposal, Stalled, Wait
 from kafkafeatures.core.observation import Observation, Unknown
-from kafkafeatures.core.releases import level_name
 from kafkafeatures.core.report import blocker_status, feature_states, steps_of
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, Verdict
 
@@ -41,7 +39,7 @@ def plan_document(
         "source": source_shape(observation),
         "reason": (Reason.UPDATING_FEATURES if isinstance(decision, Act) else decision.reason).value,
         "message": str(decision.step) if isinstance(decision, Act) else decision.message,
-        "features": [with_level_names(one) for one in feature_states(observation, proposal, blocked)],
+        "features": [with_level_names(one.as_json()) for one in feature_states(observation, proposal, blocked)],
         "nodes": [node_shape(node) for node in observation.nodes],
         "steps": [one.as_json() for one in steps_of(proposal.plan) if proposal.changes],
         "blockers": [blocker_status(blocker).as_json() for blocker in blocked],
@@ -76,12 +74,3 @@ def verdict_shape(verdict: Verdict) -> Json:
             return {"state": "Refused", "code": code, "message": message}
         case Unavailable(why):
             return {"state": "Unavailable", "message": why}
-
-
-def with_level_names(feature: FeatureStatus) -> Json:
-    """As in plan documents: levels that have names, with them."""
-    shape = feature.as_json()
-    for key in ("finalized", "desired"):
-        if key in shape and level_name(feature.name, shape[key]):
-            shape[f"{key}Name"] = level_name(feature.name, shape[key])
-    return shape

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
@@ -28,10 +27,10 @@ from kafkafeatures.api.status import (
 from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.checks import unknown_features_in
-from kafkafeatures.core.cluster_document import supported_by_all
+from kafkafeatures.core.cluster_document import or_none, supported_by_all
 from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
-from kafkafeatures.core.observation import Known, Node, Observation, Unknown
+from kafkafeatures.core.observation import Node, Observation, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
@@ -70,12 +69,12 @@ def status_of(
     status = Status(
         observed_generation=generation,
         progress=f"{reached}/{len(desired)} levels" if desired else "",
-        cluster_id=previous.cluster_id or _or(observation.cluster_id, ""),
+        cluster_id=previous.cluster_id or or_none(observation.cluster_id) or "",
         operator_version=version,
         source=observation.source.kind.value,
         change_count=previous.change_count,
         spent_consents=previous.spent_consents,
-        metadata_mode=str(_or(observation.mode, "")),
+        metadata_mode=str(or_none(observation.mode) or ""),
         metadata_version=_level_named(observation.level_of(METADATA_VERSION) or None),
         target_metadata_version=_level_named(desired.get(METADATA_VERSION)),
         features=features,
@@ -341,7 +340,3 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
 def stamp(moment: datetime) -> Stamp:
     """RFC 3339 in UTC, whole seconds, as Kubernetes writes it."""
     return Stamp(moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
-
-
-def _or(fact: Known[Any] | Unknown, otherwise: Any) -> Any:
-    return fact.value if isinstance(fact, Known) else otherwise

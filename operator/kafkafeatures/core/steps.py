@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION
-from kafkafeatures.api.records import Stamp, read_number, read_stamp
+from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.quorum import nothing_was_moved_since, worked_between
@@ -83,10 +83,8 @@ class UpdateFeature:
     @classmethod
     def from_intent(cls, fields: Mapping[str, Any]) -> UpdateFeature:
         """Raises ValueError for what is none."""
-        values = [fields.get(name) for name in ("target", "before", "after")]
-        if not all(isinstance(value, str) for value in values):
-            raise ValueError("target, before and after have to be texts")
-        return cls(str(values[0]), int(str(values[1])), int(str(values[2])))
+        feature, before, after = (read_text(fields.get(name)) for name in ("target", "before", "after"))
+        return cls(feature, int(before), int(after))
 
     def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
         """What became of it by two readings in a row; the same one twice where there is only one so far.
@@ -130,7 +128,7 @@ class UnknownStep:
 class InFlight:
     """A step that may have been sent and is not settled.
 
-    `corrects_drift`: it undoes a change made outside. `written`: its intent as it stands in the status.
+    `corrects_drift`: it undoes a change made outside. `written`: its intent as the status has it.
     """
 
     step: Step

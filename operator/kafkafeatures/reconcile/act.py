@@ -24,7 +24,7 @@ from kafkafeatures.reconcile.evaluate import (
     Unread,
     evaluate,
 )
-from kafkafeatures.reconcile.ports import Resource, ResourceStore
+from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,14 @@ async def execute(context: ReconcileContext, found: Evaluation | Unread) -> Reco
     if isinstance(found.decision, Act):
         context.before_act(found)
         return await _act(context, found, found.decision.step)
-    await write_if_changed(context.store, found.resource, found.status)
-    return Reconciliation(found.decision, _requeue(found.decision), found.status)
+    status = found.status  # made anew each time that it is asked for
+    await write_if_changed(context.store, found.resource, status)
+    return Reconciliation(found.decision, _requeue(found.decision), status)
 
 
-async def write_if_changed(store: ResourceStore, resource: Resource, status: Status) -> None:
-    """A quiet resource causes no write at all; one whose status is damaged has it written anew."""
-    if status != resource.status or resource.invalid_fields:
+async def write_if_changed(store: ResourceStore, before: KeptStatus, status: Status) -> None:
+    """A quiet resource causes no write at all."""
+    if needs_write(before, status):
         await store.write_status(status)
 
 

@@ -15,9 +15,6 @@ from kafkafeatures.environment import SYSTEM
 MOST = 64
 """Stamps that are kept: more than a status holds."""
 
-AgeOf = Callable[[str], timedelta]
-"""Of a stamp in a status."""
-
 
 class Ages:
     """When this process first met each stamp of one resource. `monotonic` in seconds."""

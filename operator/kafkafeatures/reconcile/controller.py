@@ -162,7 +162,7 @@ class Controller:
         store = self._store(key)
         try:
             await store.fetch()
-            if "deletionTimestamp" in store.raw["metadata"]:  # somebody else's finalizer keeps it, and we are done
+            if "deletionTimestamp" in store.raw["metadata"]:  # another finalizer keeps it, and we are done
                 raise Gone(str(key))
         except Gone:
             await self._forget(key)
@@ -277,8 +277,7 @@ class Controller:
         except InvalidDocument as error:
             message = "; ".join(error.problems)
             status = status_of_invalid(error.reason, message, generation=store.generation, previous=previous, now=now())
-            if status != previous or store.invalid_fields:
-                await store.write_status(status)
+            await write_if_changed(store, store, status)
             return _Pause("held", CHECK_EVERY)
         try:
             cluster, is_new = await self._connections.cluster(key, document.spec.cluster)

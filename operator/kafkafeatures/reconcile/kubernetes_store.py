@@ -21,7 +21,7 @@ from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Invalid
-from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.ports import Resource, needs_write
 
 _ALWAYS = "spentConsents"
 """Sent also where it is empty: a schema that does not keep it is found out before a consent is used."""
@@ -95,7 +95,7 @@ class KubernetesStore:
 
     async def write_what_is_kept(self, status: Status) -> None:
         """Also where the server does not keep all of it; not where that would change nothing."""
-        if status != self.status or self.invalid_fields:
+        if needs_write(self, status):
             await self._replace(status)
 
     async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:

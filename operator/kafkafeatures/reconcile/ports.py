@@ -26,6 +26,21 @@ class Resource:
     invalid_fields: tuple[str, ...] = ()
 
 
+class KeptStatus(Protocol):
+    """A status as it is kept: what can be understood of it, and the names of the fields that cannot."""
+
+    @property
+    def status(self) -> Status: ...
+
+    @property
+    def invalid_fields(self) -> tuple[str, ...]: ...
+
+
+def needs_write(before: KeptStatus, status: Status) -> bool:
+    """Whether it says something else than what is kept; one that is damaged is written anew."""
+    return status != before.status or bool(before.invalid_fields)
+
+
 class ResourceStore(Protocol):
     """Where one resource lives: a file, or the API server."""
 

@@ -1,4 +1,4 @@
-"""One pass after the other, against a scripted cluster; the process dies wherever it can."""
+"""One reconciliation after the other, against a scripted cluster; the process dies wherever it can."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import itertools
 import json
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
 )
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.evaluate import ReconcileContext
 from tests.kafkafeatures.reconcile.in_memory import Crash, Store, World, context_of, no_time, reconcile_once, run
 from tests.kafkafeatures.worlds import NOW, SILENT
 
@@ -484,86 +483,3 @@ def test_an_older_resource_that_came_to_the_cluster_meanwhile_is_asked_for_right
     assert store.status["history"][-1]["result"] == "NotSent"
     assert store.status["history"][-1]["message"].startswith("ns/older is older")
     assert store.status["conditions"][0]["reason"] == last.decision.reason
-
-
-# --- intents of other releases, and damaged ones ---
-
-RESTART = {"kind": "RestartNode", "nodeId": 3, "podUid": "u", "at": AT}
-
-
-def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_everything() -> None:
-    world = World(BEGIN)
-    store = Store(world, {"metadata.version": 27})
-    store.status = {"intents": [RESTART], "rollout": {"id": "1"}}
-    last = run(world, store)
-    assert isinstance(last.decision, Stalled)
-    assert last.decision.reason is Reason.UNKNOWN_INTENT
-    assert "RestartNode" in last.decision.message
-    assert world.sent == []
-    assert (store.status["intents"], store.status["rollout"]) == ([RESTART], {"id": "1"})
-    del store.status["intents"]  # by a person who looked what became of it
-    assert isinstance(run(world, store).decision, Done)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"kind": None}, {"before": None}, {"before": "x"}, {"at": "soon"}, {"via": "Forwarder"}, {"offset": "9"}],
-    ids=lambda change: next(iter(change)),
-)
-def test_an_intent_that_cannot_be_read_is_kept_and_stops_everything(change: dict[str, Any]) -> None:
-    world = World(BEGIN)
-    store = Store(world, {"metadata.version": 27})
-    intent = {"kind": "UpdateFeature", "target": "f", "before": "0", "after": "1", "via": "Broker", "at": AT, **change}
-    intent = {name: value for name, value in intent.items() if value is not None}
-    store.status = {"intents": [intent]}
-    last = run(world, store)
-    assert isinstance(last.decision, Stalled)
-    assert last.decision.reason is Reason.UNKNOWN_INTENT
-    assert (world.sent, store.status["intents"]) == ([], [intent])
-
-
-@pytest.mark.parametrize(("outcome", "accepted"), [(OutcomeUnknown("EOF"), False), (Applied(), True)])
-def test_a_single_controller_settles_nothing_by_one_reading(outcome: Outcome, accepted: bool) -> None:
-    """It is a majority of itself, and what it was sent may still be in its queue."""
-    world = World(BEGIN)
-    world.voters, world.quorum_works, world.fetches = (3001,), False, False
-    store = Store(world, {"metadata.version": 27})
-    world.outcomes = [outcome]
-    asyncio.run(reconcile_once(context_of(world, store)))
-    world.levels.update(BEGIN)  # not there yet
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        world.levels["metadata.version"] = 27  # now it is
-
-    asyncio.run(reconcile_once(replace(context_of(world, store), sleep=sleep)))
-    assert slept == [1.0]
-    assert store.status["history"][-1]["result"] == "Applied"
-    assert len(world.sent) == 1
-
-
-def test_a_level_that_was_read_once_as_before_settles_nothing() -> None:
-    world = World(BEGIN)
-    store = Store(world, {"metadata.version": 27})
-    world.outcomes = [OutcomeUnknown("EOF")]
-    asyncio.run(reconcile_once(context_of(world, store)))
-    world.no_levels = True
-
-    async def sleep(seconds: float) -> None:
-        world.no_levels = False
-
-    asyncio.run(reconcile_once(replace(context_of(world, store), sleep=sleep)))
-    assert store.status["intents"]
-    assert "history" not in store.status
-
-
-def test_the_effect_log_hears_of_each_step_before_it_is_sent() -> None:
-    world = World(BEGIN)
-    store = Store(world, {"metadata.version": 27})
-    heard: list[tuple[EffectRecord, int]] = []
-    context = replace(context_of(world, store), effects=lambda one: heard.append((one, len(world.sent))))
-    asyncio.run(reconcile_once(context))
-    (record, sent_before) = heard[0]
-    assert (str(record.step), record.resource, sent_before) == ("metadata.version 21 -> 27", "ns/name", 0)
-    assert len(heard) == len(world.sent) == 1

@@ -1,4 +1,4 @@
-"""Conditions, reasons, and what a blocker can be: closed lists.
+"""Conditions, reasons, verdicts of plans, and what a blocker can be: closed lists.
 
 Each name is written here once. `core/report.py` puts them into a status; no other module may invent one.
 """
@@ -71,6 +71,16 @@ class Reason(StrEnum):
     ALL_AT_TARGET = "AllAtTarget"
     NOTHING_DESIRED = "NothingDesired"
     BEHIND_TARGET = "BehindTarget"
+    BLOCKED = "Blocked"
+    UNKNOWN = "Unknown"
+
+
+class PlanVerdict(StrEnum):
+    """What a plan comes to: `verdict` of its document. Said by `core/plan_document.py` alone."""
+
+    IN_SYNC = "InSync"
+    CHANGES = "Changes"
+    APPROVAL_REQUIRED = "ApprovalRequired"
     BLOCKED = "Blocked"
     UNKNOWN = "Unknown"
 

@@ -7,61 +7,29 @@ left out of the document: `nodes`, `notRead`, `serverVerdict`. Called by `cli/pl
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
-from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.records import Json
+from kafkafeatures.api.status import read_status
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import console, print_document
-from kafkafeatures.core.cluster_document import with_level_names
+from kafkafeatures.core.plan_document import document_of_status
 
 
-def show(resource: KubeResource, form: str) -> str:
+def show(resource: KubeResource, form: str) -> PlanVerdict:
     """Print it; the verdict."""
     document = plan_document_of(resource)
+    verdict: PlanVerdict = document["verdict"]
     if form == "table":
         from kafkafeatures.cli.status_text import draw_plan_of
 
-        draw_plan_of(console(), resource, str(document["verdict"]), datetime.now(UTC))
+        draw_plan_of(console(), resource, verdict, datetime.now(UTC))
     else:
         print_document(document, form)
-    return str(document["verdict"])
+    return verdict
 
 
-def plan_document_of(resource: KubeResource) -> dict[str, Any]:
-    """As `core/plan_document.py` makes it of a live cluster, as far as the status has it."""
-    status, ready = resource.status, resource.condition(Condition.READY)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Plan",
-        "resource": str(resource),
-        "generation": ready.get("observedGeneration"),
-        "clusterId": status.get("clusterId"),
-        "verdict": verdict_of(resource),
-        "hash": resource.plan_hash,
-        "irreversible": bool(resource.plan.get("irreversible")),
-        "metadataMode": status.get("metadataMode"),
-        "source": {"kind": status.get("source")},
-        "reason": ready.get("reason"),
-        "message": ready.get("message"),
-        "features": [with_level_names(one) for one in status.get("features") or ()],
-        "steps": list(resource.plan.get("steps") or ()),
-        "blockers": list(status.get("blockers") or ()),
-    }
-
-
-def verdict_of(resource: KubeResource) -> str:
-    """InSync, Changes, ApprovalRequired, Blocked or Unknown: of the document as it is now."""
-    ready, levels = resource.condition(Condition.READY), resource.condition(Condition.FEATURES_FINALIZED)
-    if resource.says(Condition.STALLED):
-        return "Blocked"
-    if not resource.is_current(ready) or levels.get("status", "Unknown") == "Unknown":
-        return "Unknown"
-    if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
-        return "ApprovalRequired"
-    if resource.status.get("blockers") or ready["reason"] in (Reason.SUSPENDED, Reason.DRIFTED):
-        return "Blocked"
-    if not resource.plan:
-        return "InSync"
-    waits = resource.says(Condition.RECONCILING).get("reason", Reason.UPDATING_FEATURES) != Reason.UPDATING_FEATURES
-    return "Unknown" if waits else "Changes"
+def plan_document_of(resource: KubeResource) -> Json:
+    """Of the status as far as it can be understood, whoever wrote it."""
+    status, _ = read_status(resource.status)
+    return document_of_status(status, name=str(resource), generation=resource.generation, approved=resource.is_approved)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.cli.connect import failed, on_cluster
 from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, read, state_of
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
@@ -31,7 +32,13 @@ from kafkafeatures.reconcile.ports import Resource
 if TYPE_CHECKING:
     from kafkafeatures.core.observation import Observation
 
-_CODES = {"ApprovalRequired": Exit.APPROVAL, "Blocked": Exit.BLOCKED, "Unknown": Exit.UNREACHABLE}
+_CODES = {
+    PlanVerdict.IN_SYNC: Exit.DONE,
+    PlanVerdict.CHANGES: Exit.DONE,
+    PlanVerdict.APPROVAL_REQUIRED: Exit.APPROVAL,
+    PlanVerdict.BLOCKED: Exit.BLOCKED,
+    PlanVerdict.UNKNOWN: Exit.UNREACHABLE,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,12 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.name is None) == (arguments.file is None):
         raise CommandFailed("specify either -f FILE or the NAME of a resource on Kubernetes", Exit.USAGE)
     verdict = _of_file(arguments) if arguments.name is None else _of_resource(arguments)
-    if verdict == "Changes":
-        return Exit.CHANGES if arguments.detailed_exitcode else Exit.DONE
-    return _CODES.get(verdict, Exit.DONE)
+    if verdict is PlanVerdict.CHANGES and arguments.detailed_exitcode:
+        return Exit.CHANGES
+    return _CODES[verdict]
 
 
-def _of_resource(arguments: argparse.Namespace) -> str:
+def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
     for flag in ("state", "approve", "secrets_dir", "latest"):
         if getattr(arguments, flag):
             raise CommandFailed(f"--{flag.replace('_', '-')} requires -f FILE instead of NAME", Exit.USAGE)
@@ -71,7 +78,7 @@ def _of_resource(arguments: argparse.Namespace) -> str:
     return show(resource, arguments.output)
 
 
-def _of_file(arguments: argparse.Namespace) -> str:
+def _of_file(arguments: argparse.Namespace) -> PlanVerdict:
     with document_errors(arguments.file):
         document, settings = read(arguments)
         store = FileStore(document, state_of(arguments), approve=arguments.approve or "")
@@ -79,21 +86,22 @@ def _of_file(arguments: argparse.Namespace) -> str:
     seen = on_cluster(_evaluated(settings, store, resource, latest=arguments.latest))
     if isinstance(seen, Unread):
         raise failed(seen.failure)
+    verdict = plan_verdict(seen.status, resource.generation, sends=False)
     if arguments.output == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
         to_approve = "" if arguments.latest else approve_command(arguments, seen.proposal.plan.hash)
-        draw_plan(console(), seen, to_approve=to_approve)
+        draw_plan(console(), seen, verdict, to_approve=to_approve)
         why = "" if arguments.latest else store.why_unverified(seen.proposal.changes)
         if why and isinstance(seen.decision, Act):
             print(f"apply asks for confirmation, or needs --yes: {why}")
     else:
         shape = plan_document(
             seen.decision, seen.observation, seen.proposal, seen.verdict,
-            name=resource.name, generation=resource.generation,
+            name=resource.name, generation=resource.generation, verdict=verdict,
         )  # fmt: skip
         print_document(shape, arguments.output)
-    return plan_verdict(seen.decision, seen.observation, seen.proposal)
+    return verdict
 
 
 async def _evaluated(

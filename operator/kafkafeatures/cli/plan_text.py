@@ -5,18 +5,18 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.cli.matrix import draw
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
 from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import Act, approved_by
 from kafkafeatures.core.plan import HASH_SHOWN
-from kafkafeatures.core.plan_document import plan_verdict
 from kafkafeatures.core.report import blocker_status, steps_of
 from kafkafeatures.core.steps import Accepted, Refused, Verdict
 from kafkafeatures.reconcile.evaluate import Evaluation
 
 
-def draw_plan(console: Console, seen: Evaluation, *, to_approve: str = "") -> None:
+def draw_plan(console: Console, seen: Evaluation, verdict: PlanVerdict, *, to_approve: str = "") -> None:
     """Print all of it. `to_approve`: the command that carries out this plan, where `apply` would do the same."""
     draw(console, seen.observation, blockers=False)  # of this plan: below
     _steps(console, seen)
@@ -28,7 +28,6 @@ def draw_plan(console: Console, seen: Evaluation, *, to_approve: str = "") -> No
     if seen.verdict is not None:
         console.print()
         console.print(_server(seen.verdict), overflow="fold")
-    verdict = plan_verdict(seen.decision, seen.observation, seen.proposal)
     console.print()
     line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if seen.proposal.changes:
@@ -38,7 +37,7 @@ def draw_plan(console: Console, seen: Evaluation, *, to_approve: str = "") -> No
     console.print(line, overflow="fold")
     if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
-    if verdict == "ApprovalRequired" and to_approve:
+    if verdict is PlanVerdict.APPROVAL_REQUIRED and to_approve:
         console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
 
 

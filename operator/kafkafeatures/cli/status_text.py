@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafkafeatures.api.names import PAUSE
-from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.reasons import Condition, PlanVerdict
 from kafkafeatures.cli.kube_resource import KubeResource, intent_text
 from kafkafeatures.cli.output import natural_width
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
@@ -47,7 +47,7 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
     _history(console, resource)
 
 
-def draw_plan_of(console: Console, resource: KubeResource, verdict: str, now: datetime) -> None:
+def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, now: datetime) -> None:
     """What `plan NAME` shows of it."""
     for caution in cautions(resource, now):
         console.print(Text(caution, "yellow"), overflow="fold")

@@ -12,10 +12,17 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from kafkafeatures.api.reasons import PlanVerdict
+
 Shape = Mapping[str, Any]
 
-COLOURS = {"InSync": "green", "Changes": "green", "ApprovalRequired": "yellow", "Blocked": "red", "Unknown": "red"}
-"""Of verdicts."""
+COLOURS = {
+    PlanVerdict.IN_SYNC: "green",
+    PlanVerdict.CHANGES: "green",
+    PlanVerdict.APPROVAL_REQUIRED: "yellow",
+    PlanVerdict.BLOCKED: "red",
+    PlanVerdict.UNKNOWN: "red",
+}
 APPROVED = {
     "PlanHash": "approved by its hash",
     "Annotation": "approved by its hash",

@@ -1,30 +1,86 @@
-"""The document of `plan -o json`: what would be done to a cluster, and what prevents it.
+"""The verdict of a plan, and the document of `plan -o json`: what would be done to a cluster, and what prevents it.
 
-Pure. Called by `plan`.
+Pure. Called by `plan`: `plan -f FILE` evaluates by itself, `plan NAME` has the operator's status. The verdict is a
+function of the status in both, so that they never differ, nor either of them from the conditions.
 """
 
 from __future__ import annotations
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.records import Json
+from kafkafeatures.api.status import Status, StatusCondition
 from kafkafeatures.core.cluster_document import node_shape, not_read, or_none, source_shape, with_level_names
-from kafkafeatures.core.decide import Act, Decision, Held, Proposal, Stalled, Wait
-from kafkafeatures.core.observation import Observation, Unknown
+from kafkafeatures.core.decide import Act, Decision, Proposal
+from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import blocker_status, feature_states, steps_of
 from kafkafeatures.core.steps import Accepted, Refused, Unavailable, Verdict
+
+
+def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
+    """What a status says of this generation of the document.
+
+    `approved`: the plan was approved since. `sends` False: who asks is not who would send it, and need not have the
+    right to; that it is missing is no blocker.
+    """
+
+    def true(kind: Condition) -> StatusCondition | None:
+        found = status.condition(kind)
+        return found if found and found.status == "True" and found.observed_generation == generation else None
+
+    ready, levels = status.condition(Condition.READY), status.condition(Condition.FEATURES_FINALIZED)
+    blocked = bool(status.blockers or status.blockers_total)
+    stalled = true(Condition.STALLED)
+    if stalled:
+        only_a_right = stalled.reason == Reason.NOT_AUTHORIZED and not blocked
+        return PlanVerdict.CHANGES if only_a_right and not sends else PlanVerdict.BLOCKED
+    if not ready or ready.observed_generation != generation or not levels or levels.status == "Unknown":
+        return PlanVerdict.UNKNOWN
+    if true(Condition.APPROVAL_REQUIRED) and not approved:
+        return PlanVerdict.APPROVAL_REQUIRED
+    if blocked or ready.reason in (Reason.SUSPENDED, Reason.DRIFTED):
+        return PlanVerdict.BLOCKED
+    reconciling = true(Condition.RECONCILING)
+    if reconciling and reconciling.reason != Reason.UPDATING_FEATURES:
+        return PlanVerdict.UNKNOWN
+    if status.plan:
+        return PlanVerdict.CHANGES
+    return PlanVerdict.IN_SYNC if ready.status == levels.status == "True" else PlanVerdict.UNKNOWN
+
+
+def document_of_status(status: Status, *, name: str, generation: int, approved: bool) -> Json:
+    """As `plan_document` makes it of a live cluster, without what a status does not hold."""
+    ready, plan = status.condition(Condition.READY), status.plan
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "resource": name,
+        "generation": ready.observed_generation if ready else None,
+        "clusterId": status.cluster_id or None,
+        "verdict": plan_verdict(status, generation, approved=approved),
+        "hash": plan.hash if plan else "",
+        "irreversible": plan is not None and plan.irreversible,
+        "metadataMode": status.metadata_mode or None,
+        "source": {"kind": status.source or None},
+        "reason": ready.reason if ready else None,
+        "message": ready.message if ready else None,
+        "features": [with_level_names(one.as_json()) for one in status.features],
+        "steps": [one.as_json() for one in plan.steps] if plan else [],
+        "blockers": [one.as_json() for one in status.blockers],
+    }
 
 
 def plan_document(
     decision: Decision,
     observation: Observation,
     proposal: Proposal,
-    verdict: Verdict | None,
+    server: Verdict | None,
     *,
     name: str,
     generation: int,
+    verdict: PlanVerdict,
 ) -> Json:
-    """The document of `plan -o json`."""
+    """The document of a plan that was made just now. `server`: its own word on the changes."""
     blocked = () if isinstance(decision, Act) else decision.blockers
     document: Json = {
         "apiVersion": API_VERSION,
@@ -32,7 +88,7 @@ def plan_document(
         "resource": name,
         "generation": generation,
         "clusterId": or_none(observation.cluster_id),
-        "verdict": plan_verdict(decision, observation, proposal),
+        "verdict": verdict,
         "hash": proposal.plan.hash if proposal.changes else "",
         "irreversible": bool(proposal.changes) and proposal.plan.irreversible,
         "metadataMode": or_none(observation.mode),
@@ -45,24 +101,9 @@ def plan_document(
         "blockers": [blocker_status(blocker).as_json() for blocker in blocked],
         "notRead": not_read(observation),
     }
-    if verdict is not None:
-        document["serverVerdict"] = verdict_shape(verdict)
+    if server is not None:
+        document["serverVerdict"] = verdict_shape(server)
     return document
-
-
-def plan_verdict(decision: Decision, observation: Observation, proposal: Proposal) -> str:
-    """InSync, Changes, ApprovalRequired, Blocked or Unknown."""
-    if isinstance(observation.finalized, Unknown) or isinstance(observation.cluster_id, Unknown):
-        return "Unknown"
-    if isinstance(decision, Held) and decision.reason is Reason.APPROVAL_REQUIRED:
-        return "ApprovalRequired"
-    if isinstance(decision, Act) or (decision.reason is Reason.NOT_AUTHORIZED and not decision.blockers):
-        return "Changes"  # who plans need not be allowed to apply: the server's verdict is then unavailable
-    if decision.blockers or isinstance(decision, Stalled | Held):
-        return "Blocked"
-    if not proposal.changes:
-        return "InSync"
-    return "Unknown" if isinstance(decision, Wait) else "Changes"
 
 
 def verdict_shape(verdict: Verdict) -> Json:

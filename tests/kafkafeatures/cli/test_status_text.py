@@ -9,12 +9,13 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from kafkafeatures.cli.kube_plan import plan_document_of, verdict_of
+from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.cli.kube_plan import plan_document_of
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.status_text import age, draw_plan_of, draw_status
 from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.plan_document import plan_document, plan_verdict
+from kafkafeatures.core.plan_document import plan_document
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Accepted
 from kafkafeatures.core.wanted import Mode, Wanted
@@ -162,25 +163,26 @@ PLANS = {
 def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) -> None:
     wanted, seen = PLANS[name], observation()
     decision, proposal = decide(wanted, seen, verdict=Accepted()), propose(wanted, seen, Memory())
-    live = plan_document(decision, seen, proposal, Accepted(), name="kafka/orders", generation=1)
     ours = plan_document_of(resource(statuses.status(wanted)))
+    live = plan_document(
+        decision, seen, proposal, Accepted(), name="kafka/orders", generation=1, verdict=ours["verdict"]
+    )
     left_out = {"nodes", "notRead", "serverVerdict"}
     assert set(live) - left_out == set(ours)
     same = set(ours) - {"source"}
     assert {key: ours[key] for key in same} == {key: live[key] for key in same}
-    assert ours["verdict"] == plan_verdict(decision, seen, proposal)
 
 
 @pytest.mark.parametrize(
     ("found", "verdict"),
     [
-        (resource(), "Unknown"),
-        (resource(statuses.in_sync(1), generation=2), "Unknown"),
-        (resource(statuses.stalled(1), generation=2), "Unknown"),
-        (KINDS["unreachable"], "Unknown"),
-        (KINDS["stalled"], "Blocked"),
+        (resource(), PlanVerdict.UNKNOWN),
+        (resource(statuses.in_sync(1), generation=2), PlanVerdict.UNKNOWN),
+        (resource(statuses.stalled(1), generation=2), PlanVerdict.UNKNOWN),
+        (KINDS["unreachable"], PlanVerdict.UNKNOWN),
+        (KINDS["stalled"], PlanVerdict.BLOCKED),
     ],
 )
-def test_the_verdict_is_of_the_document_as_it_is_now(found: KubeResource, verdict: str) -> None:
-    assert verdict_of(found) == verdict
+def test_the_verdict_is_of_the_document_as_it_is_now(found: KubeResource, verdict: PlanVerdict) -> None:
+    assert plan_document_of(found)["verdict"] == verdict
     assert f"Plan: {verdict}" in "".join(drawn(lambda console: draw_plan_of(console, found, verdict, LATER)))

@@ -1,0 +1,167 @@
+"""The verdict of a plan: the same of an evaluation and of the status that was written of it, as its conditions are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
+from kafkafeatures.api.status import Intent, read_status
+from kafkafeatures.cli.kube_plan import plan_document_of
+from kafkafeatures.cli.plan import _CODES
+from kafkafeatures.core.decide import Act, Done, Held, Stalled, decide, propose
+from kafkafeatures.core.memory import memory_of
+from kafkafeatures.core.observation import MetadataMode, NodeState, Unknown
+from kafkafeatures.core.plan_document import plan_verdict
+from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.core.steps import Accepted, Refused, Step, Unavailable, UnknownStep, UpdateFeature, Verdict
+from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
+from kafkafeatures.reconcile.evaluate import Evaluation, is_ours
+from kafkafeatures.reconcile.ports import Resource
+from tests.kafkafeatures import statuses
+from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
+
+OTHER = Failure(FailureKind.WRONG_CLUSTER, "h:1", "node 1 is of cluster B", "")
+NODES = (node(3001), node(3002), node(1))
+SEEN = (
+    observation(),
+    observation(levels={"metadata.version": 27, "group.version": 1}),
+    observation(levels={"metadata.version": 20}),
+    observation(levels=SILENT),
+    observation(voting=SILENT),
+    observation(cluster_id=SILENT),
+    observation(cluster_id=OTHER),
+    observation(cluster_id="cluster-2"),
+    observation(mode=MetadataMode.ZOOKEEPER, levels=SILENT),
+    observation(mode=MetadataMode.MIGRATING),
+    observation(mode=SILENT),
+    observation(*NODES, node(2, said=answer(levels={"metadata.version": 20}))),
+    observation(*NODES, node(2, said=SILENT, state=NodeState.UNREACHABLE, written=NEW)),
+    observation(*NODES, node(2, said=SILENT, state=NodeState.UNREACHABLE, written=None)),
+    observation(*NODES, node(2, said=answer(OLD), written=OLD)),
+    observation(*NODES, node(3003, said=SILENT, state=NodeState.GHOST, written=OLD, voter=False)),
+)
+VERDICTS: tuple[Verdict, ...] = (
+    Accepted(),
+    Refused(95, "no"),
+    Unavailable("nobody answers"),
+    Unavailable("no ALTER", rights=True),
+)
+BEFORE = tuple(
+    read_status(one)[0]
+    for one in ({}, statuses.in_sync(), statuses.waiting_for_approval(), statuses.unreachable(statuses.acting()))
+)
+WANTED = st.builds(
+    Wanted,
+    levels=st.fixed_dictionaries(
+        {},
+        optional={
+            "metadata.version": st.sampled_from((20, 21, 27, 99)),
+            "group.version": st.sampled_from((0, 1)),
+            "no.such": st.just(1),
+        },
+    ),
+    bundle=st.sampled_from(({}, statuses.UP)),
+    consents=st.sampled_from((frozenset[str](), frozenset({"metadata.version:21->20"}))),
+    mode=st.sampled_from((Mode.APPLY, Mode.APPLY, Mode.OBSERVE)),
+    suspend=st.sampled_from((False, False, True)),
+    policy=st.sampled_from(ApprovalPolicy),
+    approvals=st.sampled_from((frozenset[str](), frozenset({"sha256:0123456789"}))),
+    on_drift=st.sampled_from(OnDrift),
+    cluster_id=st.sampled_from(("", "cluster-1")),
+)
+UNSETTLED: tuple[tuple[Step | UnknownStep, ...], ...] = (
+    *((), (), ()),
+    (UpdateFeature("group.version", 0, 1),),
+    (UnknownStep(Intent(kind="RestartNode")),),
+)
+
+
+@st.composite
+def evaluations(draw: st.DrawFn) -> Evaluation:
+    """As `evaluate` makes them, of drawn parts."""
+    wanted, seen, before = draw(WANTED), draw(st.sampled_from(SEEN)), draw(st.sampled_from(BEFORE))
+    server, unsettled = draw(st.sampled_from(VERDICTS)), draw(st.sampled_from(UNSETTLED))
+    resource = Resource("kafka/orders", 1, wanted, before)
+    memory = memory_of(before, lambda _: timedelta(0))
+    proposal = propose(wanted, seen, memory)
+    decision = decide(wanted, seen, memory, proposal=proposal, unsettled=unsettled, verdict=server)
+    return Evaluation(resource, seen, before, proposal, decision, server, is_ours(resource, seen), NOW)
+
+
+def decided(found: Evaluation) -> PlanVerdict:
+    """What the decision itself means, said without any status."""
+    decision, seen = found.decision, found.observation
+    if isinstance(decision, Stalled):
+        return PlanVerdict.BLOCKED
+    if isinstance(seen.finalized, Unknown) or isinstance(seen.cluster_id, Unknown):
+        return PlanVerdict.UNKNOWN
+    if isinstance(decision, Act):
+        return PlanVerdict.CHANGES
+    if isinstance(decision, Held):
+        approval = decision.reason is Reason.APPROVAL_REQUIRED
+        return PlanVerdict.APPROVAL_REQUIRED if approval else PlanVerdict.BLOCKED
+    if isinstance(decision, Done):
+        if decision.blockers:
+            return PlanVerdict.BLOCKED
+        return PlanVerdict.CHANGES if found.proposal.changes else PlanVerdict.IN_SYNC
+    return PlanVerdict.BLOCKED if decision.blockers and found.proposal.changes else PlanVerdict.UNKNOWN
+
+
+@given(evaluations())
+def test_a_file_and_a_resource_get_the_same_verdict_and_it_is_what_was_decided(found: Evaluation) -> None:
+    of_file = plan_verdict(found.status, 1)
+    stored = json.loads(json.dumps(found.status.as_json()))
+    assert of_file == plan_document_of(statuses.resource(stored))["verdict"] == decided(found)
+
+
+@given(evaluations())
+def test_the_verdict_agrees_with_the_conditions_that_the_operator_writes(found: Evaluation) -> None:
+    status = found.status
+    verdict, ready = plan_verdict(status, 1), status.condition(Condition.READY)
+    assert ready is not None
+    if verdict is PlanVerdict.IN_SYNC:
+        assert ready.status == "True"
+        assert not status.plan
+    if ready.status == "True" and ready.reason == Reason.IN_SYNC:
+        assert verdict is PlanVerdict.IN_SYNC
+    if status.condition(Condition.STALLED):
+        assert verdict is PlanVerdict.BLOCKED
+    if verdict is PlanVerdict.APPROVAL_REQUIRED:
+        assert status.condition(Condition.APPROVAL_REQUIRED)
+    if verdict is PlanVerdict.CHANGES:
+        assert status.plan
+        assert ready.reason in (Reason.UPDATING_FEATURES, Reason.OBSERVED)
+
+
+@given(evaluations())
+def test_who_only_plans_need_not_be_allowed_to_send(found: Evaluation) -> None:
+    """The operator without the right is blocked; a person without it reads what would be done."""
+    decision, status = found.decision, found.status
+    only_a_right = isinstance(decision, Stalled) and decision.reason is Reason.NOT_AUTHORIZED
+    expected = PlanVerdict.CHANGES if only_a_right else plan_verdict(status, 1)
+    assert plan_verdict(status, 1, sends=False) is expected
+
+
+@pytest.mark.parametrize("field", ["conditions", "plan", "blockers", "features"])
+@pytest.mark.parametrize("made", [statuses.acting, statuses.observed, statuses.stalled, statuses.waiting_for_approval])
+def test_a_status_that_lost_a_field_is_never_in_sync(made: Callable[[], dict[str, Any]], field: str) -> None:
+    left = {name: value for name, value in made().items() if name != field}
+    assert plan_document_of(statuses.resource(left))["verdict"] is not PlanVerdict.IN_SYNC
+
+
+def test_blockers_of_which_none_fits_into_the_status_block_all_the_same() -> None:
+    status, _ = read_status({**statuses.observed(), "blockersTotal": 3})
+    assert plan_verdict(status, 1) is PlanVerdict.BLOCKED
+
+
+def test_every_verdict_has_an_exit_code() -> None:
+    assert {verdict.value: int(_CODES[verdict]) for verdict in PlanVerdict} == {
+        "InSync": 0, "Changes": 0, "ApprovalRequired": 3, "Blocked": 4, "Unknown": 5,
+    }  # fmt: skip

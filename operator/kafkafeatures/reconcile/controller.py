@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kafkafeatures.api.document import InvalidDocument, read_document
@@ -145,8 +145,9 @@ class Controller:
     def forget_versions(self) -> None:
         """Forget all versions: etcd was restored, and the same version may stand for another state."""
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
-        for known in self._known.values():
-            known.written, known.settled, known.next_due = set(), None, None
+        for key, known in self._known.items():
+            known.settled, known.next_due = None, None
+            self._known[key] = replace(known, written=set())  # what is going on may keep what it has of before
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last reconciliation wrote itself."""
@@ -238,14 +239,23 @@ class Controller:
             return None
         if known.next_due is not None and known.next_due.holds(version, began):
             return known.next_due.until - began
-        settled = known.settled
-        if settled is None or not settled.holds(version, began):
-            return None
-        if not await settled.cluster.unchanged():
-            known.settled = None
+        settled = await self._settled(known, version)
+        if settled is None:
             return None
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, known, version, settled.check_every)
+
+    async def _settled(self, known: _Known, version: str) -> _Settled | None:
+        """What was found in sync, where it still is: the same version, and a log to which nothing happened since.
+
+        Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
+        """
+        settled = known.settled
+        if settled is None or not settled.holds(version, self._monotonic()):
+            return None  # and kept: a watch may show an older version than the one that was written since
+        if not await settled.cluster.unchanged():
+            known.settled = None
+        return known.settled  # None as well where versions were forgotten meanwhile
 
     async def _guarded(self, key: Key, known: _Known, store: KubernetesStore) -> _Pause:
         """Reconcile, unless a second operator writes this status or the API server drops fields."""
@@ -287,10 +297,11 @@ class Controller:
             await write_if_changed(store, resource, status)
             return _Pause("waiting", known.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
         check_every = document.spec.drift.check_every_seconds
-        settled, known.settled = known.settled, None
-        if not is_new and settled and settled.holds(store.version, self._monotonic()) and await cluster.unchanged():
-            known.settled = settled
+        if is_new:
+            known.settled = None
+        if await self._settled(known, store.version):
             return _Pause("done", check_every)
+        known.settled = None
         last = await reconcile(self._context_of(key, known, store, cluster), resource)
         if isinstance(last.decision, Done):
             until = self._monotonic() + FULL_LOOK_EVERY

@@ -45,6 +45,7 @@ class Kafka(World):
 
     during_look: Callable[[], object] = staticmethod(nothing)
     during_update: Callable[[], object] = staticmethod(nothing)
+    during_question: Callable[[], object] = staticmethod(nothing)
     """What happens elsewhere meanwhile."""
 
     async def read(self) -> Readings:
@@ -57,6 +58,7 @@ class Kafka(World):
         return await super().update(change)
 
     async def unchanged(self) -> bool:
+        self.during_question()
         return self.same
 
     async def release_idle_connections(self) -> None:
@@ -269,6 +271,26 @@ async def test_after_a_restore_of_etcd_a_version_at_rest_means_nothing() -> None
     rig.controller.forget_versions()
     await rig.work()
     assert (asked, rig.kafka.looks) == (["GET orders"], 2)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_restore_of_etcd_while_the_log_is_asked_ends_the_rest(watched: bool) -> None:
+    rig, _ = await settled()
+    rig.watched = rig.watched if watched else ""
+    rig.kafka.during_question = rig.controller.forget_versions
+    await rig.work()
+    assert rig.kafka.looks == 2
+
+
+async def test_what_a_reconciliation_read_before_a_restore_of_etcd_is_not_rested_on() -> None:
+    rig = Rig(Orders(), Kafka({"metadata.version": 27}))
+    await rig.work()
+    rig.kafka.during_look = rig.controller.forget_versions
+    await rig.work()
+    watched(rig)
+    rig.kafka.during_look, rig.kafka.same = nothing, True
+    await rig.work()
+    assert rig.kafka.looks == 3
 
 
 async def test_passes_that_follow_one_another_without_an_end_are_made_to_wait() -> None:

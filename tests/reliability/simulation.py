@@ -213,7 +213,7 @@ class Simulation:
         return self.random.choice(there) if there else None
 
     def _resources(self) -> list[dict[str, Any]]:
-        return [found for name in self.names if (found := self.server.get(NAMESPACE, name)) is not None]
+        return [found for name in self.names if (found := self.server.stored(NAMESPACE, name)) is not None]
 
     def _edited(self, change: Callable[[dict[str, Any]], object]) -> None:
         found = self._some_resource()

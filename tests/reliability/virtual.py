@@ -62,5 +62,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """To its end, in a loop of its own."""
+    results: list[T] = []
+
+    async def without_result() -> None:
+        """As a Runner ends it has the task, and so its result, written out: of a history that takes longest of all."""
+        results.append(await main)
+
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(main)
+        runner.run(without_result())
+    return results[0]

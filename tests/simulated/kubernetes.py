@@ -117,7 +117,9 @@ class _Event:
 
 
 class ApiServer:
-    """The store and its rules. `schema` is that of the CRD in force; `forbidden`: plurals that nobody may read.
+    """The store and its rules. What is stored is replaced, never changed.
+
+    `schema` is that of the CRD in force; `forbidden`: plurals that nobody may read.
     `status_writes`: by field manager. `listener` hears of every version of a KafkaFeatures, and who made it.
 
     `cache_lag`: so many writes is the watch cache behind, from which `resourceVersion=0` is answered.
@@ -130,6 +132,7 @@ class ApiServer:
         self.cache_lag = 0
         self.status_writes: Counter[str] = Counter()
         self.listener: Callable[[Json, str], None] = lambda event, manager: None
+        self._written_out: dict[int, tuple[Json, bytes]] = {}
         self._objects: dict[str, Json] = {}
         self._versions: dict[str, list[tuple[int, Json | None]]] = {}
         self._events: list[_Event] = []
@@ -163,8 +166,12 @@ class ApiServer:
 
     def get(self, namespace: str, name: str) -> Json | None:
         """A copy of a KafkaFeatures as it is now; None where there is none."""
-        found = self._objects.get(f"{_collection(namespace)}/{name}")
+        found = self.stored(namespace, name)
         return None if found is None else _copy(found)
+
+    def stored(self, namespace: str, name: str) -> Json | None:
+        """The same, not to be changed."""
+        return self._objects.get(f"{_collection(namespace)}/{name}")
 
     def edit(
         self, namespace: str, name: str, change: Callable[[Json], object], *, manager: str = "kubectl-edit"
@@ -180,7 +187,7 @@ class ApiServer:
 
     def uid(self, namespace: str, name: str) -> str:
         """Of a KafkaFeatures; empty where there is none."""
-        found = self._objects.get(f"{_collection(namespace)}/{name}")
+        found = self.stored(namespace, name)
         return "" if found is None else str(found["metadata"]["uid"])
 
     def delete(self, namespace: str, name: str) -> None:
@@ -297,11 +304,11 @@ class ApiServer:
             if sent.get(name, there["metadata"][name]) != there["metadata"][name]:
                 message = "the object has been modified; please apply your changes to the latest version and try again"
                 return refusal(409, f'Operation cannot be fulfilled on {parts["plural"]} "{parts["name"]}": {message}')
-        new = _copy(there)
+        new = {**there, "metadata": dict(there["metadata"])}
         if of_status:
-            new["status"] = _copy(request.body.get("status"))
+            new["status"] = request.body.get("status")
         else:
-            new["spec"] = _copy(request.body.get("spec"))
+            new["spec"] = request.body.get("spec")
             for name in ("annotations", "labels", "finalizers", "ownerReferences"):
                 new["metadata"].pop(name, None)
                 if sent.get(name):
@@ -330,7 +337,7 @@ class ApiServer:
         there = self._objects.get(request.path)
         if there is None:
             return _missing(parts)
-        gone = _copy(there)
+        gone = {**there, "metadata": dict(there["metadata"])}
         if not there["metadata"].get("finalizers"):
             self._remove(request.path, gone)
         elif "deletionTimestamp" not in gone["metadata"]:
@@ -338,6 +345,15 @@ class ApiServer:
             gone["metadata"]["generation"] += 1
             self._store(request.path, gone, "MODIFIED")
         return Reply(200, gone)
+
+    def written(self, body: Json) -> bytes:
+        """As it is sent; what is stored is written out once."""
+        if "spec" not in body:
+            return json.dumps(body).encode()
+        known = self._written_out.get(id(body))
+        if known is None or known[0] is not body:
+            known = self._written_out[id(body)] = body, json.dumps(body).encode()
+        return known[1]
 
     # --- inside ---
 
@@ -355,7 +371,8 @@ class ApiServer:
 
     def _fitted(self, made: Json) -> tuple[Json, list[str]]:
         problems: list[str] = []
-        kept = schema.fitted({name: one for name, one in made.items() if name != "metadata"}, self.schema, "", problems)
+        fit = schema.fitter(self.schema)
+        kept = fit({name: one for name, one in made.items() if name != "metadata"}, problems)
         return {**kept, "metadata": made["metadata"]}, problems
 
     def _invalid(self, name: str, problems: list[str]) -> Reply:
@@ -375,17 +392,16 @@ class ApiServer:
     def _store(self, path: str, made: Json, kind: str, request: Request | None = None) -> None:
         self._revision += 1
         made["metadata"]["resourceVersion"] = str(self._revision)
-        kept = _copy(made)
-        self._objects[path] = kept
-        self._versions.setdefault(path, []).append((self._revision, kept))
-        self._happened(_Event(self._revision, kind, path, kept), request)
+        self._objects[path] = made
+        self._versions.setdefault(path, []).append((self._revision, made))
+        self._happened(_Event(self._revision, kind, path, made), request)
 
     def _remove(self, path: str, last: Json) -> None:
         self._revision += 1
         last["metadata"]["resourceVersion"] = str(self._revision)
         del self._objects[path]
         self._versions[path].append((self._revision, None))
-        self._happened(_Event(self._revision, "DELETED", path, _copy(last)), None)
+        self._happened(_Event(self._revision, "DELETED", path, last), None)
 
     def _happened(self, event: _Event, request: Request | None) -> None:
         self._events.append(event)
@@ -446,22 +462,25 @@ class _Connection:
             await self._latency()
         fault = self._faults(request)
         if fault is None or fault.lag:
-            return _Answer(self._server.answer(request, fault.lag if fault else 0), self._server.now())
+            return _Answer(self._server, self._server.answer(request, fault.lag if fault else 0))
         if fault.carried_out:
             self._server.answer(request)
         if fault.reply is None:
             raise ClientConnectionError("Server disconnected")
-        return _Answer(fault.reply, self._server.now())
+        return _Answer(self._server, fault.reply)
 
 
 class _Answer:
-    def __init__(self, reply: Reply, now: datetime) -> None:
+    def __init__(self, server: ApiServer, reply: Reply) -> None:
         self.status, self.reason = reply.status, reply.reason
-        self.headers = {"Date": format_datetime(now.astimezone(UTC), usegmt=True), **reply.headers}
-        self._body = reply.body
+        self._server, self._reply, self._now = server, reply, server.now()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Date": format_datetime(self._now.astimezone(UTC), usegmt=True), **self._reply.headers}
 
     async def read(self) -> bytes:
-        return json.dumps(self._body).encode()
+        return self._server.written(self._reply.body)
 
 
 def _collection(namespace: str) -> str:
@@ -479,10 +498,5 @@ def _missing(parts: re.Match[str]) -> Reply:
 
 
 def _copy(value: Any) -> Any:
-    """Plain JSON: dicts and lists anew, all else as it is."""
-    kind = type(value)
-    if kind is dict:
-        return {name: _copy(one) for name, one in value.items()}
-    if kind is list:
-        return [_copy(one) for one in value]
-    return value if isinstance(value, str | int | float | None) else json.loads(json.dumps(value, default=dict))
+    """Plain JSON, anew."""
+    return json.loads(json.dumps(value, default=dict))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import yaml
 
 CRD = Path(__file__).parents[2] / "crds" / "kafkafeatures.yaml"
+Fitter = Callable[[Any, list[str]], Any]
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -33,6 +35,7 @@ def current() -> Mapping[str, Any]:
     return schema
 
 
+@cache
 def without(*fields: str) -> Mapping[str, Any]:
     """The schema of an older CRD: `status.intent.at` is a path; items of lists need no word of their own."""
     older = copy.deepcopy(dict(current()))
@@ -53,47 +56,84 @@ def open_status() -> Mapping[str, Any]:
     return {**made, "properties": {**made["properties"], "status": {"type": "object"}}}
 
 
-def fitted(value: Any, schema: Mapping[str, Any], path: str, problems: list[str]) -> Any:
-    """The value as the server keeps it; what it refuses goes to `problems`."""
-    if not _is_of(value, schema):
-        problems.append(f"{path}: Invalid value: must be of type {schema.get('type', 'integer or string')}")
-        return value
-    problems += (f"{path}: {problem}" for problem in _violations(value, schema))
-    if isinstance(value, dict) and "properties" in schema:
-        known = schema["properties"]
-        kept = {
-            name: fitted(one, known[name], f"{path}.{name}", problems) for name, one in value.items() if name in known
-        }
-        if schema.get("x-kubernetes-preserve-unknown-fields"):
-            kept = {**value, **kept}
-        for name, inner in known.items():
-            if name not in kept and "default" in inner:
-                kept[name] = fitted(copy.deepcopy(inner["default"]), inner, f"{path}.{name}", problems)
-        problems += (f"{path}.{name}: Required value" for name in schema.get("required", ()) if name not in kept)
-        return kept
-    if isinstance(value, list) and "items" in schema:
-        return [fitted(one, schema["items"], f"{path}[{at}]", problems) for at, one in enumerate(value)]
-    return value
+def fitter(schema: Mapping[str, Any]) -> Fitter:
+    """The schema as a function: from a value to what the server keeps. What it refuses goes to `problems`."""
+    if id(schema) not in _FITTERS:
+        _FITTERS[id(schema)] = schema, _fitter(schema)
+    return _FITTERS[id(schema)][1]
 
 
-def _is_of(value: Any, schema: Mapping[str, Any]) -> bool:
-    if schema.get("x-kubernetes-int-or-string"):
-        return isinstance(value, int | str) and not isinstance(value, bool)
+_FITTERS: dict[int, tuple[Mapping[str, Any], Fitter]] = {}
+"""By the identity of the schema, which is kept beside it. Most are those of this tree."""
+
+
+def _fitter(schema: Mapping[str, Any]) -> Fitter:
     kind = schema.get("type", "object")
-    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+    types = (int, str) if schema.get("x-kubernetes-int-or-string") else _TYPES[kind]
+    rules = tuple(_rules(schema))
+    inside = _of_object(schema) if "properties" in schema else _of_list(schema["items"]) if "items" in schema else None
+
+    def fit(value: Any, problems: list[str]) -> Any:
+        if not isinstance(value, types) or (value.__class__ is bool and bool not in types):
+            problems.append(f": Invalid value: must be of type {schema.get('type', 'integer or string')}")
+            return value
+        if rules:
+            problems += [f": {problem}" for rule in rules if (problem := rule(value))]
+        return inside(value, problems) if inside is not None else value
+
+    return fit
 
 
-def _violations(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    found = []
-    if "enum" in schema and value not in schema["enum"]:
-        found.append(f"Unsupported value: {value!r}")
-    if isinstance(value, str):
-        if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
-            found.append("Too long or too short")
-        if "pattern" in schema and not re.search(schema["pattern"], value):
-            found.append(f"Invalid value: {value!r} should match {schema['pattern']}")
-    if isinstance(value, list) and len(value) > schema.get("maxItems", len(value)):
-        found.append("Too many")
-    if isinstance(value, int) and value < schema.get("minimum", value):
-        found.append(f"Invalid value: {value} should be greater than or equal to {schema['minimum']}")
-    return found
+def _of_object(schema: Mapping[str, Any]) -> Fitter:
+    known = {name: _fitter(one) for name, one in schema["properties"].items()}
+    defaults = {name: one["default"] for name, one in schema["properties"].items() if "default" in one}
+    required, keeps_unknown = schema.get("required", ()), schema.get("x-kubernetes-preserve-unknown-fields")
+
+    def fit(value: Any, problems: list[str]) -> Any:
+        kept = {}
+        given = ((name, one) for name, one in value.items() if name in known)
+        missing = ((name, copy.deepcopy(one)) for name, one in defaults.items() if name not in value)
+        for name, one in (*given, *missing):
+            so_far = len(problems)
+            kept[name] = known[name](one, problems)
+            if len(problems) > so_far:
+                problems[so_far:] = [f".{name}{problem}" for problem in problems[so_far:]]
+        problems += [f".{name}: Required value" for name in required if name not in kept]
+        return {**value, **kept} if keeps_unknown else kept
+
+    return fit
+
+
+def _of_list(schema: Mapping[str, Any]) -> Fitter:
+    item = _fitter(schema)
+
+    def fit(value: Any, problems: list[str]) -> Any:
+        kept = []
+        for at, one in enumerate(value):
+            so_far = len(problems)
+            kept.append(item(one, problems))
+            if len(problems) > so_far:
+                problems[so_far:] = [f"[{at}]{problem}" for problem in problems[so_far:]]
+        return kept
+
+    return fit
+
+
+def _rules(schema: Mapping[str, Any]) -> Iterator[Callable[[Any], str]]:
+    """What is wrong with a value of the right type; empty where nothing is."""
+    if "enum" in schema:
+        yield lambda value: "" if value in schema["enum"] else f"Unsupported value: {value!r}"
+    if "minLength" in schema or "maxLength" in schema:
+        least, most = schema.get("minLength", 0), schema.get("maxLength", sys.maxsize)
+        yield (
+            lambda value: "Too long or too short" if isinstance(value, str) and not least <= len(value) <= most else ""
+        )
+    if "pattern" in schema:
+        matches, pattern = re.compile(schema["pattern"]).search, schema["pattern"]
+        yield lambda value: "" if matches(value) else f"Invalid value: {value!r} should match {pattern}"
+    if "maxItems" in schema:
+        yield lambda value: "" if len(value) <= schema["maxItems"] else "Too many"
+    if "minimum" in schema:
+        least = schema["minimum"]
+        text = f"should be greater than or equal to {least}"
+        yield lambda value: "" if value >= least else f"Invalid value: {value} {text}"

@@ -18,7 +18,7 @@ from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.memory import Limits, Memory
+from kafkafeatures.kafka.memory_budget import Limits, MemoryBudget
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
@@ -47,7 +47,7 @@ Host = Callable[[Hosted, tuple[str, ...], Environment], Awaitable[None]]
 
 def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM) -> Opener:
     """They share the memory that there is for what comes from Kafka."""
-    memory = Memory(
+    memory = MemoryBudget(
         Limits(
             settings.memory_per_cluster,
             settings.memory_all_clusters,

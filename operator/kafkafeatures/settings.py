@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafkafeatures.api.identity import Operator
-from kafkafeatures.kafka.memory import MIB
+from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.kafka.memory_budget import MIB
 from kafkafeatures.kafka.wire.addresses import Network
 
 
@@ -28,7 +28,7 @@ class OperatorSettings:
     deadline: float = 120.0
     grace: float = 25.0
     resync: float = 600.0
-    operator: Operator = field(default_factory=lambda: Operator("", "kafka-features-operator", "one"))
+    operator: OperatorIdentity = field(default_factory=lambda: OperatorIdentity("", "kafka-features-operator", "one"))
     allowed: tuple[Network, ...] = ()
     denied: tuple[Network, ...] = ()
     memory_per_cluster: int = 64 * MIB

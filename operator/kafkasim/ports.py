@@ -13,21 +13,20 @@ from datetime import datetime, timedelta
 from kafkafeatures.core.readings import ClusterProbe, ProbedNode, Readings
 from kafkafeatures.core.route import Route, route_to_controller
 from kafkafeatures.core.steps import (
-    Accepted,
     Applied,
+    DryRun,
+    DryRunAccepted,
+    DryRunRejected,
+    DryRunUnavailable,
     NotSent,
     Outcome,
     OutcomeUnknown,
-    Refused,
     Rejected,
-    Unavailable,
     UpdateFeature,
-    Verdict,
 )
 from kafkasim.node import Node
 from kafkasim.readings import Access, Client, moment
-from kafkasim.rules import NOT_CONTROLLER, FeatureUpdate, UpgradeType
-from kafkasim.rules import Verdict as Judged
+from kafkasim.rules import NOT_CONTROLLER, FeatureUpdate, UpgradeType, Verdict
 from kafkasim.world import NoActiveControllerError, World
 
 CALL_MS = 10
@@ -63,14 +62,18 @@ class SimulatedCluster:
         """By the last reading, as in production."""
         return self._route().controller is not None
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         """The first stop that judges decides; nothing can be applied twice."""
         for node in self._stops():
             judged = self._ask(node, changes, validate_only=True)
-            if isinstance(judged, Judged) and judged.error_code != NOT_CONTROLLER:
+            if isinstance(judged, Verdict) and judged.error_code != NOT_CONTROLLER:
                 refused = _refusals(judged)
-                return Refused(refused[0][0], "; ".join(text for _, text in refused)) if refused else Accepted()
-        return Unavailable("no way to the active controller")
+                return (
+                    DryRunRejected(refused[0][0], "; ".join(text for _, text in refused))
+                    if refused
+                    else DryRunAccepted()
+                )
+        return DryRunUnavailable("no way to the active controller")
 
     async def update(self, change: UpdateFeature) -> Outcome:
         """Only to the active controller, where it is known; else through the first broker that takes the request."""
@@ -96,14 +99,14 @@ class SimulatedCluster:
     def _reached(self, stops: list[ProbedNode]) -> list[Node]:
         return [node for one in stops if (node := self._client.reached(one.role, one.id)) is not None]
 
-    def _ask(self, node: Node, changes: Sequence[UpdateFeature], *, validate_only: bool) -> Judged | None:
+    def _ask(self, node: Node, changes: Sequence[UpdateFeature], *, validate_only: bool) -> Verdict | None:
         """The answer; None where a broker keeps the request, and carries it out when a controller is active again."""
         updates = [
             FeatureUpdate(c.feature, c.after, UpgradeType.SAFE_DOWNGRADE if c.after < c.before else UpgradeType.UPGRADE)
             for c in changes
         ]
 
-        def send() -> Judged:
+        def send() -> Verdict:
             return self.world.update_features(node, updates, validate_only=validate_only).verdict
 
         try:
@@ -121,6 +124,6 @@ class SimulatedCluster:
         self.world.advance(self.world.now_ms + ms)
 
 
-def _refusals(judged: Judged) -> list[tuple[int, str]]:
+def _refusals(judged: Verdict) -> list[tuple[int, str]]:
     answers = [(judged.error_code, judged.error_message), *((r.error_code, r.error_message) for r in judged.results)]
     return [(code, text or "") for code, text in answers if code]

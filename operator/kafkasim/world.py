@@ -45,7 +45,7 @@ CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ControllerAnswer:
     """An answer of the active controller, to be sent when the log is committed up to `offset`."""
 
     verdict: Verdict
@@ -140,7 +140,7 @@ class World:
 
     # --- requests ---
 
-    def update_features(self, at: Node, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Outcome:
+    def update_features(self, at: Node, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> ControllerAnswer:
         """UpdateFeatures as sent to this node. Raises NoActiveControllerError where a broker would keep it."""
         leader, refused = self._route(at)
         if leader is None:
@@ -148,7 +148,7 @@ class World:
         told = self._told.issuperset(self.voters)
         verdict = judge(View(leader.id, leader.release, self.leader_image, self._static_voters(), told), updates)
         if validate_only:
-            return Outcome(verdict)
+            return ControllerAnswer(verdict)
         if verdict.kraft_version is not None:
             self._append(registrations.quorum_records(self.voting(), verdict.kraft_version))
             self._append([Write(table.NO_OP, {})])  # gives the request an offset to wait for
@@ -158,13 +158,13 @@ class World:
             self._append(levels)
             if before < CONTROLLER_REGISTRATION <= self.leader_image.features.get(METADATA_VERSION, 0):
                 self._register_controllers()
-        return Outcome(verdict, self.log.end_offset)
+        return ControllerAnswer(verdict, self.log.end_offset)
 
     def keep(self, at: Node, request: Callable[[], object]) -> None:
         """What a broker does with a request while no controller is active, also when its client has given up."""
         self._kept.append((at, at.incarnation, request))
 
-    def unregister_broker(self, at: Node, broker_id: int) -> Outcome:
+    def unregister_broker(self, at: Node, broker_id: int) -> ControllerAnswer:
         """UnregisterBroker as sent to this node."""
         leader, refused = self._route(at)
         if leader is None:
@@ -172,33 +172,33 @@ class World:
         registered = self.leader_image.brokers.get(broker_id)
         if registered is None:
             text = f"Broker ID {broker_id} is not currently registered"
-            return Outcome(Verdict(BROKER_ID_NOT_REGISTERED, text))
+            return ControllerAnswer(Verdict(BROKER_ID_NOT_REGISTERED, text))
         self._append([Write(table.UNREGISTER_BROKER, {"brokerId": broker_id, "brokerEpoch": registered.epoch})])
         node = self.nodes.get((Role.BROKER, broker_id))
         if node is not None and node.running:  # its next heartbeat is refused, and it registers again
             self._after(RETRY_MS, lambda: self._register_broker(node))
-        return Outcome(Verdict(error_message=""), self.log.end_offset)
+        return ControllerAnswer(Verdict(error_message=""), self.log.end_offset)
 
-    def unregister_controller(self, at: Node, controller_id: int) -> Outcome:
+    def unregister_controller(self, at: Node, controller_id: int) -> ControllerAnswer:
         """UnregisterController as sent to this node (KIP-1312, Kafka 4.4). Voters and running ones go as well."""
         leader, refused = self._route(at)
         if leader is None:
             return refused
         if controller_id == leader.id:
             text = "Controller cannot unregister itself while it is active."
-            return Outcome(Verdict(INVALID_REQUEST, text))
+            return ControllerAnswer(Verdict(INVALID_REQUEST, text))
         if self._level(METADATA_VERSION) < CONTROLLER_UNREGISTRATION:
             text = "The current MetadataVersion is too old to support controller unregistration."
-            return Outcome(Verdict(UNSUPPORTED_VERSION, text))
+            return ControllerAnswer(Verdict(UNSUPPORTED_VERSION, text))
         if controller_id not in self.leader_image.controllers:
             text = f"Controller ID {controller_id} is not currently registered."
-            return Outcome(Verdict(CONTROLLER_ID_NOT_REGISTERED, text))
+            return ControllerAnswer(Verdict(CONTROLLER_ID_NOT_REGISTERED, text))
         self._append([Write(table.UNREGISTER_CONTROLLER, {"controllerId": controller_id})])
         offset = self.log.end_offset
         node = self.nodes.get((Role.CONTROLLER, controller_id))
         if node is not None and node.running:  # it sees the record, and registers itself again at once
             self._after(REGISTER_MS, lambda: self._register_controller(node))
-        return Outcome(Verdict(error_message=""), offset)
+        return ControllerAnswer(Verdict(error_message=""), offset)
 
     def _register_controller(self, node: Node) -> None:
         if node.running and self.active is not None and node.id not in self.leader_image.controllers:
@@ -213,17 +213,17 @@ class World:
         elif self._level(METADATA_VERSION) >= CONTROLLER_REGISTRATION:
             self._append([registrations.controller(node)])
 
-    def _route(self, at: Node) -> tuple[Node | None, Outcome]:
+    def _route(self, at: Node) -> tuple[Node | None, ControllerAnswer]:
         leader = self.active_node
         if at.role is Role.BROKER:
             if leader is None:
                 raise NoActiveControllerError
         elif leader is None:
-            return None, Outcome(Verdict(NOT_CONTROLLER, "No controller appears to be active."))
+            return None, ControllerAnswer(Verdict(NOT_CONTROLLER, "No controller appears to be active."))
         elif leader is not at:
             text = f"The active controller appears to be node {leader.id}."
-            return None, Outcome(Verdict(NOT_CONTROLLER, text))
-        return leader, Outcome(Verdict())
+            return None, ControllerAnswer(Verdict(NOT_CONTROLLER, text))
+        return leader, ControllerAnswer(Verdict())
 
     def _static_voters(self) -> tuple[int, ...]:
         # Up to 4.4 the list is that of the configuration; a dynamic quorum has none there.

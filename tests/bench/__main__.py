@@ -29,7 +29,7 @@ from pathlib import Path
 
 from kafkafeatures.core.decide import Act, Done, decide
 from kafkafeatures.core.observe import observe
-from kafkafeatures.core.steps import Accepted
+from kafkafeatures.core.steps import DryRunAccepted
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
@@ -213,7 +213,7 @@ def decisions(evaluations: int = FULL.decisions) -> None:
         rounds = max(1, evaluations // count)
         began = time.perf_counter()
         for _ in range(rounds):
-            assert isinstance(decide(Wanted(wanted), seen, verdict=Accepted()), Act)
+            assert isinstance(decide(Wanted(wanted), seen, verdict=DryRunAccepted()), Act)
         each = (time.perf_counter() - began) / rounds
         what = f"{count} nodes, {len(wanted)} of {len(features)} features wanted"
         print(f"decide, {what}: {each * 1000:.2f} ms, {1 / each:,.0f} a second")
@@ -225,7 +225,7 @@ async def _simulated_evaluations(rounds: int) -> None:
     cluster, wanted = SimulatedCluster(world(plan(metadata_version=25))), Wanted({"metadata.version": 29})
     began = time.process_time()
     for _ in range(rounds):
-        assert isinstance(decide(wanted, observe(*await cluster.read()), verdict=Accepted()), Act)
+        assert isinstance(decide(wanted, observe(*await cluster.read()), verdict=DryRunAccepted()), Act)
     each = (time.process_time() - began) / rounds
     print(f"read, observe and decide, 6 simulated nodes: {each * 1000:.2f} ms, {1 / each:,.0f} a second and core")
 

@@ -25,7 +25,7 @@ from kafkafeatures.core.report import (
     status_of_pending,
     status_of_unreachable,
 )
-from kafkafeatures.core.steps import Accepted, Refused, Verdict
+from kafkafeatures.core.steps import DryRun, DryRunAccepted, DryRunRejected
 from kafkafeatures.core.wanted import Mode, OnDrift, Wanted
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
@@ -61,10 +61,10 @@ def resource(status: Status | None, *, generation: int = 3, **more: Any) -> dict
     return found if status is None else {**found, "status": status.as_json()}
 
 
-NOTHING, YES = Memory(), Accepted()
+NOTHING, YES = Memory(), DryRunAccepted()
 
 
-def after(wanted: Wanted, seen: Observation | None = None, memory: Memory = NOTHING, verdict: Verdict = YES) -> Status:
+def after(wanted: Wanted, seen: Observation | None = None, memory: Memory = NOTHING, verdict: DryRun = YES) -> Status:
     seen = seen or observation()
     decision = decide(wanted, seen, memory, verdict=verdict)
     proposal = propose(wanted, seen, memory)
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "stalled by a ghost": (resource(after(Wanted(UP), GHOST)), "Degraded", "GhostRegistration"),
     "refused by the controller": (
-        resource(after(Wanted(UP), verdict=Refused(95, "no"))), "Degraded", "ControllerRejected",
+        resource(after(Wanted(UP), verdict=DryRunRejected(95, "no"))), "Degraded", "ControllerRejected",
     ),
     "reverted in Git": (resource(after(Wanted({"metadata.version": 20}))), "Degraded", "ConsentRequired"),
     "invalid": (

@@ -18,7 +18,7 @@ from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import status_of, status_of_unreachable
 from kafkafeatures.core.resolve import wanted_of
-from kafkafeatures.core.steps import Accepted, Refused
+from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.file_store import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
@@ -121,18 +121,18 @@ LEVELS = {"metadata.version": 27, "group.version": 1}
 CROWD = [node(i, said=answer(OLD)) for i in range(100, 190)]
 GHOST = node(3, state=NodeState.GHOST, said=SILENT, written=OLD)
 WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
-    "act": (Wanted(LEVELS), observation(), Memory(), Accepted()),
+    "act": (Wanted(LEVELS), observation(), Memory(), DryRunAccepted()),
     "done": (Wanted({"metadata.version": 21}), observation(), Memory(), None),
     "nothing": (Wanted({}), observation(), Memory(), None),
     "blocked": (Wanted(LEVELS), observation(node(3001), *CROWD, GHOST), Memory(), None),
-    "refused": (Wanted(LEVELS), observation(), Memory(), Refused(95, "no")),
+    "refused": (Wanted(LEVELS), observation(), Memory(), DryRunRejected(95, "no")),
     "downgrade": (Wanted({"metadata.version": 20}), observation(), Memory(), None),
-    "approval": (Wanted({}, LEVELS), observation(), Memory(), Accepted()),
+    "approval": (Wanted({}, LEVELS), observation(), Memory(), DryRunAccepted()),
     "observed": (Wanted(LEVELS, mode=Mode.OBSERVE), observation(), Memory(), None),
     "suspended": (Wanted(LEVELS, suspend=True), observation(), Memory(), None),
-    "drift": (Wanted(LEVELS), observation(levels={"metadata.version": 27}), Memory(reached=LEVELS), Accepted()),
+    "drift": (Wanted(LEVELS), observation(levels={"metadata.version": 27}), Memory(reached=LEVELS), DryRunAccepted()),
     "unknown": (Wanted(LEVELS), observation(levels=SILENT), Memory(), None),
-    "partly": (Wanted(LEVELS), observation(gaps=(SILENT,)), Memory(), Accepted()),
+    "partly": (Wanted(LEVELS), observation(gaps=(SILENT,)), Memory(), DryRunAccepted()),
 }  # fmt: skip
 
 

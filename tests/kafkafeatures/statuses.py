@@ -12,7 +12,7 @@ from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.report import status_of, status_of_unreachable
-from kafkafeatures.core.steps import Accepted
+from kafkafeatures.core.steps import DryRunAccepted
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, node, observation
 
@@ -29,7 +29,7 @@ def status(
 ) -> dict[str, Any]:
     """After one pass."""
     seen = seen or observation()
-    decision, proposal = decide(wanted, seen, verdict=Accepted()), propose(wanted, seen, Memory())
+    decision, proposal = decide(wanted, seen, verdict=DryRunAccepted()), propose(wanted, seen, Memory())
     before, _ = read_status(previous or {})
     made = status_of(decision, seen, proposal, generation=generation, previous=before, version="0.1.0", now=NOW)
     return made.as_json()

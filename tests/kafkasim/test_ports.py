@@ -15,7 +15,7 @@ import pytest
 from kafkafeatures.api.status import Status, read_status
 from kafkafeatures.core.decide import Done, Wait
 from kafkafeatures.core.readings import Role
-from kafkafeatures.core.steps import Accepted, Applied, NotSent, OutcomeUnknown, Unavailable, UpdateFeature
+from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -161,7 +161,7 @@ def level(sim: SimulatedCluster) -> int:
 
 async def test_a_change_goes_through_a_broker_where_no_controller_can_be_reached() -> None:
     sim = await through_a_broker()
-    assert isinstance(await sim.validate([RAISE]), Accepted)
+    assert isinstance(await sim.validate([RAISE]), DryRunAccepted)
     assert level(sim) == 25
     assert isinstance(await sim.update(RAISE), Applied)
     assert level(sim) == 27
@@ -214,6 +214,6 @@ async def test_a_leader_that_lost_its_office_since_the_reading_leaves_the_outcom
     for one in (3002, 3003):
         sim.world.stop(Role.CONTROLLER, one, kill=True)
     assert isinstance(await sim.update(RAISE), OutcomeUnknown)
-    assert isinstance(await sim.validate([RAISE]), Unavailable)
+    assert isinstance(await sim.validate([RAISE]), DryRunUnavailable)
     await sim.read()
     assert isinstance(await sim.update(RAISE), NotSent)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.observe import Unreachable, observe
+from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.readings import Failure, NodeAnswer, QuorumAnswer, Readings, Role
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import Address, ClusterSettings
@@ -209,7 +209,7 @@ def observed(readings: Readings) -> Any:
     """What production's observer makes of it."""
     try:
         return shown(observe(replace(readings.probe, bootstrap_failures=()), readings.log))
-    except Unreachable as error:
+    except ClusterUnreachable as error:
         return error.failure.kind
 
 

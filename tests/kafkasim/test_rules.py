@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.core.readings import Role
 from kafkasim.rules import ALL_FAILED, FeatureUpdate, UpgradeType, Verdict, java_hash_order
-from kafkasim.world import ELECTION_MS, UPDATE_VOTER_MS, Outcome, World
+from kafkasim.world import ELECTION_MS, UPDATE_VOTER_MS, ControllerAnswer, World
 from tests.kafkasim.clusters import plan, settle, world
 
 UP, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE
@@ -23,7 +23,7 @@ def ask(made: World, *updates: tuple[Any, ...], validate_only: bool = True) -> V
     return send(made, *updates, validate_only=validate_only).verdict
 
 
-def send(made: World, *updates: tuple[Any, ...], validate_only: bool = False) -> Outcome:
+def send(made: World, *updates: tuple[Any, ...], validate_only: bool = False) -> ControllerAnswer:
     assert made.active_node is not None
     return made.update_features(
         made.active_node, [FeatureUpdate(*update) for update in updates], validate_only=validate_only

@@ -19,7 +19,7 @@ from kafkasim.ports import SimulatedCluster
 from kafkasim.readings import Access
 from kafkasim.releases import KRAFT_VERSION
 from kafkasim.rules import FeatureUpdate, UpgradeType
-from kafkasim.world import NoActiveControllerError, Outcome, World
+from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
 from tests.reliability.records import Looked, Moved
 
 START_MS = 1_800_000_000_000
@@ -62,7 +62,7 @@ class RecordedWorld(World):
         """Since the beginning of the history."""
         return (self.now_ms - START_MS) / 1000
 
-    def update_features(self, at: Node, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Outcome:
+    def update_features(self, at: Node, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> ControllerAnswer:
         before = self.levels
         outcome = super().update_features(at, updates, validate_only=validate_only)
         after = self.levels

@@ -14,10 +14,9 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, Readings, Role
-from kafkafeatures.core.steps import NotSent, Outcome, OutcomeUnknown, Unavailable, UpdateFeature
-from kafkafeatures.core.steps import Verdict as ServerVerdict
+from kafkafeatures.core.steps import DryRun, DryRunUnavailable, NotSent, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -78,7 +77,9 @@ class Process:
         environment = Environment(world.wall, loop.time, world.random.random, asyncio.sleep)
         self._api = world.server.client(self._fault, self._latency)
         self._claims = Claims()
-        context = OperatorContext(environment, Operator("ops", "operator", name), AddressPolicy(), self.logged.append)
+        context = OperatorContext(
+            environment, OperatorIdentity("ops", "operator", name), AddressPolicy(), self.logged.append
+        )
         self._controller = Controller(self._api, self._claims, self._open, context, self)
         self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
         self._task = loop.create_task(self._run())
@@ -232,10 +233,10 @@ class _Connection:
     def sends_to_active_controller(self) -> bool:
         return self._client is not None and self._client.sends_to_active_controller
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> ServerVerdict:
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         cluster = await self._reached()
         if cluster is None or self._client is None or self._draw(self._weather.roads.lost_before):
-            return Unavailable("timed out")
+            return DryRunUnavailable("timed out")
         with cluster.world.sent_by(None):
             verdict = await self._client.validate(changes)
         await self._back()

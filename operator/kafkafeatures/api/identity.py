@@ -13,7 +13,7 @@ MAX_MANAGER = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class OperatorIdentity:
     """`instance`: which of its processes; in a pod, the pod's name. Outside of pods there is no namespace."""
 
     namespace: str
@@ -36,7 +36,7 @@ class Operator:
         return {name: value for name, value in fields.items() if value}
 
     @classmethod
-    def of(cls, resource: Mapping[str, Any]) -> Operator | None:
+    def of(cls, resource: Mapping[str, Any]) -> OperatorIdentity | None:
         """The one that wrote its status last; None where none is named."""
         shape = (resource.get("status") or {}).get("operator")
         if not isinstance(shape, Mapping) or not shape.get("instance"):

@@ -20,7 +20,7 @@ Stamp = NewType("Stamp", str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class StatusRecord:
     """`unknown`: fields that this release does not know. `JSON_NAMES`: those that are not their own in camel case."""
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {}
@@ -62,7 +62,7 @@ class Record:
         return {**found, **self.unknown}
 
 
-def _shape(cls: type[Record]) -> Mapping[str, tuple[str, Reader, Any]]:
+def _shape(cls: type[StatusRecord]) -> Mapping[str, tuple[str, Reader, Any]]:
     """JSON name to attribute, reader and default."""
     return _SHAPES.get(cls) or _SHAPES.setdefault(cls, _make_shape(cls))
 
@@ -70,13 +70,13 @@ def _shape(cls: type[Record]) -> Mapping[str, tuple[str, Reader, Any]]:
 _SHAPES: dict[type, Mapping[str, tuple[str, Reader, Any]]] = {}
 
 
-def _make_shape(cls: type[Record]) -> Mapping[str, tuple[str, Reader, Any]]:
+def _make_shape(cls: type[StatusRecord]) -> Mapping[str, tuple[str, Reader, Any]]:
     hints = get_type_hints(cls)
     known = [one for one in fields(cls) if one.name != "unknown"]
     return {_json_name(cls, one.name): (one.name, _reader(hints[one.name]), one.default) for one in known}
 
 
-def _json_name(cls: type[Record], attribute: str) -> str:
+def _json_name(cls: type[StatusRecord], attribute: str) -> str:
     first, *rest = attribute.split("_")
     return cls.JSON_NAMES.get(attribute) or first + "".join(word.capitalize() for word in rest)
 
@@ -84,7 +84,7 @@ def _json_name(cls: type[Record], attribute: str) -> str:
 def _written(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
-    if isinstance(value, Record):
+    if isinstance(value, StatusRecord):
         return value.as_json()
     if isinstance(value, tuple):
         return [_written(one) for one in value]

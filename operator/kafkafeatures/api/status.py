@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.records import Record, Stamp
+from kafkafeatures.api.records import Stamp, StatusRecord
 
 
 class FeatureState(StrEnum):
@@ -60,7 +60,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusCondition(Record):
+class StatusCondition(StatusRecord):
     """`type` and `reason` are a Condition and a Reason, or words of another release."""
 
     type: str
@@ -72,7 +72,7 @@ class StatusCondition(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureStatus(Record):
+class FeatureStatus(StatusRecord):
     """Levels are None where they are not known, or not desired."""
 
     name: str
@@ -84,7 +84,7 @@ class FeatureStatus(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockerStatus(Record):
+class BlockerStatus(StatusRecord):
     """`node_id`: where it is about one node; of several, the message names them. `wanted`: the level."""
 
     kind: str
@@ -99,7 +99,7 @@ class BlockerStatus(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage(Record):
+class Stage(StatusRecord):
     """What an approval covers of one stage: its kind, its targets, and what it starts from."""
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
@@ -110,7 +110,7 @@ class Stage(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepStatus(Record):
+class StepStatus(StatusRecord):
     """A step of the plan, for people. `consent`: the entry of `spec.consents` that it uses."""
 
     id: str
@@ -123,7 +123,7 @@ class StepStatus(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStatus(Record):
+class PlanStatus(StatusRecord):
     """The standing plan. `steps` are computed anew in each reconciliation; `stages` are what was approved."""
 
     hash: str
@@ -136,14 +136,14 @@ class PlanStatus(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent(Record):
+class Intent(StatusRecord):
     """An act that was written down before it was done. Everything but its kind is its own: see `core/steps.py`."""
 
     kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEntry(Record):
+class HistoryEntry(StatusRecord):
     """How an act ended. `action` is for people; `target` is what was acted on; `plan_hash`: of which plan it was."""
 
     at: Stamp
@@ -155,7 +155,7 @@ class HistoryEntry(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status(Record):
+class Status(StatusRecord):
     """All of it. `change_count`: effects applied in the life of the resource, and plans that ended without one."""
 
     observed_generation: int = 0

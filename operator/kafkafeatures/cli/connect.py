@@ -79,11 +79,11 @@ def failed(failure: Failure) -> CommandFailed:
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:
     """Run it. A cluster of which not a single node could be asked ends the command in words."""
-    from kafkafeatures.core.observe import Unreachable
+    from kafkafeatures.core.observe import ClusterUnreachable
 
     try:
         return on_loop(work)
-    except Unreachable as error:
+    except ClusterUnreachable as error:
         raise failed(error.failure) from None
 
 

@@ -12,7 +12,7 @@ from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import Act, approved_by
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.report import blocker_status, steps_of
-from kafkafeatures.core.steps import Accepted, Refused, Verdict
+from kafkafeatures.core.steps import DryRun, DryRunAccepted, DryRunRejected
 from kafkafeatures.reconcile.evaluate import Evaluation
 
 
@@ -49,11 +49,11 @@ def _steps(console: Console, seen: Evaluation) -> None:
     draw_steps(console, (step.as_json() for step in steps_of(seen.proposal.plan)))
 
 
-def _server(verdict: Verdict) -> Text:
+def _server(verdict: DryRun) -> Text:
     match verdict:
-        case Accepted():
+        case DryRunAccepted():
             return Text("Dry run (validateOnly) accepted by the active controller.", "green")
-        case Refused(_, message):
+        case DryRunRejected(_, message):
             return Text(f"Dry run (validateOnly) rejected by the active controller: {message}", "red")
         case _:
             return Text(f"Dry run (validateOnly) unavailable: {verdict.why}", "yellow")

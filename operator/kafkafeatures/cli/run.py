@@ -8,7 +8,7 @@ import os
 import re
 import socket
 
-from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.wire.addresses import Network
 
@@ -109,9 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _operator() -> Operator:
+def _operator() -> OperatorIdentity:
     """A pod's name is that of one process at a time. Outside of pods, two processes of one machine are two."""
-    return Operator(
+    return OperatorIdentity(
         os.environ.get("POD_NAMESPACE", ""),
         os.environ.get("KAFKAFEATURES_NAME") or "kafka-features-operator",
         os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",

@@ -23,7 +23,7 @@ from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, N
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, format_level
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
-from kafkafeatures.core.steps import Accepted, UpdateFeature, Verdict
+from kafkafeatures.core.steps import DryRun, DryRunAccepted, UpdateFeature
 
 CONTROLLER_REGISTRATION = 15
 """metadata.version 3.7-IV0: from here on the controller checks the registrations of controllers (KIP-919)."""
@@ -47,7 +47,7 @@ class Question:
 
     observation: Observation
     changes: tuple[UpdateFeature, ...]
-    verdict: Verdict | None = None
+    verdict: DryRun | None = None
     consents: frozenset[str] = frozenset()
     spent: frozenset[str] = frozenset()
     unknown_features: tuple[tuple[str, int], ...] = ()
@@ -291,7 +291,7 @@ def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
     It checks all registered brokers at any level, but controllers only from metadata.version 15 on, and voters that
     never registered only where they stand in `controller.quorum.voters`: so every voter must be registered.
     """
-    if not isinstance(question.verdict, Accepted) or found.why.kind is FailureKind.STALE:
+    if not isinstance(question.verdict, DryRunAccepted) or found.why.kind is FailureKind.STALE:
         return False  # where the process contradicts its registration, the controller judged the half in doubt
     if node.roles == (Role.BROKER,):
         return True

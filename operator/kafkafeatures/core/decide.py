@@ -22,7 +22,7 @@ from kafkafeatures.core.observation import Known, Node, NodeState, Observation, 
 from kafkafeatures.core.plan import HASH_SHOWN, Plan, changes_between, plan_of, undo_of
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
-from kafkafeatures.core.steps import Refused, Step, Unavailable, UnknownStep, UpdateFeature, Verdict
+from kafkafeatures.core.steps import DryRun, DryRunRejected, DryRunUnavailable, Step, UnknownStep, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 
 LAG = 0.025
@@ -146,7 +146,7 @@ def decide(
     *,
     proposal: Proposal | None = None,
     unsettled: tuple[Step | UnknownStep, ...] = (),
-    verdict: Verdict | None = None,
+    verdict: DryRun | None = None,
     owner: Owner | None = None,
 ) -> Decision:
     """Decide one reconciliation. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
@@ -262,14 +262,14 @@ def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Bloc
     )
 
 
-def _no_verdict(proposal: Proposal, verdict: Verdict | None) -> Decision | None:
-    if isinstance(verdict, Refused):
+def _no_verdict(proposal: Proposal, verdict: DryRun | None) -> Decision | None:
+    if isinstance(verdict, DryRunRejected):
         return Stalled(
             Reason.CONTROLLER_REJECTED, f"dry run (validateOnly) rejected by the active controller: {verdict.message}"
         )
     if not to_validate(proposal.changes):
         return None  # kraft.version alone is judged when it is sent
-    if isinstance(verdict, Unavailable) or verdict is None:
+    if isinstance(verdict, DryRunUnavailable) or verdict is None:
         why = verdict.why if verdict else "not run yet"
         if verdict and verdict.rights:
             return Stalled(Reason.NOT_AUTHORIZED, why)

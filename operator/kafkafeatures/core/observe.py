@@ -35,7 +35,7 @@ DESCRIBE_QUORUM = 55
 _OPEN_MIGRATION = {1, 2}  # ZkMigrationState as of Kafka 3.5: MIGRATION, PRE_MIGRATION
 
 
-class Unreachable(Exception):
+class ClusterUnreachable(Exception):
     """Not a single node of the cluster answered."""
 
     def __init__(self, failure: Failure) -> None:
@@ -44,9 +44,9 @@ class Unreachable(Exception):
 
 
 def observe(probe: ClusterProbe, log: LogReading | Failure) -> Observation:
-    """Make the picture of what a port read. Raises `Unreachable` where there is nothing to make one of."""
+    """Make the picture of what a port read. Raises `ClusterUnreachable` where there is nothing to make one of."""
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
-        raise Unreachable(_why_unreachable(probe, log))
+        raise ClusterUnreachable(_why_unreachable(probe, log))
     reading = log if isinstance(log, LogReading) else None
     members = Membership(probe, reading)
     mode = _mode(probe, members)

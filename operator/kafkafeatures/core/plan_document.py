@@ -14,7 +14,7 @@ from kafkafeatures.core.cluster_document import node_shape, not_read, or_none, s
 from kafkafeatures.core.decide import Act, Decision, Proposal
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import blocker_status, feature_states, steps_of
-from kafkafeatures.core.steps import Accepted, Refused, Unavailable, Verdict
+from kafkafeatures.core.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable
 
 
 def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
@@ -74,7 +74,7 @@ def plan_document(
     decision: Decision,
     observation: Observation,
     proposal: Proposal,
-    server: Verdict | None,
+    server: DryRun | None,
     *,
     name: str,
     generation: int,
@@ -106,12 +106,12 @@ def plan_document(
     return document
 
 
-def verdict_shape(verdict: Verdict) -> Json:
+def verdict_shape(verdict: DryRun) -> Json:
     """The server's own word, as in plan documents."""
     match verdict:
-        case Accepted():
+        case DryRunAccepted():
             return {"state": "Accepted"}
-        case Refused(code, message):
+        case DryRunRejected(code, message):
             return {"state": "Refused", "code": code, "message": message}
-        case Unavailable(why):
+        case DryRunUnavailable(why):
             return {"state": "Unavailable", "message": why}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kafkafeatures.core.readings import Readings
-    from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
+    from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
 
 
 class KafkaPort(Protocol):
@@ -20,7 +20,7 @@ class KafkaPort(Protocol):
     async def read(self) -> Readings:
         """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it."""
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         """One validateOnly of all the changes together; nothing is changed. Never with kraft.version."""
 
     @property

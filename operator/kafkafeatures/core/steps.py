@@ -213,12 +213,12 @@ Outcome = Applied | Rejected | NotSent | OutcomeUnknown
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class DryRunAccepted:
     """A validateOnly of exactly the pending changes was answered with yes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class DryRunRejected:
     """A validateOnly was answered with no."""
 
     code: int
@@ -226,11 +226,11 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Unavailable:
+class DryRunUnavailable:
     """No verdict could be had; `rights`: because ALTER on the cluster is missing."""
 
     why: str
     rights: bool = False
 
 
-Verdict = Accepted | Refused | Unavailable
+DryRun = DryRunAccepted | DryRunRejected | DryRunUnavailable

@@ -27,7 +27,7 @@ from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
-from kafkafeatures.kafka.memory import Memory, Share
+from kafkafeatures.kafka.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.prober import probe_cluster, probe_more
@@ -37,8 +37,8 @@ from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
-    from kafkafeatures.core.steps import Outcome, UpdateFeature, Verdict
-    from kafkafeatures.kafka.unregister import Hosted
+    from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+    from kafkafeatures.kafka.unregister import HostedTopics
 
 LOG_TIMEOUTS = 2
 """Request timeouts a reading waits for the metadata log: a snapshot of a large cluster comes in several parts."""
@@ -52,12 +52,12 @@ class Cluster:
         settings: ClusterSettings,
         *,
         recorder: Recorder | None = None,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
         environment: Environment = SYSTEM,
     ) -> None:
         self._settings = settings
         self._recorder = recorder
-        self._share = Share(memory or Memory(), self._forget)
+        self._share = Share(memory or MemoryBudget(), self._forget)
         self._connect = partial(connect, meter=self._share, environment=environment)
         self._pool = Pool(settings, recorder=recorder, connect=self._connect, environment=environment)
         self._log = MetadataLog(
@@ -123,13 +123,13 @@ class Cluster:
         """Keep no connection but the one to the active controller."""
         await self._pool.close()
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         """As the port says, by the way the last reading found."""
-        from kafkafeatures.core.steps import Unavailable
+        from kafkafeatures.core.steps import DryRunUnavailable
         from kafkafeatures.kafka import features
 
         if self._last is None:
-            return Unavailable("the cluster was not read yet")
+            return DryRunUnavailable("the cluster was not read yet")
         return await features.validate(self._pool, features.route(self._last), changes)
 
     @property
@@ -145,7 +145,7 @@ class Cluster:
             return NotSent("the cluster was not read yet")
         return await features.update_feature(self._pool, features.route(self._last), change)
 
-    async def topics_on(self, broker: int) -> Hosted | Failure:
+    async def topics_on(self, broker: int) -> HostedTopics | Failure:
         """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
         from kafkafeatures.kafka import features
         from kafkafeatures.kafka.unregister import hosted_by

@@ -9,9 +9,9 @@ reached through a broker, which passes the request on but keeps it when no contr
 applied minutes later (seen on 4.2): so where no quorum was seen at work, nothing goes through a broker.
 
 Success is error code 0 and nothing else: the text may be "NONE" or empty. 4.0 and newer answer for all features at
-once; 3.3 to 3.9 answer 0 and put the real codes beside each feature. Refused is only what the controller refused by
-judging the request. NOT_CONTROLLER (41), a time-out (7), an unknown error and every broken conversation leave the
-outcome unknown: each of them was seen being applied later (UpdateFeatures: KIP-584, KIP-778, KIP-1022).
+once; 3.3 to 3.9 answer 0 and put the real codes beside each feature. Rejected is only what the controller judged and
+answered with an error of its own. NOT_CONTROLLER (41), a time-out (7), an unknown error and every broken conversation
+leave the outcome unknown: each of them was seen being applied later (UpdateFeatures: KIP-584, KIP-778, KIP-1022).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.core.readings import ClusterProbe, Failure, Role
 from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.core.steps import (
-    Accepted,
     Applied,
+    DryRun,
+    DryRunAccepted,
+    DryRunRejected,
+    DryRunUnavailable,
     NotSent,
     Outcome,
     OutcomeUnknown,
-    Refused,
     Rejected,
-    Unavailable,
     UpdateFeature,
-    Verdict,
 )
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, to_failure
@@ -62,7 +62,7 @@ sends it, when a write to ZooKeeper failed or was not seen in time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class AddressRoute:
     """Where a change can be sent. `closed`: why nothing may be sent now."""
 
     controller: Address | None
@@ -75,14 +75,14 @@ class Route:
         return direct + tuple((address, Role.BROKER) for address in self.brokers[:_BROKERS_TRIED])
 
 
-def route(probe: ClusterProbe) -> Route:
+def route(probe: ClusterProbe) -> AddressRoute:
     """The addresses on the way to the active controller (`core/route.py`)."""
     way = route_to_controller(probe)
     controller = Address(way.controller.host, way.controller.port) if way.controller else None
-    return Route(controller, tuple(Address(node.host, node.port) for node in way.brokers), way.closed)
+    return AddressRoute(controller, tuple(Address(node.host, node.port) for node in way.brokers), way.closed)
 
 
-async def update_feature(pool: Pool, way: Route, change: UpdateFeature) -> Outcome:
+async def update_feature(pool: Pool, way: AddressRoute, change: UpdateFeature) -> Outcome:
     """Send one change, for real, at most once. Only a request that never left is tried at the next stop.
 
     Where the active controller is known it is the only stop: what came of a request is settled in another way where a
@@ -105,7 +105,7 @@ async def update_feature(pool: Pool, way: Route, change: UpdateFeature) -> Outco
     return NotSent("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 
 
-async def validate(pool: Pool, way: Route, changes: Sequence[UpdateFeature]) -> Verdict:
+async def validate(pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeature]) -> DryRun:
     """The server's verdict on all `changes` together, with validateOnly: nothing is changed.
 
     Several stops are tried: nothing can be applied twice. Raises ValueError for changes that must not be sent
@@ -113,7 +113,7 @@ async def validate(pool: Pool, way: Route, changes: Sequence[UpdateFeature]) -> 
     """
     request = request_for(changes, validate_only=True)
     if way.closed is not None:
-        return Unavailable(str(way.closed))
+        return DryRunUnavailable(str(way.closed))
     reasons = []
     for address, role in way.stops():
         reply = await _send(pool, address, role, request)
@@ -121,10 +121,10 @@ async def validate(pool: Pool, way: Route, changes: Sequence[UpdateFeature]) -> 
             reasons.append(reply.why)
             continue
         verdict = _verdict(reply, address)
-        if not isinstance(verdict, Unavailable) or verdict.rights:
+        if not isinstance(verdict, DryRunUnavailable) or verdict.rights:
             return verdict
         reasons.append(verdict.why)
-    return Unavailable("; ".join(reasons) or "no address of the active controller or of a live broker is known")
+    return DryRunUnavailable("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 
 
 def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> UpdateFeaturesRequest:
@@ -159,18 +159,18 @@ def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, where: Address
     return OutcomeUnknown(f"{where}: {_named(code)}: {printable(message or 'no text')}")
 
 
-def _verdict(reply: UpdateFeaturesResponse, where: Address) -> Verdict:
+def _verdict(reply: UpdateFeaturesResponse, where: Address) -> DryRun:
     answers = [(reply.error_code, reply.error_message), *reply.results.values()]
     bad = [(code, _words(code, message)) for code, message in answers if code != 0]
     if not bad:
-        return Accepted()
+        return DryRunAccepted()
     for code, message in bad:
         if code not in _NO:
-            return Unavailable(f"{where}: {_named(code)}: {message}")
+            return DryRunUnavailable(f"{where}: {_named(code)}: {message}")
     code = bad[0][0]
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return Unavailable(f"{where}: {bad[0][1]}", rights=True)
-    return Refused(code, "; ".join(message for _, message in bad))
+        return DryRunUnavailable(f"{where}: {bad[0][1]}", rights=True)
+    return DryRunRejected(code, "; ".join(message for _, message in bad))
 
 
 async def _send(

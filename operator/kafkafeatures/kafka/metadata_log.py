@@ -46,7 +46,7 @@ from kafkafeatures.kafka.errors import (
     WrongCluster,
 )
 from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, Connect, Leaders, refused
-from kafkafeatures.kafka.memory import CHECK, Memory, Share
+from kafkafeatures.kafka.memory_budget import CHECK, MemoryBudget, Share
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
@@ -116,7 +116,7 @@ class MetadataLog:
         self._part = part
         self._timeout = request_timeout
         self._environment, self._monotonic = environment, environment.monotonic
-        self._share = share or Share(Memory(), self.forget)
+        self._share = share or Share(MemoryBudget(), self.forget)
         self._replay = self._nothing()
         self._tail = b""
         self._forgotten = False

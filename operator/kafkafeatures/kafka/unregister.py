@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, code_name, to_failure
-from kafkafeatures.kafka.features import Route
+from kafkafeatures.kafka.features import AddressRoute
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.wire.messages import (
@@ -30,13 +30,13 @@ TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9
 
 
 @dataclass(frozen=True, slots=True)
-class Hosted:
+class HostedTopics:
     """Names of the topics with a replica on the broker; complete."""
 
     topics: tuple[str, ...]
 
 
-async def hosted_by(pool: Pool, way: Route, broker: int, counts: Mapping[int, int]) -> Hosted | Failure:
+async def hosted_by(pool: Pool, way: AddressRoute, broker: int, counts: Mapping[int, int]) -> HostedTopics | Failure:
     """Topics with replicas on the broker. `counts`: records of the metadata log per type, up to now."""
     last = Failure(FailureKind.NOT_ASKED, "Metadata", "no live broker is known", "name a live broker")
     for address in way.brokers:
@@ -53,14 +53,14 @@ async def hosted_by(pool: Pool, way: Route, broker: int, counts: Mapping[int, in
                 f"shows {len(answer.replicas)} of {there} topics, so the replicas on broker {broker} are unknown",
                 "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --topic '*'",
             )
-        return Hosted(tuple(sorted(name for name, brokers in answer.replicas.items() if broker in brokers)))
+        return HostedTopics(tuple(sorted(name for name, brokers in answer.replicas.items() if broker in brokers)))
     return last
 
 
 _DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
 
 
-async def unregister(pool: Pool, way: Route, role: Role, node_id: int) -> Failure | None:
+async def unregister(pool: Pool, way: AddressRoute, role: Role, node_id: int) -> Failure | None:
     """Send it, to the first stop that takes it. None: done, or it was not registered any more."""
     what = f"Unregister{role.value}"
     request = UnregisterBrokerRequest(node_id) if role is Role.BROKER else UnregisterControllerRequest(node_id)

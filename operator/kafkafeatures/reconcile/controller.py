@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kafkafeatures.api.document import InvalidDocument, read_document
-from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.core.decide import Act, Done, Held
@@ -66,7 +66,7 @@ class OperatorContext:
     """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all."""
 
     environment: Environment
-    operator: Operator
+    operator: OperatorIdentity
     policy: AddressPolicy
     effects: Effects = ignore
 

@@ -46,14 +46,14 @@ class CredentialsInvalid(Exception):
     """A Secret, or a key of it, is missing or cannot be read."""
 
 
-class Bootstrap(NamedTuple):
+class BootstrapAddresses(NamedTuple):
     """The addresses a document names."""
 
     servers: tuple[Address, ...]
     controllers: tuple[Address, ...]
 
 
-def bootstrap_of(cluster: ClusterSpec) -> Bootstrap:
+def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
     """Read them; no Secret is needed for that. Raises InvalidDocument with every list that is none."""
     found, problems = [], []
     for text, where in (
@@ -68,7 +68,7 @@ def bootstrap_of(cluster: ClusterSpec) -> Bootstrap:
         problems.append("spec.cluster: bootstrapServers and bootstrapControllers are empty; expected host:port")
     if problems:
         raise InvalidDocument(tuple(problems))
-    return Bootstrap(*found)
+    return BootstrapAddresses(*found)
 
 
 def references(cluster: ClusterSpec) -> tuple[Reference, ...]:

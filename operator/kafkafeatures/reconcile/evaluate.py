@@ -25,11 +25,11 @@ from kafkafeatures.core.decide import (
 )
 from kafkafeatures.core.memory import Memory, memory_of, with_result
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
-from kafkafeatures.core.observe import Unreachable, observe
+from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
-from kafkafeatures.core.steps import InFlight, Open, Step, UnknownStep, Verdict, in_flight
+from kafkafeatures.core.steps import DryRun, InFlight, Open, Step, UnknownStep, in_flight
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
@@ -109,7 +109,7 @@ class Evaluation:
     remembered: Status
     proposal: Proposal
     decision: Decision
-    verdict: Verdict | None
+    verdict: DryRun | None
     ours: bool
     now: datetime
 
@@ -144,7 +144,7 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
     """Decide on what is there now. Looks a second time where a step was sent and its outcome is open."""
     try:
         observation = observe(*await context.kafka.read())
-    except Unreachable as error:
+    except ClusterUnreachable as error:
         status = status_of_unreachable(
             error.failure, generation=resource.generation, previous=resource.status, now=context.now()
         )
@@ -199,7 +199,7 @@ async def _settled(
     await context.sleep(SETTLE_SECONDS)
     try:
         again = observe(*await context.kafka.read())
-    except Unreachable:
+    except ClusterUnreachable:
         again = None
     if again is None or not is_ours(resource, again):
         return observation, status, (*unknown, *(one.step for one in still_open))
@@ -220,7 +220,7 @@ def _close(
     return status, still_open
 
 
-async def _verdict_on(kafka: KafkaPort, wanted: Wanted, proposal: Proposal, observation: Observation) -> Verdict | None:
+async def _verdict_on(kafka: KafkaPort, wanted: Wanted, proposal: Proposal, observation: Observation) -> DryRun | None:
     """The server's own word on all changes at once. Who only observes, or is suspended, sends nothing at all."""
     changes = to_validate(proposal.changes)
     in_kraft = isinstance(observation.mode, Known) and observation.mode.value is MetadataMode.KRAFT

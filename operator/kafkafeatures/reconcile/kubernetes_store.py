@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafkafeatures.api.document import read_document
-from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
@@ -43,7 +43,7 @@ class KubernetesStore:
     `kept`: the last status that the server holds, or held, as a whole.
     """
 
-    def __init__(self, api: KubernetesApi, key: Key, writer: Callable[[], Operator]) -> None:
+    def __init__(self, api: KubernetesApi, key: Key, writer: Callable[[], OperatorIdentity]) -> None:
         self._api = api
         self._key = key
         self._writer = writer

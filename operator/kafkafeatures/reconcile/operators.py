@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.kube.api import Key
@@ -33,12 +33,14 @@ class Operators:
     `monotonic`: seconds of a clock that nobody sets.
     """
 
-    def __init__(self, us: Operator, began: Callable[[], datetime | None], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, us: OperatorIdentity, began: Callable[[], datetime | None], monotonic: Callable[[], float]
+    ) -> None:
         self._us, self._began, self._monotonic = us, began, monotonic
         self._over: float | None = None
         self.writer = us
         """As a status that is written now names it."""
-        self._others: dict[Key, tuple[str, frozenset[Operator]]] = {}
+        self._others: dict[Key, tuple[str, frozenset[OperatorIdentity]]] = {}
 
     def hand_over(self) -> None:
         """This process is being stopped: what it still writes is not that of a second operator."""
@@ -49,12 +51,12 @@ class Operators:
         """Whether the next process may have begun."""
         return not self.writer.instance
 
-    def beside_us(self, resource: Mapping[str, Any]) -> frozenset[Operator]:
+    def beside_us(self, resource: Mapping[str, Any]) -> frozenset[OperatorIdentity]:
         """The others that write this resource while we do."""
         key, uid = Key.of(resource), resource["metadata"]["uid"]
         life, known = self._others.get(key, (uid, frozenset()))
-        others: frozenset[Operator] = known if life == uid else frozenset()
-        writer = Operator.of(resource)
+        others: frozenset[OperatorIdentity] = known if life == uid else frozenset()
+        writer = OperatorIdentity.of(resource)
         wrote = self._wrote(resource, writer) if writer and writer.instance != self._us.instance else None
         if writer is not None and wrote is not None:
             if writer.manager != self._us.manager or wrote > HAND_OVER:
@@ -72,7 +74,7 @@ class Operators:
             self._over = self._monotonic() + HAND_OVER
         return max(self._over - self._monotonic(), 0.0)
 
-    def conflict_message(self, others: frozenset[Operator]) -> str:
+    def conflict_message(self, others: frozenset[OperatorIdentity]) -> str:
         """For the status."""
         names = ", ".join(sorted(str(one) for one in (self._us, *others)))
         return (
@@ -92,7 +94,7 @@ class Operators:
         """The resource is gone."""
         self._others.pop(key, None)
 
-    def _wrote(self, resource: Mapping[str, Any], writer: Operator) -> float | None:
+    def _wrote(self, resource: Mapping[str, Any], writer: OperatorIdentity) -> float | None:
         """Seconds after our begin; None if it did not write since."""
         began = self._began()
         times = [

@@ -20,7 +20,7 @@ from kafkasim.log import Position
 from kafkasim.node import Node
 from kafkasim.registrations import LISTENER
 from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, java_hash_order
-from kafkasim.world import NoActiveControllerError, Outcome, World
+from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
 
 Answer = Mapping[str, Any]
 
@@ -268,7 +268,7 @@ class RequestHandler:
         """The same for controllers. `broker_id`: kio has no such request, and the layout is that of the other."""
         return _verdict(await self._settled(lambda: self._world.unregister_controller(self._node, request.broker_id)))
 
-    async def _settled(self, act: Callable[[], Outcome]) -> Outcome:
+    async def _settled(self, act: Callable[[], ControllerAnswer]) -> ControllerAnswer:
         """The outcome, once it is committed. A broker keeps the request while no controller is active."""
         while True:
             try:
@@ -407,7 +407,7 @@ def _no_cluster(code: int, text: str) -> Answer:
     }
 
 
-def _verdict(outcome: Outcome) -> dict[str, Any]:
+def _verdict(outcome: ControllerAnswer) -> dict[str, Any]:
     verdict = outcome.verdict
     return {"throttle_time": 0, "error_code": verdict.error_code, "error_message": verdict.error_message}
 

@@ -19,8 +19,8 @@ from kafkafeatures.core.readings import (
     QuorumAnswer,
     Role,
 )
-from kafkafeatures.core.steps import Accepted, Applied, OutcomeUnknown, Refused, Rejected, UpdateFeature
-from kafkafeatures.kafka.features import Route, route, update_feature, validate
+from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunRejected, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.kafka.features import AddressRoute, route, update_feature, validate
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.prober import probe_cluster, probe_node
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
@@ -121,7 +121,7 @@ async def test_a_level_no_node_has_is_refused_by_name(cluster: Cluster) -> None:
         answer, leader = levels_of(result)
         change = UpdateFeature("metadata.version", answer.finalized["metadata.version"], 999)
         verdict = await validate(pool, route(result), (change,))
-        assert isinstance(verdict, Refused)
+        assert isinstance(verdict, DryRunRejected)
         rejected = await update_feature(pool, route(result), change)
         assert rejected == Rejected(verdict.code, verdict.message)
         assert verdict.code == 95
@@ -137,7 +137,7 @@ async def test_a_standby_refuses_and_the_outcome_is_unknown(cluster: Cluster) ->
         standby = next(n for n in result.nodes if n.role is Role.CONTROLLER and n.id != leader)
         level = answer.finalized["metadata.version"]
         outcome = await update_feature(
-            pool, Route(Address(standby.host, standby.port)), UpdateFeature("metadata.version", level, level)
+            pool, AddressRoute(Address(standby.host, standby.port)), UpdateFeature("metadata.version", level, level)
         )
         assert isinstance(outcome, OutcomeUnknown)
         assert f"node {leader}" in outcome.why
@@ -155,7 +155,7 @@ async def test_a_level_is_validated_raised_and_read_back_everywhere(cluster: Clu
         before = answer.finalized["metadata.version"]
         change = UpdateFeature("metadata.version", before, before + 1)  # two steps are there: one for each way
         assert change.after in answer.supported["metadata.version"]
-        assert await validate(pool, way, (change,)) == Accepted()
+        assert await validate(pool, way, (change,)) == DryRunAccepted()
         before_it = await probe_node(pool, *_stop(result, Role.BROKER))
         assert isinstance(before_it, NodeAnswer)
         assert before_it.finalized == answer.finalized

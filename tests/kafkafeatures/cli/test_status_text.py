@@ -17,7 +17,7 @@ from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.plan_document import plan_document
 from kafkafeatures.core.report import stamp
-from kafkafeatures.core.steps import Accepted
+from kafkafeatures.core.steps import DryRunAccepted
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.statuses import UP, resource
@@ -162,10 +162,10 @@ PLANS = {
 @pytest.mark.parametrize("name", PLANS)
 def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) -> None:
     wanted, seen = PLANS[name], observation()
-    decision, proposal = decide(wanted, seen, verdict=Accepted()), propose(wanted, seen, Memory())
+    decision, proposal = decide(wanted, seen, verdict=DryRunAccepted()), propose(wanted, seen, Memory())
     ours = plan_document_of(resource(statuses.status(wanted)))
     live = plan_document(
-        decision, seen, proposal, Accepted(), name="kafka/orders", generation=1, verdict=ours["verdict"]
+        decision, seen, proposal, DryRunAccepted(), name="kafka/orders", generation=1, verdict=ours["verdict"]
     )
     left_out = {"nodes", "notRead", "serverVerdict"}
     assert set(live) - left_out == set(ours)

@@ -14,7 +14,7 @@ from kafkafeatures.core.checks import Question, blockers
 from kafkafeatures.core.decide import Stalled, decide
 from kafkafeatures.core.observation import Node, NodeState
 from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.steps import Accepted, UpdateFeature
+from kafkafeatures.core.steps import DryRunAccepted, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
 
@@ -103,7 +103,7 @@ def test_a_level_that_no_node_supports_says_so_once_and_names_the_highest() -> N
     assert nowhere.remedy == "choose a level that every node supports, or upgrade Kafka on all nodes"
     assert nowhere.nodes == ()
     assert gone.kind is BlockerKind.GHOST_REGISTRATION
-    decision = decide(Wanted({"metadata.version": 99}), observation(), verdict=Accepted())
+    decision = decide(Wanted({"metadata.version": 99}), observation(), verdict=DryRunAccepted())
     assert isinstance(decision, Stalled)
     assert (decision.reason, decision.message) == (Reason.UNSUPPORTED_LEVEL, nowhere.message)
 

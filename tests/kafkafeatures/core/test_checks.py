@@ -13,14 +13,16 @@ from kafkafeatures.core.checks import Question, blockers
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, NodeState, Observation, Unknown
 from kafkafeatures.core.readings import Role
-from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature
+from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, UpdateFeature
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, known, node, observation, quorum, ranges
 
 RAISE = UpdateFeature("metadata.version", 21, 27)
 CONTROLLERS = (node(3001), node(3002))
 
 
-def kinds(seen: Observation, *changes: UpdateFeature, verdict: Accepted | Refused | None = None) -> list[BlockerKind]:
+def kinds(
+    seen: Observation, *changes: UpdateFeature, verdict: DryRunAccepted | DryRunRejected | None = None
+) -> list[BlockerKind]:
     return [found.kind for found in blockers(Question(seen, changes or (RAISE,), verdict))]
 
 
@@ -75,10 +77,10 @@ def test_a_process_whose_registration_says_something_else_is_in_doubt_whatever_t
     """A broker that was upgraded and is not registered anew: what counts for the controller is the old range."""
     upgraded = node(1, said=answer(NEW), written=OLD)
     assert kinds(observation(*CONTROLLERS, upgraded)) == [BlockerKind.NODE_UNKNOWN]
-    assert kinds(observation(*CONTROLLERS, upgraded), verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(observation(*CONTROLLERS, upgraded), verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
     registered = {Role.BROKER: known(ranges(NEW)), Role.CONTROLLER: known(ranges(OLD))}
     combined = replace(node(1), roles=(Role.CONTROLLER, Role.BROKER), registered=registered)
-    assert kinds(observation(*CONTROLLERS, combined), verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(observation(*CONTROLLERS, combined), verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
 
 
 _RANGES = st.dictionaries(st.sampled_from(["f", "g"]), st.tuples(st.integers(0, 3), st.integers(3, 6)))
@@ -172,7 +174,7 @@ def test_what_is_in_the_way_is_named(seen: Observation, expected: list[BlockerKi
 def test_a_change_that_is_never_made_is_refused_whatever_the_cluster(
     change: UpdateFeature, expected: BlockerKind
 ) -> None:
-    assert expected in kinds(observation(), change, verdict=Accepted())
+    assert expected in kinds(observation(), change, verdict=DryRunAccepted())
 
 
 def test_everything_in_the_way_is_listed_at_once() -> None:
@@ -223,7 +225,7 @@ def test_the_cure_of_a_ghost_controller_is_one_that_kafka_can_do_at_this_level(l
 def test_what_may_be_a_controller_is_vouched_for_as_a_controller() -> None:
     unknown = replace(node(9, state=NodeState.UNREACHABLE, said=SILENT, written=None), roles=())
     seen = observation(*CONTROLLERS, node(1), unknown, levels={"metadata.version": 14})
-    assert kinds(seen, verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
     assert "node 9" in blockers(Question(seen, (RAISE,)))[0].message
 
 
@@ -236,22 +238,22 @@ UNKNOWN_CONTROLLER = node(3002, state=NodeState.UNREACHABLE, said=SILENT, writte
 def test_an_accepted_verdict_vouches_for_an_unknown_broker() -> None:
     seen = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
     assert kinds(seen) == [BlockerKind.NODE_UNKNOWN]
-    assert kinds(seen, verdict=Accepted()) == []
-    assert kinds(seen, verdict=Refused(95, "no")) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(seen, verdict=DryRunAccepted()) == []
+    assert kinds(seen, verdict=DryRunRejected(95, "no")) == [BlockerKind.NODE_UNKNOWN]
 
 
 def test_an_accepted_verdict_vouches_for_controllers_only_where_controllers_register() -> None:
     at_21 = observation(node(3001), UNKNOWN_CONTROLLER, node(1))
-    assert kinds(at_21, verdict=Accepted()) == []
+    assert kinds(at_21, verdict=DryRunAccepted()) == []
     at_14 = observation(node(3001), UNKNOWN_CONTROLLER, node(1), levels={"metadata.version": 14})
-    assert kinds(at_14, verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(at_14, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
 
 
 def test_an_accepted_verdict_proves_nothing_while_a_voter_never_registered() -> None:
     seen = observation(node(3001), UNKNOWN_CONTROLLER, node(1), voting=quorum(voters=(3001, 3002, 3003)))
-    assert kinds(seen, verdict=Accepted()) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
 
 
 def test_an_accepted_verdict_does_not_overrule_a_range_that_is_known() -> None:
     seen = observation(*CONTROLLERS, node(1, said=answer(OLD), written=OLD))
-    assert kinds(seen, verdict=Accepted()) == [BlockerKind.NODE_RANGE]
+    assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_RANGE]

@@ -24,12 +24,19 @@ from kafkafeatures.core.decide import (
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
 from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress
-from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UnknownStep, UpdateFeature, Verdict
+from kafkafeatures.core.steps import (
+    DryRun,
+    DryRunAccepted,
+    DryRunRejected,
+    DryRunUnavailable,
+    UnknownStep,
+    UpdateFeature,
+)
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
 
 WANTED = {"group.version": 1, "metadata.version": 27}
-YES = Accepted()
+YES = DryRunAccepted()
 
 
 def deciding(
@@ -38,7 +45,7 @@ def deciding(
     *,
     pinned: str = "",
     unsettled: tuple[UpdateFeature | UnknownStep, ...] = (),
-    verdict: Verdict | None = YES,
+    verdict: DryRun | None = YES,
 ) -> Decision:
     wanted = Wanted(WANTED if desired is None else desired, cluster_id=pinned)
     return decide(wanted, seen or observation(), unsettled=unsettled, verdict=verdict)
@@ -77,9 +84,9 @@ def test_a_node_that_is_down_does_not_keep_a_cluster_from_being_in_sync() -> Non
     [
         ({"pinned": "cluster-2"}, Stalled, Reason.CLUSTER_ID_MISMATCH),
         ({"seen": observation(cluster_id=SILENT)}, Wait, Reason.PREFLIGHT),
-        ({"verdict": Refused(95, "no")}, Stalled, Reason.CONTROLLER_REJECTED),
-        ({"verdict": Unavailable("nobody answers")}, Wait, Reason.PREFLIGHT),
-        ({"verdict": Unavailable("ALTER is missing", rights=True)}, Stalled, Reason.NOT_AUTHORIZED),
+        ({"verdict": DryRunRejected(95, "no")}, Stalled, Reason.CONTROLLER_REJECTED),
+        ({"verdict": DryRunUnavailable("nobody answers")}, Wait, Reason.PREFLIGHT),
+        ({"verdict": DryRunUnavailable("ALTER is missing", rights=True)}, Stalled, Reason.NOT_AUTHORIZED),
         ({"verdict": None}, Wait, Reason.PREFLIGHT),
         ({"seen": observation(levels=SILENT)}, Wait, Reason.WAITING_FOR_QUORUM),
         ({"desired": {"metadata.version": 20}}, Stalled, Reason.CONSENT_REQUIRED),
@@ -141,7 +148,7 @@ def _nodes(draw: st.DrawFn) -> Any:
 @given(nodes=_nodes(), desired=_LEVELS, levels=_LEVELS, accepted=st.booleans())
 def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict[str, int], accepted: bool) -> None:
     seen = observation(*nodes, levels=levels)
-    verdict = YES if accepted else Unavailable("no")
+    verdict = YES if accepted else DryRunUnavailable("no")
     decision = decide(Wanted(desired), seen, verdict=verdict)
     assert decision == decide(Wanted(desired), seen, verdict=verdict)
     if not isinstance(decision, Act):

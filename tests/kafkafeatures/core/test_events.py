@@ -21,7 +21,7 @@ from kafkafeatures.core.report import (
     status_of_unreachable,
     status_of_wrong_cluster,
 )
-from kafkafeatures.core.steps import Accepted
+from kafkafeatures.core.steps import DryRunAccepted
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
@@ -92,7 +92,7 @@ SUSPENDED = Wanted({"metadata.version": 27}, suspend=True)
 def passed(wanted: Wanted, seen: Observation, previous: Status | None = None, *, older: bool = False) -> Status:
     proposal = propose(wanted, seen, Memory())
     owner = Owner("kafka/older", known=True) if older else None
-    decision = decide(wanted, seen, proposal=proposal, verdict=Accepted(), owner=owner)
+    decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted(), owner=owner)
     return status_of(decision, seen, proposal, generation=1, previous=previous or EMPTY, version="0.1.0", now=NOW)
 
 

@@ -13,7 +13,7 @@ from kafkafeatures.core.decide import Act, Wait, decide
 from kafkafeatures.core.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import BrokerList, ClusterProbe, Failure, FailureKind, Host, LogReading
-from kafkafeatures.core.steps import Accepted, UpdateFeature
+from kafkafeatures.core.steps import DryRunAccepted, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, node, observation, probe
 
@@ -26,7 +26,7 @@ C1, C2, B1 = (asked(id_, answer(NEW, LEVELS)) for id_ in (3001, 3002, 1))
 
 
 def decided(seen: Observation) -> Act | Wait:
-    decision = decide(DYNAMIC, seen, verdict=Accepted())
+    decision = decide(DYNAMIC, seen, verdict=DryRunAccepted())
     assert isinstance(decision, Act | Wait)
     return decision
 
@@ -118,7 +118,7 @@ def test_whatever_the_nodes_say_it_is_raised_only_on_what_is_known_of_all_of_the
         )
         for id_, of, registered in zip((3001, 3002, 1), said, written, strict=True)
     ]
-    if not isinstance(decide(DYNAMIC, observation(*nodes, levels=LEVELS), verdict=Accepted()), Act):
+    if not isinstance(decide(DYNAMIC, observation(*nodes, levels=LEVELS), verdict=DryRunAccepted()), Act):
         return
     for one in nodes:
         needed = {"kraft.version": 1, **({"metadata.version": 27} if one.id >= 3000 else {})}

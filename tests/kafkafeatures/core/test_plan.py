@@ -29,7 +29,7 @@ from kafkafeatures.core.plan import Plan, changes_between, plan_of, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
 from kafkafeatures.core.report import stamp, steps_of
-from kafkafeatures.core.steps import Accepted, Refused, Unavailable, UpdateFeature
+from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, node, observation
 
@@ -54,7 +54,7 @@ def world(**levels: int) -> Observation:
 def deciding(
     wanted: Wanted, seen: Observation | None = None, memory: Memory | None = None, verdict: Any = None
 ) -> Decision:
-    return decide(wanted, seen or world(), memory or Memory(), verdict=verdict or Accepted())
+    return decide(wanted, seen or world(), memory or Memory(), verdict=verdict or DryRunAccepted())
 
 
 def change(text: str) -> UpdateFeature:
@@ -460,7 +460,7 @@ def test_a_step_that_was_done_and_taken_back_is_not_covered_by_the_old_hash() ->
 # --- modes ---
 
 
-@pytest.mark.parametrize("verdict", [Accepted(), Refused(95, "no"), Unavailable("x")])
+@pytest.mark.parametrize("verdict", [DryRunAccepted(), DryRunRejected(95, "no"), DryRunUnavailable("x")])
 def test_who_observes_or_is_suspended_never_acts(verdict: Any) -> None:
     observed = deciding(Wanted(SHARE, mode=Mode.OBSERVE), verdict=verdict)
     assert isinstance(observed, Done)
@@ -517,7 +517,8 @@ _CONSENTS = st.sets(st.sampled_from(["dynamic-quorum", "metadata.version:25->24"
 @given(
     levels=_LEVELS, bundled=_LEVELS, finalized=_LEVELS, consents=_CONSENTS, spent=_CONSENTS, reached=_LEVELS,
     mode=st.sampled_from(Mode), suspend=st.booleans(), policy=st.sampled_from(ApprovalPolicy),
-    on_drift=st.sampled_from(OnDrift), verdict=st.sampled_from([Accepted(), Refused(95, "no"), Unavailable("x"), None]),
+    on_drift=st.sampled_from(OnDrift),
+    verdict=st.sampled_from([DryRunAccepted(), DryRunRejected(95, "no"), DryRunUnavailable("x"), None]),
     silent=st.booleans(),
 )  # fmt: skip
 def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
@@ -550,7 +551,7 @@ def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
             for change in propose(wanted, observation(*nodes, levels=finalized), memory).changes
         )
     else:
-        assert isinstance(verdict, Accepted)
+        assert isinstance(verdict, DryRunAccepted)
     assert policy is not ApprovalPolicy.ALWAYS
     if policy is ApprovalPolicy.IRREVERSIBLE_ONLY and undo_of(step) is not Undo.SAFE:
         assert step.feature in levels

@@ -20,7 +20,15 @@ from kafkafeatures.core.memory import memory_of
 from kafkafeatures.core.observation import MetadataMode, NodeState, Unknown
 from kafkafeatures.core.plan_document import plan_verdict
 from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.steps import Accepted, Refused, Step, Unavailable, UnknownStep, UpdateFeature, Verdict
+from kafkafeatures.core.steps import (
+    DryRun,
+    DryRunAccepted,
+    DryRunRejected,
+    DryRunUnavailable,
+    Step,
+    UnknownStep,
+    UpdateFeature,
+)
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.reconcile.evaluate import Evaluation, is_ours
 from kafkafeatures.reconcile.ports import Resource
@@ -47,11 +55,11 @@ SEEN = (
     observation(*NODES, node(2, said=answer(OLD), written=OLD)),
     observation(*NODES, node(3003, said=SILENT, state=NodeState.GHOST, written=OLD, voter=False)),
 )
-VERDICTS: tuple[Verdict, ...] = (
-    Accepted(),
-    Refused(95, "no"),
-    Unavailable("nobody answers"),
-    Unavailable("no ALTER", rights=True),
+VERDICTS: tuple[DryRun, ...] = (
+    DryRunAccepted(),
+    DryRunRejected(95, "no"),
+    DryRunUnavailable("nobody answers"),
+    DryRunUnavailable("no ALTER", rights=True),
 )
 BEFORE = tuple(
     read_status(one)[0]

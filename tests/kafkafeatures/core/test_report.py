@@ -18,7 +18,7 @@ from kafkafeatures.core.decide import Act, Decision, Done, Owner, Stalled, Wait,
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.steps import Accepted, Refused, UpdateFeature
+from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
 
@@ -45,7 +45,7 @@ status_of_wrong_cluster = in_json(report.status_of_wrong_cluster)
 
 
 def decided(seen: Observation) -> Decision:
-    return decide(WANTED, seen, verdict=Accepted())
+    return decide(WANTED, seen, verdict=DryRunAccepted())
 
 
 def status(
@@ -147,7 +147,7 @@ def crowded(*, wanted: int, names: str = "f") -> tuple[Wanted, Observation, dict
 def refused(wanted: Wanted, seen: Observation, previous: dict[str, Any]) -> dict[str, Any]:
     proposal = propose(wanted, seen, Memory())
     return status_of(
-        decide(wanted, seen, proposal=proposal, verdict=Refused(95, "拒" * 1200)), seen, proposal,
+        decide(wanted, seen, proposal=proposal, verdict=DryRunRejected(95, "拒" * 1200)), seen, proposal,
         generation=1, previous=previous, version="0.1.0", now=NOW,
     )  # fmt: skip
 
@@ -305,7 +305,7 @@ def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
     """A plan that waits for its approval."""
     wanted, seen = Wanted({}, {"metadata.version": 27}), observation()
     proposal = propose(wanted, seen, Memory())
-    decision = decide(wanted, seen, proposal=proposal, verdict=Accepted())
+    decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted())
     return status_of(
         decision, seen, proposal,
         generation=1, previous=previous, version="0.1.0", now=NOW + timedelta(seconds=later),
@@ -316,7 +316,7 @@ def drifted(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
     """A level that was reached and that somebody else moved."""
     memory, seen = Memory(reached={"metadata.version": 27}), observation()
     proposal = propose(WANTED, seen, memory)
-    decision = decide(WANTED, seen, memory, proposal=proposal, verdict=Accepted())
+    decision = decide(WANTED, seen, memory, proposal=proposal, verdict=DryRunAccepted())
     return status_of(
         decision, seen, proposal,
         generation=1, previous=previous, version="0.1.0", now=NOW + timedelta(seconds=later),

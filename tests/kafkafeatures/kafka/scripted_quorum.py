@@ -17,7 +17,7 @@ from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import Disconnected, ErrorCode, KafkaError, Unreachable
-from kafkafeatures.kafka.memory import Share
+from kafkafeatures.kafka.memory_budget import Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import (

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kafkafeatures.core.observe import Unreachable, observe
+from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import Address, ClusterSettings
@@ -20,5 +20,5 @@ async def test_where_nobody_answers_the_log_is_not_waited_for() -> None:
     async with asyncio.timeout(60), Cluster(settings) as cluster:
         readings = await cluster.read()
     assert isinstance(readings.log, Failure)
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: connection refused"):
+    with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1: connection refused"):
         observe(readings.probe, readings.log)

@@ -6,17 +6,17 @@ import pytest
 
 from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, Role
 from kafkafeatures.core.steps import (
-    Accepted,
     Applied,
+    DryRunAccepted,
+    DryRunRejected,
+    DryRunUnavailable,
     NotSent,
     OutcomeUnknown,
-    Refused,
     Rejected,
-    Unavailable,
     UpdateFeature,
 )
 from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
-from kafkafeatures.kafka.features import Route, outcome, request_for, route, update_feature, validate
+from kafkafeatures.kafka.features import AddressRoute, outcome, request_for, route, update_feature, validate
 from kafkafeatures.kafka.prober import probe_cluster, probe_node
 from kafkafeatures.kafka.quorum import refused
 from kafkafeatures.kafka.wire.messages import (
@@ -37,7 +37,7 @@ REFUSED = UpdateFeaturesResponse(
     "Invalid update version 27 for feature metadata.version. Broker 4 only supports versions 7-25",
     {},
 )
-DIRECT = Route(at(3002), (at(1),))
+DIRECT = AddressRoute(at(3002), (at(1),))
 
 
 def answering(reply: Any, through_broker: Any = OK) -> Cluster:
@@ -54,12 +54,12 @@ def updates(cluster: Cluster) -> dict[int, list[UpdateFeaturesRequest]]:
     return {port: messages for port, messages in sent.items() if messages}
 
 
-async def sent(cluster: Cluster, way: Route = DIRECT, change: UpdateFeature = RAISE) -> Any:
+async def sent(cluster: Cluster, way: AddressRoute = DIRECT, change: UpdateFeature = RAISE) -> Any:
     async with cluster.pool(settings()) as pool:
         return await update_feature(pool, way, change)
 
 
-async def asked(cluster: Cluster, way: Route = DIRECT, changes: tuple[UpdateFeature, ...] = (RAISE,)) -> Any:
+async def asked(cluster: Cluster, way: AddressRoute = DIRECT, changes: tuple[UpdateFeature, ...] = (RAISE,)) -> Any:
     async with cluster.pool(settings()) as pool:
         return await validate(pool, way, changes)
 
@@ -132,7 +132,7 @@ async def test_what_a_terminal_would_obey_is_gone_from_the_servers_words_whateve
     assert isinstance(ended, Rejected | OutcomeUnknown)
     assert (ended.message if isinstance(ended, Rejected) else ended.why).endswith(tame)
     verdict = await asked(answering(reply, through_broker=reply))
-    assert tame in (verdict.message if isinstance(verdict, Refused) else verdict.why)
+    assert tame in (verdict.message if isinstance(verdict, DryRunRejected) else verdict.why)
     for answered in (code, 6):
         assert tame in refused("DescribeQuorum", at(1), answered, evil).message
     for error in (ServerError(code, evil), AuthenticationFailed(f"PLAIN: {evil}")):
@@ -201,8 +201,8 @@ async def test_a_node_without_update_features_was_sent_nothing() -> None:
 async def test_nothing_is_sent_where_nobody_can_be_reached() -> None:
     result = await sent(Cluster({}))
     assert isinstance(result, NotSent)
-    assert isinstance(await asked(Cluster({})), Unavailable)
-    assert isinstance(await sent(whole(), Route(None)), NotSent)
+    assert isinstance(await asked(Cluster({})), DryRunUnavailable)
+    assert isinstance(await sent(whole(), AddressRoute(None)), NotSent)
 
 
 async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() -> None:
@@ -214,7 +214,7 @@ async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() 
         result = await update_feature(pool, way, RAISE)
         assert isinstance(result, NotSent)
         assert "no controller is active" in result.why
-        assert isinstance(await validate(pool, way, (RAISE,)), Unavailable)
+        assert isinstance(await validate(pool, way, (RAISE,)), DryRunUnavailable)
     assert updates(cluster) == {}
 
 
@@ -226,7 +226,7 @@ async def test_the_way_is_the_leader_then_brokers_that_answer() -> None:
     del cluster.nodes[at(1)]
     async with cluster.pool(settings(servers=(2,))) as pool:
         way = route(await probe_cluster(pool))
-    assert way == Route(at(3002), (at(2), at(3)))
+    assert way == AddressRoute(at(3002), (at(2), at(3)))
     assert way.stops() == ((at(3002), Role.CONTROLLER), (at(2), Role.BROKER), (at(3), Role.BROKER))
 
 
@@ -255,7 +255,7 @@ async def test_without_a_way_to_the_controllers_the_brokers_are_the_way() -> Non
     cluster = Cluster({at(h.id): broker(BROKERS, quorum(3002, CONTROLLERS, named=False)) for h in BROKERS})
     async with cluster.pool(settings(servers=(1,))) as pool:
         way = route(await probe_cluster(pool))
-    assert way == Route(None, tuple(at(h.id) for h in BROKERS))
+    assert way == AddressRoute(None, tuple(at(h.id) for h in BROKERS))
 
 
 # --- the verdict ---
@@ -264,24 +264,24 @@ async def test_without_a_way_to_the_controllers_the_brokers_are_the_way() -> Non
 async def test_a_verdict_is_asked_of_all_changes_together_and_changes_nothing() -> None:
     cluster = answering(OK)
     both = (RAISE, UpdateFeature("group.version", 0, 1))
-    assert await asked(cluster, changes=both) == Accepted()
+    assert await asked(cluster, changes=both) == DryRunAccepted()
     (request,) = updates(cluster)[3002]
     assert request.validate_only
     assert len(request.updates) == 2
 
 
 async def test_a_refusal_is_a_verdict_in_the_controllers_words() -> None:
-    assert await asked(answering(REFUSED)) == Refused(95, str(REFUSED.error_message))
+    assert await asked(answering(REFUSED)) == DryRunRejected(95, str(REFUSED.error_message))
 
 
 async def test_all_refusals_of_3_9_reach_the_verdict() -> None:
     reply = UpdateFeaturesResponse(0, "", {"a": (95, "first"), "b": (0, None), "c": (95, "second")})
-    assert await asked(answering(reply)) == Refused(95, "first; second")
+    assert await asked(answering(reply)) == DryRunRejected(95, "first; second")
 
 
 async def test_a_missing_right_is_no_verdict() -> None:
     verdict = await asked(answering(UpdateFeaturesResponse(31, "Cluster authorization failed.", {})))
-    assert isinstance(verdict, Unavailable)
+    assert isinstance(verdict, DryRunUnavailable)
     assert verdict.rights
     assert "ALTER" in verdict.why
 
@@ -289,13 +289,13 @@ async def test_a_missing_right_is_no_verdict() -> None:
 @pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
 async def test_a_verdict_may_be_asked_again_elsewhere(reply: Any) -> None:
     cluster = answering(reply)
-    assert await asked(cluster) == Accepted()
+    assert await asked(cluster) == DryRunAccepted()
     assert set(updates(cluster)) == {3002, 1}
 
 
 async def test_no_verdict_anywhere_says_why_for_each() -> None:
     verdict = await asked(answering(UpdateFeaturesResponse(41, "moved", {}), Disconnected))
-    assert isinstance(verdict, Unavailable)
+    assert isinstance(verdict, DryRunUnavailable)
     assert not verdict.rights
     assert "NOT_CONTROLLER (41): moved" in verdict.why
     assert "node:1" in verdict.why

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkafeatures.api.status import Status, read_status
 from kafkafeatures.core.readings import Failure, LogReading, Readings
-from kafkafeatures.core.steps import Accepted, Applied, Outcome, UpdateFeature, Verdict
+from kafkafeatures.core.steps import Applied, DryRun, DryRunAccepted, Outcome, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -76,10 +76,10 @@ class World:
         )
         return Readings(answers, LogReading(at, self.high_watermark, 3001, self.epoch, NOW))
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         self.tick()
         assert all(change.feature != "kraft.version" for change in changes)
-        return Accepted()
+        return DryRunAccepted()
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.tick()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Done, Stalled, Wait
 from kafkafeatures.core.memory import CONFLICT_WINDOW
@@ -140,7 +140,7 @@ def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None
 async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() -> None:
     clocks, api, kafka = Clocks(), Orders(), Kafka({"metadata.version": 21})
     kafka.sends_to_active_controller, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
-    operator = Operator("", "operator", "test")
+    operator = OperatorIdentity("", "operator", "test")
     context = OperatorContext(
         Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=no_time), operator, AddressPolicy()
     )

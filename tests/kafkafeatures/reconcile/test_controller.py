@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.core.events import EventRecord
 from kafkafeatures.core.readings import Readings
 from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
@@ -75,7 +75,7 @@ class Rig:
         self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
         self.opened: list[ClusterSettings] = []
         self.seconds = 0.0
-        operator = Operator("ours", "operator", instance)
+        operator = OperatorIdentity("ours", "operator", instance)
         context = OperatorContext(
             Environment(lambda: NOW, lambda: self.seconds, sleep=no_time), operator, AddressPolicy()
         )

@@ -10,7 +10,7 @@ from typing import Any, cast
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkafeatures.api.identity import Operator
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import read_status
 from kafkafeatures.core.conditions import MAX_MESSAGE
 from kafkafeatures.core.steps import Applied, OutcomeUnknown
@@ -46,7 +46,7 @@ async def written_by_the_operator() -> dict[str, Any]:
 
 def controller_of(api: Orders, kafka: Kafka) -> Controller:
     context = OperatorContext(
-        Environment(lambda: NOW, lambda: 0.0, sleep=no_time), Operator("", "operator", "test"), AddressPolicy()
+        Environment(lambda: NOW, lambda: 0.0, sleep=no_time), OperatorIdentity("", "operator", "test"), AddressPolicy()
     )
     return Controller(api.client(), Claims(), lambda settings: kafka, context, Metrics())
 

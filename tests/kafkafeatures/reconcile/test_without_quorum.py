@@ -23,7 +23,7 @@ from kafkafeatures.core.readings import (
     ReplicaProgress,
     Role,
 )
-from kafkafeatures.core.steps import Accepted, Outcome, UpdateFeature, Verdict
+from kafkafeatures.core.steps import DryRun, DryRunAccepted, Outcome, UpdateFeature
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import Address, ClusterSettings
@@ -59,8 +59,8 @@ class Port:
     async def read(self) -> Readings:
         return Readings(self.asked, self.log)
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> Verdict:
-        return Accepted()
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
+        return DryRunAccepted()
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.sent.append(change)

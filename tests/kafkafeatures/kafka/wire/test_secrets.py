@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.observe import Unreachable, observe
+from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.readings import Host, LogReading
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import AuthenticationFailed
@@ -255,7 +255,7 @@ async def test_what_a_look_ends_with_repeats_no_secret(tmp_path: Path) -> None:
         listener = Security(Tls(ca=certificates.ca), Sasl("PLAIN", "alice", "hunter2"))
         settings = ClusterSettings((server.address,), brokers=listener, controllers=listener, request_timeout=5.0)
         async with Cluster(settings) as cluster:
-            with pytest.raises(Unreachable) as caught:
+            with pytest.raises(ClusterUnreachable) as caught:
                 observe(*await cluster.read())
     assert f"alice with {REMOVED} or {REMOVED} may not" in str(caught.value.failure)
 

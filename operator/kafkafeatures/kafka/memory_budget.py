@@ -1,7 +1,7 @@
 """How much memory what comes from Kafka may take: of each cluster, and of all clusters together.
 
-One `Memory` for the process, a `Share` of it for each cluster. Counted is what grows with what a peer sends: replies
-on their way in, and what the follower of the metadata log keeps (the image, a tail, a part of a snapshot).
+One `MemoryBudget` for the process, a `Share` of it for each cluster. Counted is what grows with what a peer sends:
+replies on their way in, and what the follower of the metadata log keeps (the image, a tail, a part of a snapshot).
 
 Nobody ever waits for memory, so nobody can hold it against others. A cluster that wants more than its own limit is
 refused. When all together have too much, the one with the most loses what it has, whoever asked: one that takes little
@@ -36,7 +36,7 @@ class Limits:
     raise_all: str = ""
 
 
-class Memory:
+class MemoryBudget:
     """`held`: bytes, of all clusters. `shares`: those that hold any.
 
     `turn`: held by whoever reads a large piece of a log, so that between two of them everything else runs.
@@ -52,7 +52,7 @@ class Memory:
 class Share:
     """Of one cluster. `held`: bytes. `give_up` is called when what it keeps has to go."""
 
-    def __init__(self, memory: Memory, give_up: GiveUp) -> None:
+    def __init__(self, memory: MemoryBudget, give_up: GiveUp) -> None:
         self.memory = memory
         self.held = 0
         self._give_up = give_up

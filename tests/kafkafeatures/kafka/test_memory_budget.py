@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import Disconnected, KafkaError, TimedOut, TooLarge
-from kafkafeatures.kafka.memory import MIB, Limits, Memory, Share
+from kafkafeatures.kafka.memory_budget import MIB, Limits, MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MAX_SNAPSHOT, PART, MetadataLog
 from kafkafeatures.kafka.settings import ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import connect
@@ -86,7 +86,7 @@ def quorum() -> Quorum:
     return made
 
 
-def sharing(quorum: Quorum, memory: Memory, **options: Any) -> tuple[MetadataLog, Share]:
+def sharing(quorum: Quorum, memory: MemoryBudget, **options: Any) -> tuple[MetadataLog, Share]:
     """A follower with a share of the memory."""
     share = Share(memory, lambda: log.forget())  # noqa: PLW0108 - it is made below
     log = quorum.log(share=share, **options)
@@ -119,7 +119,7 @@ async def test_a_large_snapshot_is_read_in_little_memory(quorum: Quorum) -> None
     file = partitions(200 * MIB)
     assert 199 * MIB < len(file) < 201 * MIB
     serve(quorum, file)
-    log, share = sharing(quorum, Memory(LIMITS), part=PART)
+    log, share = sharing(quorum, MemoryBudget(LIMITS), part=PART)
     with weighed() as peak:
         reading = await log.catch_up()
         assert peak() < 12 * MIB
@@ -131,7 +131,7 @@ async def test_a_large_snapshot_is_read_in_little_memory(quorum: Quorum) -> None
 
 async def test_registrations_without_an_end_are_refused_with_the_limit_and_what_to_do(quorum: Quorum) -> None:
     serve(quorum, registrations(2000))  # a million brokers, if all were read
-    memory = Memory(replace(LIMITS, per_cluster=4 * MIB))
+    memory = MemoryBudget(replace(LIMITS, per_cluster=4 * MIB))
     log, share = sharing(quorum, memory, part=PART // 4)
     with weighed() as peak:
         with pytest.raises(TooLarge, match="it takes more than 4 MiB of memory, the limit of one cluster") as caught:
@@ -220,7 +220,7 @@ def endless(quorum: Quorum, *values: Callable[[int], bytes]) -> None:
 )
 async def test_a_log_without_an_end_is_refused(quorum: Quorum, values: tuple[Callable[[int], bytes], ...]) -> None:
     endless(quorum, *values)
-    memory = Memory(replace(LIMITS, per_cluster=MIB))
+    memory = MemoryBudget(replace(LIMITS, per_cluster=MIB))
     log, share = sharing(quorum, memory)
     with weighed() as peak:
         with pytest.raises(TooLarge, match="more than 1 MiB of memory"):
@@ -279,7 +279,7 @@ def populated(nodes: int) -> Quorum:
 
 async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum) -> None:
     """Whoever asks last; and what it lost is read again, when there is room."""
-    memory = Memory(replace(LIMITS, all_clusters=9 * MIB))
+    memory = MemoryBudget(replace(LIMITS, all_clusters=9 * MIB))
     small, small_share = sharing(quorum, memory)
     large, large_share = sharing(populated(3000), memory)
     middle, middle_share = sharing(populated(2500), memory)
@@ -298,7 +298,7 @@ async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum
 
 
 async def test_a_cluster_that_loses_its_memory_while_it_is_read_says_so_and_begins_anew(quorum: Quorum) -> None:
-    memory = Memory(LIMITS)
+    memory = MemoryBudget(LIMITS)
     log, share = sharing(quorum, memory)
     await log.catch_up()
     quorum.leader.append(level("group.version", 1))
@@ -310,7 +310,7 @@ async def test_a_cluster_that_loses_its_memory_while_it_is_read_says_so_and_begi
 
 async def test_a_snapshot_that_loses_its_memory_is_not_read_further(quorum: Quorum) -> None:
     serve(quorum, partitions(3 * MIB))
-    log, share = sharing(quorum, Memory(LIMITS), part=MIB)
+    log, share = sharing(quorum, MemoryBudget(LIMITS), part=MIB)
     quorum.on_request(6, share._lose)
     with pytest.raises(TooLarge, match="and this one the most"):
         await log.catch_up()
@@ -320,7 +320,7 @@ async def test_a_snapshot_that_loses_its_memory_is_not_read_further(quorum: Quor
 
 async def test_a_reply_that_comes_slowly_keeps_nobody_waiting(quorum: Quorum) -> None:
     """All the memory is claimed by replies that never come; the next one who needs some takes it from them."""
-    memory = Memory(replace(LIMITS, all_clusters=19 * MIB))
+    memory = MemoryBudget(replace(LIMITS, all_clusters=19 * MIB))
     dropped: list[int] = []
     hostile = [Share(memory, lambda: None) for _ in range(3)]
     with ExitStack() as replies:
@@ -333,7 +333,7 @@ async def test_a_reply_that_comes_slowly_keeps_nobody_waiting(quorum: Quorum) ->
 
 
 async def test_between_two_slices_of_a_large_piece_everything_else_runs(quorum: Quorum) -> None:
-    memory = Memory(Limits())
+    memory = MemoryBudget(Limits())
     logs = []
     for _ in range(3):
         made = Quorum()
@@ -356,7 +356,7 @@ async def test_between_two_slices_of_a_large_piece_everything_else_runs(quorum: 
 
 async def test_a_reply_is_counted_by_what_it_claims_before_it_is_read() -> None:
     server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 12 * MIB) + bytes(8)})
-    memory = Memory(Limits(32 * MIB, 64 * MIB))
+    memory = MemoryBudget(Limits(32 * MIB, 64 * MIB))
     share = Share(memory, lambda: None)
     async with serving(server):
         link = await connect(server.address, Security(), timeout=10, client_id="c", meter=share)
@@ -369,7 +369,7 @@ async def test_a_reply_is_counted_by_what_it_claims_before_it_is_read() -> None:
 
 async def test_a_reply_of_the_cluster_with_the_most_is_given_up_where_another_needs_the_memory() -> None:
     server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 8 * MIB) + bytes(8)})
-    memory = Memory(Limits(32 * MIB, 40 * MIB))
+    memory = MemoryBudget(Limits(32 * MIB, 40 * MIB))
     hostile, other = Share(memory, lambda: None), Share(memory, lambda: None)
     async with serving(server):
         link = await connect(server.address, Security(), timeout=10, client_id="c", meter=hostile)
@@ -384,7 +384,7 @@ async def test_a_reply_of_the_cluster_with_the_most_is_given_up_where_another_ne
 
 
 def test_a_share_that_cannot_grow_stays_what_it_was() -> None:
-    share = Share(Memory(LIMITS), lambda: None)
+    share = Share(MemoryBudget(LIMITS), lambda: None)
     share.keep(MIB)
     with pytest.raises(TooLarge), share.reply(3 * MIB, lambda: None):
         pytest.fail("it was let in")
@@ -395,7 +395,7 @@ def test_a_share_that_cannot_grow_stays_what_it_was() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.sampled_from(["keep", "reply", "end"]))))
 def test_no_share_has_more_than_it_may_and_only_the_largest_loses(steps: list[tuple[int, int, str]]) -> None:
-    memory = Memory(Limits(10, 25))
+    memory = MemoryBudget(Limits(10, 25))
     lost: list[int] = []
     shares = [Share(memory, partial(lost.append, number)) for number in range(4)]
     replies = [ExitStack() for _ in shares]
@@ -424,7 +424,7 @@ def test_no_share_has_more_than_it_may_and_only_the_largest_loses(steps: list[tu
 
 
 async def test_a_cluster_that_is_closed_takes_no_memory() -> None:
-    memory = Memory(LIMITS)
+    memory = MemoryBudget(LIMITS)
     cluster = Cluster(ClusterSettings(), memory=memory)
     cluster._share.keep(MIB)
     assert memory.held == MIB

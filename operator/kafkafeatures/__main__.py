@@ -10,7 +10,6 @@ from kafkafeatures import interrupts
 interrupts.guard()
 
 import gc
-import os
 import sys
 
 
@@ -18,7 +17,6 @@ def main() -> None:
     """`kafkafeatures`, and `kubectl-kafkafeatures`. Does not return."""
     if sys.argv[1:2] != ["run"]:  # what a command makes it keeps: looking for garbage took a fifteenth of `describe`
         gc.set_threshold(50_000)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would look for them in all installed packages
     from kafkafeatures.cli.main import main as command_line
 
     interrupts.end(command_line())

@@ -73,12 +73,16 @@ _SHAPES: dict[type, Mapping[str, tuple[str, Reader, Any]]] = {}
 def _make_shape(cls: type[StatusRecord]) -> Mapping[str, tuple[str, Reader, Any]]:
     hints = get_type_hints(cls)
     known = [one for one in fields(cls) if one.name != "unknown"]
-    return {_json_name(cls, one.name): (one.name, _reader(hints[one.name]), one.default) for one in known}
+    return {
+        cls.JSON_NAMES.get(one.name) or json_name(one.name): (one.name, _reader(hints[one.name]), one.default)
+        for one in known
+    }
 
 
-def _json_name(cls: type[StatusRecord], attribute: str) -> str:
+def json_name(attribute: str) -> str:
+    """In camel case."""
     first, *rest = attribute.split("_")
-    return cls.JSON_NAMES.get(attribute) or first + "".join(word.capitalize() for word in rest)
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def _written(value: Any) -> Any:

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": resource.metadata.name, "namespace": resource.metadata.namespace},
-        "spec": resource.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        "spec": resource.written,
         "status": last.status.as_json(),
     }
     print_document(document, arguments.output or "yaml")

@@ -23,6 +23,7 @@ import yaml
 
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
+from kafkafeatures.api.schema import as_json
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.core.resolve import wanted_of
@@ -222,8 +223,8 @@ class FileStore:
             os.close(folder)
 
     def _digest(self) -> str:
-        spec = self._resource.spec.model_dump(mode="json", by_alias=True)
-        return "sha256:" + hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+        spec = json.dumps(as_json(self._resource.spec), sort_keys=True)
+        return "sha256:" + hashlib.sha256(spec.encode()).hexdigest()
 
     def _load(self) -> None:
         try:

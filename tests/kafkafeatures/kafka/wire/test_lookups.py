@@ -95,7 +95,7 @@ async def test_an_ip_address_waits_for_no_turn_and_is_checked_all_the_same() -> 
 
 
 def test_brokers_and_controllers_of_one_cluster_share_their_turns_and_two_clusters_do_not() -> None:
-    cluster = ClusterSpec.model_validate({"bootstrapServers": "a:9092", "bootstrapControllers": "b:9093"})
+    cluster = ClusterSpec(bootstrap_servers="a:9092", bootstrap_controllers="b:9093")
     one, other = (settings_of(cluster, lambda *_: None, policy=AddressPolicy()) for _ in range(2))
     assert one == other
     assert one.brokers.lookups is one.controllers.lookups

@@ -1,0 +1,182 @@
+"""Strict reading: a parsed YAML or JSON document to frozen dataclasses, with every problem found, in words for people.
+
+The types of the fields say what is allowed (`api/spec.py`); what holds between fields is checked in `__post_init__`.
+Called by `api/document.py`. It never repeats a value that could be a secret: where people put a password by mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from kafkafeatures.api.records import json_name
+
+T = TypeVar("T")
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a text may be: so many characters, of this pattern, which means `meaning` to people."""
+
+    longest: int
+    shortest: int = 0
+    pattern: str = ""
+    meaning: str = ""
+
+    def why_not(self, value: str) -> str:
+        """What is expected instead; empty where it may be this one."""
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # half a character: JSON can hold it, YAML cannot
+            return "text in Unicode"
+        if len(value) > self.longest:
+            return f"at most {self.longest} characters"
+        if len(value) < self.shortest:
+            return f"at least {self.shortest} characters"
+        return self.meaning if self.pattern and not re.fullmatch(self.pattern, value) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """How many items a list may have."""
+
+    items: int
+
+
+ANY_TEXT = Text(longest=2**31)
+_BROKEN: Any = object()  # stands for a value with a problem
+
+
+def read_strictly(kind: type[T], document: object) -> tuple[T | None, tuple[str, ...]]:
+    """The document as `kind`, or None and what is wrong with it, a line per problem."""
+    reading = _Reading()
+    made = reading.value(kind, document, ())
+    return None if made is _BROKEN else made, tuple(reading.problems)
+
+
+def as_json(value: object) -> Any:
+    """What was read, with all its defaults."""
+    kind: type = type(value)
+    if is_dataclass(kind):
+        return {name: as_json(getattr(value, one.name)) for name, one in fields_of(kind).items()}
+    return [as_json(one) for one in value] if isinstance(value, tuple) else value
+
+
+@cache
+def fields_of(kind: type) -> Mapping[str, Field[Any]]:
+    """What a mapping may hold, by its name in the document: the fields that make two of a kind equal."""
+    return {json_name(one.name): one for one in fields(kind) if one.compare}
+
+
+class _Reading:
+    """Reads on after a problem, so that all of them are told at once."""
+
+    def __init__(self) -> None:
+        self.problems: dict[str, None] = {}  # in order, each once
+
+    def value(self, hint: Any, value: object, path: Path) -> Any:
+        """By the type of a field."""
+        allowed: Any = None
+        if get_origin(hint) is Annotated:
+            hint, allowed = get_args(hint)
+        origin = get_origin(hint)
+        if callable(allowed):
+            return self._checked(lambda: allowed(value), path, value)
+        if origin in (Union, UnionType):  # of a type and None
+            return None if value is None else self.value(get_args(hint)[0], value, path)
+        if origin is Literal:
+            return self._literal(get_args(hint), value, path)
+        if origin is tuple:
+            return self._items(get_args(hint)[0], allowed, value, path)
+        if hint is str:
+            return self._text(allowed or ANY_TEXT, value, path)
+        if hint is bool:
+            return value if isinstance(value, bool) else self._wrong(path, value, "expected true or false")
+        return self._mapping(hint, value, path)
+
+    def _text(self, allowed: Text, value: object, path: Path) -> Any:
+        if not isinstance(value, str):
+            return self._wrong(path, value, f"expected text{_in_quotes(value, hidden=_may_be_secret(path))}")
+        why = allowed.why_not(value)
+        return self._wrong(path, value, f"expected {why}") if why else value
+
+    def _literal(self, words: tuple[Any, ...], value: object, path: Path) -> Any:
+        if isinstance(value, str) and value in words:
+            return value
+        *others, last = map(repr, words)
+        return self._wrong(path, value, f"expected {', '.join(others)}{' or ' if others else ''}{last}")
+
+    def _items(self, kind: Any, allowed: AtMost, value: object, path: Path) -> Any:
+        if not isinstance(value, list | tuple):
+            return self._wrong(path, value, "expected a list")
+        if len(value) > allowed.items:
+            return self._wrong(path, value, f"expected at most {allowed.items} items")
+        items = tuple(self.value(kind, one, (*path, index)) for index, one in enumerate(value))
+        return _BROKEN if _BROKEN in items else items
+
+    def _mapping(self, kind: Any, value: object, path: Path) -> Any:
+        if not isinstance(value, Mapping):
+            return self._wrong(path, value, "expected a mapping")
+        known, before, made = fields_of(kind), len(self.problems), {}
+        for name, one in known.items():
+            if name in value:
+                made[one.name] = self.value(one.type, value[name], (*path, name))
+            elif one.default is MISSING:
+                self._note((*path, name), "required field is missing")
+        if not getattr(kind, "OTHERS_ALLOWED", False):
+            for name in value:
+                if name not in known:
+                    self._note((*path, str(name)), f"unknown field; {_valid(known, str(name))}")
+        return _BROKEN if len(self.problems) > before else self._checked(lambda: kind(**made), path, value)
+
+    def _checked(self, make: Callable[[], Any], path: Path, value: object) -> Any:
+        """What a check of ours says: all of it, or what is expected."""
+        try:
+            return make()
+        except ValueError as error:
+            if str(error).startswith("expected "):
+                return self._wrong(path, value, str(error))
+            return self._note(path, str(error))
+
+    def _wrong(self, path: Path, value: object, expected: str) -> Any:
+        found = "" if _may_be_secret(path) else f" {_shown(value)}"
+        return self._note(path, f"invalid value{found}; {expected}")
+
+    def _note(self, path: Path, problem: str) -> Any:
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        self.problems[f"{where.removeprefix('.') or 'document'}: {problem}"] = None
+        return _BROKEN
+
+
+def _in_quotes(value: object, *, hidden: bool) -> str:
+    """YAML makes numbers and truth values of what has no quotes."""
+    if isinstance(value, bool) or (hidden and isinstance(value, int | float)):
+        return "; write it in quotes"
+    return f'; write it in quotes: "{value}"' if isinstance(value, int | float) else ""
+
+
+def _may_be_secret(path: Path) -> bool:
+    return "sasl" in path or "tls" in path
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "(a mapping)"
+    if isinstance(value, list | tuple | set):
+        return "(a list)"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _valid(known: Mapping[str, object], name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"{f'did you mean {close[0]!r}? ' if close else ''}valid fields: {', '.join(sorted(known))}"

@@ -355,7 +355,8 @@ PAGES: Mapping[Reason, Page] = {
 
         Fix: Usually an address belongs to another cluster: correct `bootstrapServers` or
         `bootstrapControllers`. If the cluster was re-created with another id, delete the resource and
-        create it again; deleting changes nothing in Kafka.
+        create it again; deleting changes nothing in Kafka. If the pinned id is gone (removed by hand, or dropped by an
+        older CRD), nothing tells which cluster the status is of: set `spec.cluster.clusterId` to the intended one.
         """
     ),
     Reason.DUPLICATE_OWNER: _page(
@@ -375,7 +376,7 @@ PAGES: Mapping[Reason, Page] = {
     Reason.SCHEMA_OUTDATED: _page(
         r"""
         Safe: Nothing is sent: an update is safe against a crash only if the status keeps its fields (`intents`,
-        `spentConsents`), and the API server drops some. The cluster keeps the levels it has.
+        `spentConsents`, `clusterId`), and the API server drops some. The cluster keeps the levels it has.
 
         Confirm: The message names the dropped fields, or quotes the API server. Compare the CRD with that of the
         operator's release:
@@ -388,7 +389,8 @@ PAGES: Mapping[Reason, Page] = {
             kubectl apply --server-side --force-conflicts -f crds/kafkafeatures.yaml
 
         The operator retries every 30 seconds and continues automatically. If the older CRD dropped the used consents,
-        all consents in the document count as used (`ConsentSpent`).
+        all consents in the document count as used (`ConsentSpent`). If it dropped the pinned cluster id, nothing is
+        sent until the document names the cluster (`ClusterIdMismatch`).
         """
     ),
     Reason.UNKNOWN_INTENT: _page(

@@ -161,7 +161,7 @@ def decide(
             f"the status is of cluster {memory.cluster_id}, the document names {wanted.cluster_id}; "
             "create a separate resource (and state file) for each cluster",
         )
-    wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id)
+    wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id, lost=memory.lost_cluster)
     if wrong is not None:
         return wrong
     owned = owned_by(owner)
@@ -317,7 +317,7 @@ def _waits_for_approval(wanted: Wanted, proposal: Proposal) -> bool:
     )
 
 
-def _wrong_cluster(observation: Observation, pinned: str) -> Decision | None:
+def _wrong_cluster(observation: Observation, pinned: str, *, lost: bool) -> Decision | None:
     if isinstance(observation.cluster_id, Unknown):
         if observation.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
             return Stalled(Reason.CLUSTER_ID_MISMATCH, str(observation.cluster_id.why))
@@ -326,6 +326,13 @@ def _wrong_cluster(observation: Observation, pinned: str) -> Decision | None:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
             f"connected to cluster {observation.cluster_id.value}, expected {pinned}; check the bootstrap addresses",
+        )
+    if lost and not pinned:
+        return Stalled(
+            Reason.CLUSTER_ID_MISMATCH,
+            f"connected to cluster {observation.cluster_id.value}, and the status no longer says which is expected: "
+            "its clusterId was removed, or dropped by an older CustomResourceDefinition; if this is the intended "
+            f"cluster, set spec.cluster.clusterId to {observation.cluster_id.value}",
         )
     return None
 

@@ -29,9 +29,11 @@ class Memory:
     """`reached`: levels that were once in sync as they are wanted now.
 
     `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
+    `lost_cluster`: a cluster was read before, and which one is not there any more.
     """
 
     cluster_id: str = ""
+    lost_cluster: bool = False
     change_count: int = 0
     spent: frozenset[str] = frozenset()
     reached: Mapping[str, int] = field(default_factory=dict)
@@ -43,6 +45,7 @@ def memory_of(status: Status, age_of: AgeOf) -> Memory:
     """What decisions need of it. Levels count as reached only while they are wanted as they were."""
     return Memory(
         cluster_id=status.cluster_id,
+        lost_cluster=lost_cluster(status),
         change_count=status.change_count,
         spent=frozenset(status.spent_consents),
         reached={
@@ -56,6 +59,11 @@ def memory_of(status: Status, age_of: AgeOf) -> Memory:
 
 
 NO_MEMORY = Memory()
+
+
+def lost_cluster(status: Status) -> bool:
+    """Whether it tells of a cluster and not of which: somebody took the id away, or an older schema dropped it."""
+    return not status.cluster_id and bool(status.source or status.features or status.history or status.change_count)
 
 
 def with_result(

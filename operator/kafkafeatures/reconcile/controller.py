@@ -328,11 +328,15 @@ class Controller:
             raise Conflict("the operator is shutting down; its successor continues")
 
     async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
-        """Write why nothing is done, on top of the last status that was kept as a whole."""
+        """Write why nothing is done, on top of the last status that was kept as a whole.
+
+        The cluster it is bound to stays, also where that is all that was kept of the one after it.
+        """
+        previous = replace(store.kept, cluster_id=store.kept.cluster_id or store.status.cluster_id)
         self._log(key, store.generation, f"{reason}: {message}")
         now = self._context.environment.clock()
         await store.write_what_is_kept(
-            status_of_invalid(reason, message, generation=store.generation, previous=store.kept, now=now)
+            status_of_invalid(reason, message, generation=store.generation, previous=previous, now=now)
         )
 
     # --- when the next one is due ---

@@ -23,7 +23,7 @@ from kafkafeatures.core.decide import (
     propose,
     to_validate,
 )
-from kafkafeatures.core.memory import Memory, memory_of, with_result
+from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.ports import KafkaPort
@@ -157,7 +157,7 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
     spent = tuple(one for one in remembered.spent_consents if one in wanted.consents)
     remembered = replace(remembered, spent_consents=spent)
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
-    memory = memory_of(remembered, context.age_of) if ours else Memory(cluster_id=remembered.cluster_id)
+    memory = memory_of(remembered, context.age_of) if ours else Memory(remembered.cluster_id, lost_cluster(remembered))
     proposal = propose(wanted, observation, memory)
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
@@ -173,12 +173,13 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
 def is_ours(resource: Resource, observation: Observation) -> bool:
     """Whether this is the cluster the status tells of, and the one that the document names, as far as there is either.
 
-    The status comes first: a document that names another cluster does not make its history that cluster's.
+    The status comes first: a document that names another cluster does not make its history that cluster's. Of a status
+    that lost the id only the document can say which cluster it is of.
     """
     if isinstance(observation.cluster_id, Unknown):
         return False
     bound = {resource.status.cluster_id, resource.wanted.cluster_id} - {""}
-    return bound <= {observation.cluster_id.value}
+    return bound <= {observation.cluster_id.value} and (bool(bound) or not lost_cluster(resource.status))
 
 
 async def _settled(

@@ -23,8 +23,9 @@ from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Invalid
 from kafkafeatures.reconcile.ports import Resource, needs_write
 
-_ALWAYS = "spentConsents"
-"""Sent also where it is empty: a schema that does not keep it is found out before a consent is used."""
+_ALWAYS = {"spentConsents": [], "clusterId": ""}
+"""Sent also where they are empty: a schema that does not keep them is found out before a consent is used, or anything
+is sent to a cluster that the status could not be bound to."""
 
 
 class SchemaOutdated(Exception):
@@ -101,7 +102,7 @@ class KubernetesStore:
     async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:
         """The fields that were not kept."""
         writer = self._writer()
-        sent = {_ALWAYS: [], **status.as_json(), "operator": writer.shape}
+        sent = {**_ALWAYS, **status.as_json(), "operator": writer.shape}
         try:
             answer = await self._api.replace_status(self.raw, sent, manager=writer.manager, dry_run=dry_run)
         except Invalid as error:
@@ -122,7 +123,7 @@ class KubernetesStore:
         status, self.invalid_fields = read_status({name: one for name, one in stored.items() if name != "operator"})
         consents = raw.get("spec", {}).get("consents")
         sent = "operator" in stored or status.is_stalled(Reason.SCHEMA_OUTDATED)
-        if consents and sent and _ALWAYS not in stored and status.history:
+        if consents and sent and "spentConsents" not in stored and status.history:
             status = replace(status, spent_consents=tuple(sorted(set(consents))))
         self.status = status
 

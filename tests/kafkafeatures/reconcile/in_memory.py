@@ -40,6 +40,7 @@ class World:
         self.voters: tuple[int, ...] = (3001, 3002)
         self.moved, self.log_is_read = 10, True
         self.later: UpdateFeature | None = None
+        self.cluster_id = "cluster-1"
 
     sends_to_active_controller = True
 
@@ -61,7 +62,7 @@ class World:
         voting = quorum(epoch=self.epoch, high_watermark=self.high_watermark, voters=self.voters, fetched=self.fetched)
         if self.no_levels:
             return Readings(probe(*(asked(i, answer(epoch=-1)) for i in IDS), quorum=voting), SILENT)
-        answers = probe(*(asked(i, answer(NEW, self.levels)) for i in IDS), quorum=voting)
+        answers = probe(*(asked(i, answer(NEW, self.levels)) for i in IDS), quorum=voting, cluster_id=self.cluster_id)
         if not self.log_is_read:
             return Readings(answers, SILENT)
         levels = dict(self.levels)

@@ -110,6 +110,23 @@ def test_what_was_reached_on_one_cluster_is_no_drift_of_another(named: str) -> N
     assert "DriftDetected" not in {condition["type"] for condition in store.status["conditions"]}
 
 
+def test_a_status_that_lost_the_id_of_its_cluster_is_of_no_cluster_until_the_document_names_one() -> None:
+    ours, other = Simulated(A), Simulated(B)
+    store = store_of(Wanted({"group.version": 1}))
+    until_settled(store, ours)
+    store.wanted = replace(LOWER, levels={"group.version": 0})
+    for damage in (lambda: store.status.pop("clusterId"), lambda: store.status.update(clusterId=["?"])):
+        damage()
+        for cluster in (other, ours):
+            last = one(store, cluster)
+            assert isinstance(last.decision, Stalled)
+            assert last.decision.reason is Reason.CLUSTER_ID_MISMATCH
+    assert (other.sent, other.validated, len(ours.sent)) == ([], [], 1)
+    store.wanted = replace(store.wanted, cluster_id=A)
+    assert isinstance(until_settled(store, ours).decision, Done)
+    assert store.status["clusterId"] == A
+
+
 def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B)
     wanted = Wanted({"group.version": 0})

@@ -19,7 +19,7 @@ from tests.simulated.orders import KEY, Orders
 Json = dict[str, Any]
 
 
-@pytest.mark.parametrize("field", ["intents", "plan.stages", "operator", "spentConsents", "conditions"])
+@pytest.mark.parametrize("field", ["intents", "plan.stages", "operator", "spentConsents", "clusterId", "conditions"])
 async def test_where_the_server_drops_a_field_nothing_is_sent_and_the_status_says_which(field: str) -> None:
     rig = Rig(Orders())
     rig.api.server.schema = older(field)
@@ -155,6 +155,50 @@ async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
     rig.api.server.schema = schema.current()
     for _ in range(4):
         await rig.work()
+    assert rig.api.condition("Ready")["reason"] == "InSync"
+
+
+async def test_the_cluster_of_the_first_contact_stays_pinned_where_the_server_drops_something_else() -> None:
+    """Its id was written with the intent that was dropped, and nothing was sent yet."""
+    rig = Rig(Orders())
+    rig.api.server.schema = older("intents")
+    await rig.work()
+    assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    rig.kafka.cluster_id = "cluster-2"  # the addresses lead elsewhere meanwhile
+    rig.api.server.schema = schema.current()
+    for instance in ("test", "restarted"):
+        await Rig(rig.api, rig.kafka, instance).work()
+        assert rig.api.condition("Stalled")["message"].startswith("connected to cluster cluster-2, expected cluster-1")
+    assert rig.kafka.sent == []
+
+
+@pytest.mark.parametrize("named", ["cluster-2", "cluster-1"])
+async def test_a_resource_whose_pinned_cluster_was_dropped_sends_nothing_until_the_document_names_it(
+    named: str,
+) -> None:
+    rig = Rig(Orders(), Kafka({"metadata.version": 25}))
+    rig.api.edit(mode="Observe")
+    await rig.work()
+    assert rig.api.status["clusterId"] == "cluster-1"
+    rig.api.server.schema = older("clusterId")
+    rig.api.edit_status(lambda status: status.pop("clusterId"))
+    rig.api.edit(mode="Apply")
+    another = Rig(rig.api, rig.kafka, "restarted")
+    await another.work()
+    assert "status.clusterId" in rig.api.condition("Stalled")["message"]
+    assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
+    rig.kafka.cluster_id = named
+    rig.api.server.schema = schema.current()
+    for _ in range(3):
+        await another.work()
+    stalled = rig.api.condition("Stalled")
+    assert stalled["reason"] == "ClusterIdMismatch"
+    assert stalled["message"].endswith(f"set spec.cluster.clusterId to {named}")
+    assert (rig.kafka.sent, rig.api.status["clusterId"]) == ([], "")
+    rig.api.edit(cluster={**rig.api.spec["cluster"], "clusterId": named})
+    for _ in range(3):
+        await another.work()
+    assert (len(rig.kafka.sent), rig.api.status["clusterId"]) == (1, named)
     assert rig.api.condition("Ready")["reason"] == "InSync"
 
 

@@ -1,7 +1,9 @@
 """How large a status gets: below 32 KiB as it is sent, whatever nodes and people have to say.
 
 Pure. Called by `core/report.py` with every status it makes. Texts are cut where they come in; where the whole still is
-too large, what is missed least goes first, and what is not there is counted.
+too large, what is missed least goes first, and what is not there is counted. Fields and intents of another release are
+kept whole and do not count: they take nothing from ours, and where they get so large that the API server might not take
+the status any more, it says so.
 """
 
 from __future__ import annotations
@@ -10,12 +12,15 @@ import json
 from dataclasses import replace
 
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.api.status import FeatureState, FeatureStatus, Status, StatusCondition
+from kafkafeatures.api.status import FeatureState, FeatureStatus, Status
 from kafkafeatures.core.conditions import MAX_MESSAGE
 from kafkafeatures.core.words import cut
 
 MAX_STATUS = 28 * 1024
 """Bytes. The rest is for what an act adds before the next status is made: an intent, a consent, an entry of history."""
+
+MAX_FOREIGN = 1024 * 1024
+"""Bytes that another release may write before it is said. etcd takes 1.5 MiB for the whole resource."""
 
 
 def bounded(status: Status, features: int) -> Status:
@@ -36,8 +41,9 @@ def bounded(status: Status, features: int) -> Status:
         else:
             break
     if len(status.features) < features:
-        count = f" ({len(status.features)} of {features} features shown)"
-        status = replace(status, conditions=tuple(_counting(one, count) for one in status.conditions))
+        status = _noting(status, f" ({len(status.features)} of {features} features shown)")
+    if status.unknown or status.intents:
+        status = _noting(status, _of_foreign(status))
     return status
 
 
@@ -48,10 +54,32 @@ def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, 
 
 
 def _too_large(status: Status) -> bool:
-    return len(json.dumps(status.as_json())) > MAX_STATUS  # ASCII, as it is sent
+    return _size(replace(status, unknown={}, intents=())) > MAX_STATUS
 
 
-def _counting(condition: StatusCondition, count: str) -> StatusCondition:
-    if condition.type != Condition.READY:
-        return condition
-    return replace(condition, message=cut(condition.message, MAX_MESSAGE - len(count)) + count)
+def _size(status: Status) -> int:
+    return len(json.dumps(status.as_json()))  # ASCII, as it is sent
+
+
+def _of_foreign(status: Status) -> str:
+    size = _size(Status(unknown=status.unknown, intents=status.intents))
+    if size <= MAX_FOREIGN:
+        return ""
+    names = cut(", ".join((*status.unknown, *("intents",) * bool(status.intents))), MAX_MESSAGE // 4)
+    return (
+        f" (other releases wrote {size // 1024} KiB of this status: {names}; above 1.5 MiB the API server takes no "
+        "status: run the release that needs these fields, or remove them)"
+    )
+
+
+def _noting(status: Status, note: str) -> Status:
+    """With a note at the end of what Ready says, however long that is."""
+    return replace(
+        status,
+        conditions=tuple(
+            replace(one, message=cut(one.message, MAX_MESSAGE - len(note.encode())) + note)
+            if note and one.type == Condition.READY
+            else one
+            for one in status.conditions
+        ),
+    )

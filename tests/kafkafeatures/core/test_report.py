@@ -187,6 +187,29 @@ def test_a_status_of_facts_that_were_read_before_is_bounded_as_well() -> None:
     assert len(before["history"]) == 10  # what was read is left as it is
 
 
+@pytest.mark.parametrize(
+    "foreign",
+    [{"rollout": {"nodes": ["x" * 60] * 1000}}, {"intents": [{"kind": "RestartNode", "nodes": ["x" * 60] * 1000}]}],
+)
+def test_what_another_release_wrote_takes_nothing_from_our_own_status_however_large_it_is(
+    foreign: dict[str, Any],
+) -> None:
+    wanted, seen, previous = crowded(wanted=5)
+    ours = refused(wanted, seen, previous)
+    assert refused(wanted, seen, {**previous, **foreign}) == {**ours, **foreign}
+
+
+def test_where_another_release_wrote_nearly_more_than_the_api_server_takes_it_is_said_and_nothing_is_dropped() -> None:
+    foreign = {"rollout": ["x" * 1024] * 1024, "migration\x1b": {}}
+    seen = observation()
+    made = status(decided(seen), seen, previous=foreign)
+    assert {name: made[name] for name in foreign} == foreign
+    (ready,) = [one["message"] for one in made["conditions"] if one["type"] == "Ready"]
+    assert " (other releases wrote 1028 KiB of this status: rollout, migration�; above" in ready
+    assert len(ready.encode()) <= 1024
+    assert status(decided(seen), seen, previous=made) == made
+
+
 def test_what_stands_in_the_way_is_printable_and_has_512_bytes_at_most() -> None:
     gap = Failure(FailureKind.AUTHENTICATION, "h", "no\x1b[2J" + "拒" * 600, "拒" * 600)
     seen = observation(node(1), node(3001, said=gap, written=None), gaps=(gap,))

@@ -1,67 +1,33 @@
-"""Plans, consents, approval, drift and modes: what is done, in which order, and with whose word."""
+"""Plans, consents and modes: what is done, in which order, and with whose word."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.status import PlanStatus
+from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.decide import (
     Act,
-    Decision,
     Done,
     Held,
     Stalled,
     Wait,
-    approved_by,
     decide,
     propose,
 )
 from kafkafeatures.core.memory import Memory
-from kafkafeatures.core.observation import Observation
-from kafkafeatures.core.plan import Plan, changes_between, plan_of, undo_of
+from kafkafeatures.core.plan import changes_between, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
-from kafkafeatures.core.report import stamp, steps_of
-from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable, UpdateFeature
+from kafkafeatures.core.report import steps_of
+from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
-from tests.kafkafeatures.worlds import NOW, SILENT, answer, node, observation
-
-EVERY = {
-    "metadata.version": (7, 30),
-    "group.version": (0, 1),
-    "transaction.version": (0, 2),
-    "eligible.leader.replicas.version": (0, 1),
-    "share.version": (0, 1),
-    "kraft.version": (0, 1),
-}
-
-
-def world(**levels: int) -> Observation:
-    """Everybody supports everything; `levels` with underscores for dots."""
-    finalized = {"metadata.version": 25, **{name.replace("_", "."): level for name, level in levels.items()}}
-    finalized = {name: level for name, level in finalized.items() if level}
-    nodes = [node(i, said=answer(EVERY, finalized), written=EVERY) for i in (3001, 3002, 1, 2)]
-    return observation(*nodes, levels=finalized)
-
-
-def deciding(
-    wanted: Wanted, seen: Observation | None = None, memory: Memory | None = None, verdict: Any = None
-) -> Decision:
-    return decide(wanted, seen or world(), memory or Memory(), verdict=verdict or DryRunAccepted())
-
-
-def change(text: str) -> UpdateFeature:
-    feature, levels = text.split(" ")
-    before, after = levels.split("->")
-    return UpdateFeature(feature, int(before), int(after))
-
+from tests.kafkafeatures.core.plans import EVERY, NAMED, SHARE, change, deciding, kinds, world
+from tests.kafkafeatures.worlds import SILENT, answer, node, observation
 
 # --- order ---
 
@@ -156,12 +122,6 @@ def test_how_far_metadata_version_can_go_back(level: int, floor: int | None) -> 
 
 # --- consents ---
 
-
-def kinds(decision: Decision) -> set[BlockerKind]:
-    assert not isinstance(decision, Act)
-    return {one.kind for one in decision.blockers}
-
-
 LOWER = Wanted({"transaction.version": 1})
 CONSENT = "transaction.version:2->1"
 
@@ -240,221 +200,6 @@ def test_a_dependency_that_is_lowered_away_is_named_though_kafka_would_not_look(
     decision = deciding(down, world(eligible_leader_replicas_version=1))
     assert BlockerKind.DEPENDENCY in kinds(decision)
     assert BlockerKind.DEPENDENCY not in kinds(deciding(down))
-
-
-# --- approval ---
-
-COMPUTED = Wanted({}, {"metadata.version": 30})
-NAMED = Wanted({"metadata.version": 30})
-
-
-def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
-    assert isinstance(deciding(NAMED), Act)
-    held = deciding(COMPUTED)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
-    assert isinstance(deciding(Wanted({}, {"metadata.version": 29})), Act)  # safe to undo
-    assert isinstance(deciding(Wanted({}, {"group.version": 1})), Held)  # lossy
-
-
-@pytest.mark.parametrize(
-    ("policy", "wanted", "acts"),
-    [
-        (ApprovalPolicy.NEVER, COMPUTED, True),
-        (ApprovalPolicy.ALWAYS, NAMED, False),
-        (ApprovalPolicy.ALWAYS, Wanted({"metadata.version": 26}), False),
-        (ApprovalPolicy.IRREVERSIBLE_ONLY, COMPUTED, False),
-    ],
-)
-def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: Wanted, acts: bool) -> None:
-    made = Wanted(wanted.levels, wanted.bundle, policy=policy)
-    assert isinstance(deciding(made), Act if acts else Held)
-
-
-def with_hash(wanted: Wanted, *hashes: str) -> Wanted:
-    return Wanted(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
-
-
-def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
-    whole = propose(COMPUTED, world(), Memory()).plan.hash
-    assert isinstance(deciding(with_hash(COMPUTED, whole)), Act)
-    assert isinstance(deciding(with_hash(COMPUTED, whole[:19])), Act)
-    assert approved_by(with_hash(COMPUTED, whole), propose(COMPUTED, world(), Memory())) == "PlanHash"
-    for other in (whole[:14], "sha256:", "sha256:00000000", ""):
-        held = deciding(with_hash(COMPUTED, other))
-        assert isinstance(held, Held)
-        assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
-
-
-@pytest.mark.parametrize(
-    ("seen", "memory", "wanted"),
-    [
-        (world(metadata_version=26), Memory(), COMPUTED),
-        (world(), Memory(change_count=1), COMPUTED),
-        (world(), Memory(), Wanted({}, {"metadata.version": 30, "share.version": 1})),
-        (world(), Memory(), Wanted({}, {"metadata.version": 30}, uid="another")),
-    ],
-    ids=["other levels", "a change since", "other wishes", "another resource"],
-)
-def test_an_old_approval_authorises_no_later_plan(seen: Observation, memory: Memory, wanted: Wanted) -> None:
-    approved = propose(COMPUTED, world(), Memory()).plan.hash
-    assert propose(wanted, seen, memory).plan.hash != approved
-
-
-def standing(plan: Plan) -> PlanStatus:
-    """As it stands in a status."""
-    return PlanStatus(
-        hash=plan.hash, created_at=stamp(NOW), irreversible=plan.irreversible, summary="", stages=plan.stages
-    )
-
-
-def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
-    first = propose(wanted, world(), Memory()).plan
-    status = standing(first)
-    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=status))
-    assert later.plan.hash == first.hash
-    assert later.plan.pending == later.changes == (change("share.version 0->1"),)
-    assert len(later.plan.steps) == 2
-    joined = observation(*world().nodes, node(9, said=answer(EVERY), written=EVERY), levels={"metadata.version": 25})
-    assert propose(wanted, joined, Memory()).plan.hash == first.hash
-
-
-def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() -> None:
-    """It covers what is changed from where to where; how a stage is carried out may differ between versions."""
-    asked, there = Wanted({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
-    assert propose(asked, world(), Memory()).plan.hash == propose(Wanted(there), world(), Memory()).plan.hash
-    steps = changes_between({"metadata.version": 26, "group.version": 1}, {"metadata.version": 25})
-    hashes = {
-        plan_of(some, {}, uid="u", cluster_id="c", change_count=0, standing=None).hash
-        for some in itertools.permutations(steps)
-    }
-    assert len(hashes) == 1
-
-
-def test_a_step_of_ours_that_somebody_reverted_while_they_did_another_is_not_covered_by_the_old_hash() -> None:
-    """As many steps are done as before, and not those that we did."""
-    wanted = Wanted({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
-    first = propose(wanted, world(), Memory()).plan
-    done_by_us = first.steps[0].feature
-    other = next(step.feature for step in first.steps if step.feature != done_by_us)
-    memory = Memory(change_count=1, plan=standing(first))
-    assert propose(wanted, world(**{done_by_us.replace(".", "_"): 1}), memory).plan.hash == first.hash
-    assert propose(wanted, world(**{other.replace(".", "_"): 1}), memory).plan.hash != first.hash
-
-
-def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
-    first = propose(wanted, world(), Memory()).plan
-    forged = replace(standing(first), hash="sha256:" + "0" * 64)
-    assert propose(wanted, world(), Memory(plan=forged)).plan.hash == first.hash
-
-
-def test_a_step_that_somebody_else_did_does_not_turn_a_standing_plan_into_one_that_was_approved_before() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
-    approved = propose(wanted, world(), Memory()).plan
-    now = propose(wanted, world(), Memory(change_count=1)).plan
-    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(now))).plan
-    assert later.steps == later.pending == (change("share.version 0->1"),)
-    assert later.hash not in (approved.hash, now.hash)
-
-
-def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
-    """Also where the policy would have asked nobody: `--approve` means this plan."""
-    wanted = Wanted({"group.version": 1}, policy=ApprovalPolicy.NEVER, only="sha256:00000000")
-    held = deciding(wanted)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
-    hash_ = propose(wanted, world(), Memory()).plan.hash
-    assert isinstance(deciding(replace(wanted, only=hash_)), Act)
-
-
-def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
-    first = propose(wanted, world(), Memory()).plan
-    status = standing(first)
-    reverted = propose(wanted, world(metadata_version=24), Memory(change_count=1, plan=status))
-    assert reverted.plan.hash != first.hash
-
-
-@given(st.dictionaries(st.sampled_from(sorted(EVERY)), st.integers(0, 30), min_size=1), st.integers(0, 5))
-def test_the_hash_depends_on_nothing_but_what_it_covers(desired: dict[str, int], count: int) -> None:
-    def made(uid: str = "u", cluster: str = "c", number: int = count) -> str:
-        changes = changes_between(dict(reversed(desired.items())), {})
-        return plan_of(
-            changes, {}, uid=uid, cluster_id=cluster, change_count=number, standing=None,
-        ).hash  # fmt: skip
-
-    assert made() == made()
-    assert len({made(), made(uid="v"), made(cluster="d"), made(number=count + 1)}) == 4
-
-
-# --- drift ---
-
-REACHED = Memory(reached={"share.version": 1})
-SHARE = {"share.version": 1}
-
-
-def test_a_level_somebody_else_moved_is_reported_and_left() -> None:
-    held = deciding(Wanted(SHARE), world(), REACHED)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_BEHIND)
-    ahead = deciding(
-        Wanted({"metadata.version": 25}), world(metadata_version=26), Memory(reached={"metadata.version": 25})
-    )
-    assert isinstance(ahead, Held)
-    assert ahead.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_AHEAD)
-
-
-def test_a_level_that_was_never_reached_has_not_drifted() -> None:
-    assert isinstance(deciding(Wanted(SHARE)), Act)
-    assert isinstance(deciding(Wanted({"metadata.version": 26}), memory=Memory(reached={"metadata.version": 25})), Act)
-
-
-def test_drift_does_not_keep_other_levels_from_moving() -> None:
-    wanted = Wanted({**SHARE, "group.version": 1})
-    assert deciding(wanted, world(), REACHED) == Act(change("group.version 0->1"))
-
-
-def test_a_correction_makes_no_irreversible_change_by_itself_and_ends_a_fight() -> None:
-    correct = Wanted(SHARE, on_drift=OnDrift.CORRECT)
-    assert isinstance(deciding(correct, world(), REACHED), Held)  # although it is named
-    bold = Wanted(SHARE, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    assert isinstance(deciding(bold, world(), REACHED), Act)
-    again = Memory(reached=SHARE, corrections={"share.version": 2})
-    fought = deciding(bold, world(), again)
-    assert isinstance(fought, Stalled)
-    assert fought.reason is Reason.CONFLICT_DETECTED
-    back = Wanted({"metadata.version": 26}, on_drift=OnDrift.CORRECT)
-    assert isinstance(deciding(back, world(), Memory(reached={"metadata.version": 26})), Act)  # safe to undo
-
-
-@pytest.mark.parametrize("policy", ApprovalPolicy)
-def test_under_no_policy_is_drift_corrected_by_an_irreversible_change_without_an_approval(
-    policy: ApprovalPolicy,
-) -> None:
-    wanted = Wanted({"metadata.version": 30}, on_drift=OnDrift.CORRECT, policy=policy)
-    drifted = Memory(reached={"metadata.version": 30})
-    held = deciding(wanted, world(), drifted)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
-    approval = frozenset({propose(wanted, world(), drifted).plan.hash})
-    approved = replace(wanted, approvals=approval, may_approve_unseen=True)
-    assert isinstance(deciding(approved, world(), drifted), Act)
-
-
-def test_a_bundle_that_was_passed_by_has_drifted_when_it_is_below() -> None:
-    wanted = Wanted({}, {"metadata.version": 25})
-    held = deciding(wanted, world(metadata_version=24), Memory(reached={"metadata.version": 26}))
-    assert isinstance(held, Held)
-    assert held.reason is Reason.DRIFTED
-
-
-def test_a_step_that_was_done_and_taken_back_is_not_covered_by_the_old_hash() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
-    first = propose(wanted, world(), Memory()).plan
-    again = propose(wanted, world(), Memory(plan=standing(first), change_count=1))
-    assert again.plan.hash != first.hash
 
 
 # --- modes ---

@@ -31,9 +31,15 @@ from kafkafeatures.kafka.wire.messages import (
     OffsetAndEpoch,
     ReplicaState,
 )
+from kraftlog import Image
 from tests.kraftlog.build import batch, no_op
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def levels(image: Image) -> dict[str, int]:
+    """Those that are finalized."""
+    return dict(image.features)
 
 
 @dataclass

@@ -1,0 +1,63 @@
+"""Worlds in which everybody supports everything, and what is decided there: for tests of plans, approval and drift."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.status import PlanStatus
+from kafkafeatures.core.decide import (
+    Act,
+    Decision,
+    decide,
+)
+from kafkafeatures.core.memory import Memory
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.plan import Plan
+from kafkafeatures.core.report import stamp
+from kafkafeatures.core.steps import DryRunAccepted, UpdateFeature
+from kafkafeatures.core.wanted import Wanted
+from tests.kafkafeatures.worlds import NOW, answer, node, observation
+
+EVERY = {
+    "metadata.version": (7, 30),
+    "group.version": (0, 1),
+    "transaction.version": (0, 2),
+    "eligible.leader.replicas.version": (0, 1),
+    "share.version": (0, 1),
+    "kraft.version": (0, 1),
+}
+NAMED = Wanted({"metadata.version": 30})
+SHARE = {"share.version": 1}
+
+
+def world(**levels: int) -> Observation:
+    """Everybody supports everything; `levels` with underscores for dots."""
+    finalized = {"metadata.version": 25, **{name.replace("_", "."): level for name, level in levels.items()}}
+    finalized = {name: level for name, level in finalized.items() if level}
+    nodes = [node(i, said=answer(EVERY, finalized), written=EVERY) for i in (3001, 3002, 1, 2)]
+    return observation(*nodes, levels=finalized)
+
+
+def deciding(
+    wanted: Wanted, seen: Observation | None = None, memory: Memory | None = None, verdict: Any = None
+) -> Decision:
+    return decide(wanted, seen or world(), memory or Memory(), verdict=verdict or DryRunAccepted())
+
+
+def change(text: str) -> UpdateFeature:
+    feature, levels = text.split(" ")
+    before, after = levels.split("->")
+    return UpdateFeature(feature, int(before), int(after))
+
+
+def kinds(decision: Decision) -> set[BlockerKind]:
+    assert not isinstance(decision, Act)
+    return {one.kind for one in decision.blockers}
+
+
+def standing(plan: Plan) -> PlanStatus:
+    """As it stands in a status."""
+    return PlanStatus(
+        hash=plan.hash, created_at=stamp(NOW), irreversible=plan.irreversible, summary="", stages=plan.stages
+    )

@@ -1,0 +1,160 @@
+"""Approval: which plans wait for somebody, and which plan a hash approves."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.core.decide import (
+    Act,
+    Held,
+    approved_by,
+    propose,
+)
+from kafkafeatures.core.memory import Memory
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.plan import changes_between, plan_of
+from kafkafeatures.core.wanted import ApprovalPolicy, Wanted
+from tests.kafkafeatures.core.plans import EVERY, NAMED, change, deciding, standing, world
+from tests.kafkafeatures.worlds import answer, node, observation
+
+COMPUTED = Wanted({}, {"metadata.version": 30})
+
+
+def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
+    assert isinstance(deciding(NAMED), Act)
+    held = deciding(COMPUTED)
+    assert isinstance(held, Held)
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    assert isinstance(deciding(Wanted({}, {"metadata.version": 29})), Act)  # safe to undo
+    assert isinstance(deciding(Wanted({}, {"group.version": 1})), Held)  # lossy
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted", "acts"),
+    [
+        (ApprovalPolicy.NEVER, COMPUTED, True),
+        (ApprovalPolicy.ALWAYS, NAMED, False),
+        (ApprovalPolicy.ALWAYS, Wanted({"metadata.version": 26}), False),
+        (ApprovalPolicy.IRREVERSIBLE_ONLY, COMPUTED, False),
+    ],
+)
+def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: Wanted, acts: bool) -> None:
+    made = Wanted(wanted.levels, wanted.bundle, policy=policy)
+    assert isinstance(deciding(made), Act if acts else Held)
+
+
+def with_hash(wanted: Wanted, *hashes: str) -> Wanted:
+    return Wanted(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
+
+
+def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
+    whole = propose(COMPUTED, world(), Memory()).plan.hash
+    assert isinstance(deciding(with_hash(COMPUTED, whole)), Act)
+    assert isinstance(deciding(with_hash(COMPUTED, whole[:19])), Act)
+    assert approved_by(with_hash(COMPUTED, whole), propose(COMPUTED, world(), Memory())) == "PlanHash"
+    for other in (whole[:14], "sha256:", "sha256:00000000", ""):
+        held = deciding(with_hash(COMPUTED, other))
+        assert isinstance(held, Held)
+        assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+
+
+@pytest.mark.parametrize(
+    ("seen", "memory", "wanted"),
+    [
+        (world(metadata_version=26), Memory(), COMPUTED),
+        (world(), Memory(change_count=1), COMPUTED),
+        (world(), Memory(), Wanted({}, {"metadata.version": 30, "share.version": 1})),
+        (world(), Memory(), Wanted({}, {"metadata.version": 30}, uid="another")),
+    ],
+    ids=["other levels", "a change since", "other wishes", "another resource"],
+)
+def test_an_old_approval_authorises_no_later_plan(seen: Observation, memory: Memory, wanted: Wanted) -> None:
+    approved = propose(COMPUTED, world(), Memory()).plan.hash
+    assert propose(wanted, seen, memory).plan.hash != approved
+
+
+def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
+    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    first = propose(wanted, world(), Memory()).plan
+    status = standing(first)
+    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=status))
+    assert later.plan.hash == first.hash
+    assert later.plan.pending == later.changes == (change("share.version 0->1"),)
+    assert len(later.plan.steps) == 2
+    joined = observation(*world().nodes, node(9, said=answer(EVERY), written=EVERY), levels={"metadata.version": 25})
+    assert propose(wanted, joined, Memory()).plan.hash == first.hash
+
+
+def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() -> None:
+    """It covers what is changed from where to where; how a stage is carried out may differ between versions."""
+    asked, there = Wanted({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
+    assert propose(asked, world(), Memory()).plan.hash == propose(Wanted(there), world(), Memory()).plan.hash
+    steps = changes_between({"metadata.version": 26, "group.version": 1}, {"metadata.version": 25})
+    hashes = {
+        plan_of(some, {}, uid="u", cluster_id="c", change_count=0, standing=None).hash
+        for some in itertools.permutations(steps)
+    }
+    assert len(hashes) == 1
+
+
+def test_a_step_of_ours_that_somebody_reverted_while_they_did_another_is_not_covered_by_the_old_hash() -> None:
+    """As many steps are done as before, and not those that we did."""
+    wanted = Wanted({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
+    first = propose(wanted, world(), Memory()).plan
+    done_by_us = first.steps[0].feature
+    other = next(step.feature for step in first.steps if step.feature != done_by_us)
+    memory = Memory(change_count=1, plan=standing(first))
+    assert propose(wanted, world(**{done_by_us.replace(".", "_"): 1}), memory).plan.hash == first.hash
+    assert propose(wanted, world(**{other.replace(".", "_"): 1}), memory).plan.hash != first.hash
+
+
+def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
+    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    first = propose(wanted, world(), Memory()).plan
+    forged = replace(standing(first), hash="sha256:" + "0" * 64)
+    assert propose(wanted, world(), Memory(plan=forged)).plan.hash == first.hash
+
+
+def test_a_step_that_somebody_else_did_does_not_turn_a_standing_plan_into_one_that_was_approved_before() -> None:
+    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    approved = propose(wanted, world(), Memory()).plan
+    now = propose(wanted, world(), Memory(change_count=1)).plan
+    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(now))).plan
+    assert later.steps == later.pending == (change("share.version 0->1"),)
+    assert later.hash not in (approved.hash, now.hash)
+
+
+def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
+    """Also where the policy would have asked nobody: `--approve` means this plan."""
+    wanted = Wanted({"group.version": 1}, policy=ApprovalPolicy.NEVER, only="sha256:00000000")
+    held = deciding(wanted)
+    assert isinstance(held, Held)
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+    hash_ = propose(wanted, world(), Memory()).plan.hash
+    assert isinstance(deciding(replace(wanted, only=hash_)), Act)
+
+
+def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
+    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    first = propose(wanted, world(), Memory()).plan
+    status = standing(first)
+    reverted = propose(wanted, world(metadata_version=24), Memory(change_count=1, plan=status))
+    assert reverted.plan.hash != first.hash
+
+
+@given(st.dictionaries(st.sampled_from(sorted(EVERY)), st.integers(0, 30), min_size=1), st.integers(0, 5))
+def test_the_hash_depends_on_nothing_but_what_it_covers(desired: dict[str, int], count: int) -> None:
+    def made(uid: str = "u", cluster: str = "c", number: int = count) -> str:
+        changes = changes_between(dict(reversed(desired.items())), {})
+        return plan_of(
+            changes, {}, uid=uid, cluster_id=cluster, change_count=number, standing=None,
+        ).hash  # fmt: skip
+
+    assert made() == made()
+    assert len({made(), made(uid="v"), made(cluster="d"), made(number=count + 1)}) == 4

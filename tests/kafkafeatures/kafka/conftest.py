@@ -1,0 +1,17 @@
+"""What the tests of the metadata log's follower share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kafkafeatures.kafka.scripted_quorum import Quorum
+from tests.kraftlog.build import level
+
+
+@pytest.fixture
+def quorum() -> Quorum:
+    """It has finalized metadata.version 20 and group.version 1."""
+    made = Quorum()
+    made.leader.append(level("metadata.version", 20))
+    made.leader.append(level("group.version", 1))
+    return made

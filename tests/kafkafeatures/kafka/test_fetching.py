@@ -1,0 +1,224 @@
+"""What the follower of the metadata log reads: batches, tails, snapshots, and what it does with those that do not fit.
+
+The quorum is scripted, as in `test_metadata_log.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.errors import (
+    KafkaError,
+    Stale,
+)
+from kafkafeatures.kafka.metadata_log import OBSERVED
+from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, OffsetAndEpoch
+from kraftlog import Image, Section
+from tests.kafkafeatures.kafka.scripted_quorum import NOW, Quorum, levels
+from tests.kraftlog.build import level, no_op, snapshot
+
+
+async def test_what_is_committed_is_read_with_where_and_when(quorum: Quorum) -> None:
+    reading = await quorum.log().catch_up()
+    assert levels(reading.image) == {"metadata.version": 20, "group.version": 1}
+    assert (reading.image.offset, reading.high_watermark, reading.leader_id, reading.leader_epoch) == (2, 2, 1, 5)
+    assert reading.at == NOW
+
+
+async def test_what_an_observation_is_made_of_is_read_from_the_log_and_from_a_snapshot(quorum: Quorum) -> None:
+    log = quorum.log()
+    from_log = (await log.catch_up()).image
+    quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
+    log.forget()
+    for image in (from_log, (await log.catch_up()).image):
+        assert {section for section in Section if getattr(image, section.value) is not None} == set(OBSERVED)
+
+
+async def test_a_tail_is_kept_aside_until_the_high_watermark_covers_it(quorum: Quorum) -> None:
+    quorum.leader.append(level("metadata.version", 21), committed=False)
+    log = quorum.log()
+    assert (await log.catch_up()).image.features["metadata.version"] == 20
+    quorum.leader.high_watermark = 3
+    assert (await log.catch_up()).image.features["metadata.version"] == 21
+    asked = [one.fetch_offset for one in quorum.leader.asked if isinstance(one, FetchRequest)]
+    assert asked[-1] == 3  # it was not fetched twice
+
+
+async def test_a_truncated_tail_is_forgotten(quorum: Quorum) -> None:
+    quorum.leader.append(level("metadata.version", 21), committed=False)
+    log = quorum.log()
+    await log.catch_up()
+    quorum.leader.log.pop()
+    quorum.leader.diverging = OffsetAndEpoch(2, 5)
+    quorum.leader.append(level("metadata.version", 22))
+    assert (await log.catch_up()).image.features["metadata.version"] == 22
+
+
+async def test_a_log_truncated_below_what_was_applied_is_read_anew(quorum: Quorum) -> None:
+    """It contradicts Raft, so nothing of before is believed."""
+    log = quorum.log()
+    await log.catch_up()
+    quorum.leader.log = []
+    quorum.leader.append(level("metadata.version", 7))
+    quorum.leader.diverging = OffsetAndEpoch(0, 0)
+    assert levels((await log.catch_up()).image) == {"metadata.version": 7}
+
+
+async def test_a_log_that_never_knew_our_epoch_is_read_anew(quorum: Quorum) -> None:
+    """A cluster that was made anew at the same addresses. It names an end above ours, so the offset tells nothing."""
+    log = quorum.log()
+    await log.catch_up()
+    for controller in quorum.controllers.values():
+        controller.epoch, controller.log = 3, []
+    for value in (7, 8, 9, 10):
+        quorum.leader.append(level("metadata.version", value))
+    assert levels((await log.catch_up()).image) == {"metadata.version": 10}
+
+
+@pytest.mark.parametrize("up", [True, False])
+async def test_the_tail_of_a_leader_that_lost_is_never_applied(quorum: Quorum, up: bool) -> None:
+    """Whether the old leader says that it lost or is gone."""
+    log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
+    old.append(level("group.version", 0), level("metadata.version", 21), committed=False)
+    await log.catch_up()
+    for controller in quorum.controllers.values():
+        controller.leader, controller.epoch = 2, 6
+    old.up = up
+    new.log = old.log[:2]
+    new.append(level("metadata.version", 22))
+    new.append(level("share.version", 1))
+    reading = await log.catch_up()
+    assert levels(reading.image) == {"metadata.version": 22, "group.version": 1, "share.version": 1}
+
+
+async def test_a_tail_that_is_confirmed_by_the_next_leader_is_applied(quorum: Quorum) -> None:
+    log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
+    old.append(level("metadata.version", 21), committed=False)
+    await log.catch_up()
+    for controller in quorum.controllers.values():
+        controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
+    old.up = False
+    new.append(no_op())
+    assert (await log.catch_up()).image.features["metadata.version"] == 21
+
+
+async def test_the_tail_that_is_kept_is_bounded(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkafeatures.kafka.metadata_log.MAX_TAIL", 300)
+    quorum.leader.per_reply = 2
+    for value in range(7, 27):
+        quorum.leader.append(level("metadata.version", value), committed=False)
+    quorum.leader.high_watermark = 2
+    quorum.leader.grows = False
+    log = quorum.log()
+    for _ in range(10):
+        assert (await log.catch_up()).image.features["metadata.version"] == 20
+    asked = [one for one in quorum.leader.asked if isinstance(one, FetchRequest)]
+    assert asked[-1].fetch_offset == asked[-2].fetch_offset < quorum.leader.end
+    assert asked[-1].max_bytes == 1
+    quorum.leader.high_watermark = quorum.leader.end
+    assert (await log.catch_up()).image.features["metadata.version"] == 26
+
+
+async def test_a_snapshot_comes_in_parts_and_one_that_vanishes_is_replaced(quorum: Quorum) -> None:
+    small = snapshot(level("metadata.version", 20), level("group.version", 1))
+    quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), small), (OffsetAndEpoch(3, 5), small)]
+    quorum.leader.append(level("share.version", 1))
+    quorum.leader.vanish = 1
+    reading = await quorum.log(part=64).catch_up()
+    assert levels(reading.image)["metadata.version"] == 20
+    parts = [one for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
+    assert [(one.snapshot_id.offset, one.position) for one in parts[:3]] == [(2, 0), (2, 64), (3, 0)]
+    assert [one.position for one in parts[2:]] == list(range(0, len(small), 64))
+    assert quorum.connects == 3  # to look for the leader, once
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"snapshot_id": OffsetAndEpoch(9, 5)}, {"position": 0}, {"data": b""}], ids=["id", "position", "empty"]
+)
+async def test_a_part_that_is_not_the_one_asked_for_is_not_used(quorum: Quorum, wrong: dict[str, Any]) -> None:
+    quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
+    quorum.leader.spoil = lambda response: replace(response, **wrong)
+    assert levels((await quorum.log(part=64).catch_up()).image) == {"metadata.version": 20}
+    parts = [one for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
+    assert [one.position for one in parts].count(0) == 2
+
+
+async def test_a_snapshot_takes_the_place_of_a_tail(quorum: Quorum) -> None:
+    leader, log = quorum.leader, quorum.log()
+    leader.append(level("metadata.version", 21), committed=False)
+    await log.catch_up()
+    for _ in range(5):
+        leader.append(no_op())
+    leader.snapshots = [(OffsetAndEpoch(leader.end, 5), snapshot(level("metadata.version", 21)))]
+    reading = await log.catch_up()
+    assert (levels(reading.image), reading.image.offset) == ({"metadata.version": 21}, leader.end)
+
+
+async def test_a_damaged_batch_is_not_applied_and_the_log_is_read_anew(quorum: Quorum) -> None:
+    log = quorum.log()
+    await log.catch_up()
+    quorum.leader.append(level("metadata.version", 21))
+    last, data = quorum.leader.log[-1]
+    quorum.leader.log[-1] = (last, data[:-3] + b"\xff" + data[-2:])
+    with pytest.raises(KafkaError, match="the log does not read"):
+        await log.catch_up()
+    quorum.leader.asked.clear()
+    quorum.leader.log[-1] = (last, data)
+    assert (await log.catch_up()).image.features["metadata.version"] == 21
+    assert 0 in [one.fetch_offset for one in quorum.leader.asked if isinstance(one, FetchRequest) and one.max_bytes > 1]
+
+
+async def test_a_position_that_is_out_of_range_is_given_up(quorum: Quorum) -> None:
+    log = quorum.log()
+    await log.catch_up()
+    quorum.leader.log = []
+    quorum.leader.append(level("metadata.version", 7))
+    quorum.leader.append(no_op())
+    quorum.leader.out_of_range = True
+    assert levels((await log.catch_up()).image) == {"metadata.version": 7}
+
+
+async def test_a_high_watermark_beyond_what_is_served_does_not_hang(quorum: Quorum) -> None:
+    quorum.leader.high_watermark = 99
+    with pytest.raises(Stale):
+        await quorum.log().catch_up()
+
+
+async def test_following_shows_each_image_and_says_when_the_majority_is_gone(quorum: Quorum) -> None:
+    quorum.leader.grows = True
+    seen = []
+
+    async def follow() -> None:
+        async for reading in quorum.log().follow():
+            seen.append(reading.image.offset)
+            if len(seen) == 5:
+                quorum.leader.grows = False
+                quorum.leader.fetched = {1: 0, 2: 5000, 3: 5000}
+
+    with pytest.raises(Stale):
+        await follow()
+    assert seen == sorted(set(seen))
+    assert len(seen) == 5
+
+
+async def test_following_never_shows_a_part_of_a_log_that_is_read_anew(quorum: Quorum) -> None:
+    seen: list[Image] = []
+    log = quorum.log()
+    quorum.leader.per_reply = 1
+    async for reading in log.follow():
+        assert reading.image.offset == reading.high_watermark
+        seen.append(reading.image)
+        if len(seen) == 1:
+            quorum.leader.log = []
+            for value in (7, 8, 9):
+                quorum.leader.append(level("metadata.version", value))
+            quorum.leader.diverging = OffsetAndEpoch(0, 0)
+        if len(seen) == 2:
+            break
+    assert [levels(image) for image in seen] == [
+        {"metadata.version": 20, "group.version": 1},
+        {"metadata.version": 9},
+    ]

@@ -49,3 +49,7 @@ class SnapshotIncomplete(KraftLogError):
 
 class SectionNotRead(LookupError):
     """A section of an image that its reader did not ask for (`Replay(sections=...)`): a mistake of the caller."""
+
+
+class ContradictionError(ValueError):
+    """A record acts on something that is not there. It stays in this package: an image counts it as unreadable."""

@@ -1,4 +1,4 @@
-"""What a metadata log says at one offset, in sections: registrations, finalized features, quorum, migration.
+"""What a metadata log says at one offset, in sections: registrations, features, quorum, migration, partitions.
 
 The values only; `replay.Replay` makes them. An image is immutable and complete up to its offset: every record below it
 is in, none at or above it. `unreadable` above 0 means that something below the offset could not be understood: whoever
@@ -13,10 +13,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from kraftlog.errors import SectionNotRead
+
+if TYPE_CHECKING:
+    from kraftlog.partitions import Partitions
 
 S = TypeVar("S")
 
@@ -28,6 +31,11 @@ class Section(enum.Enum):
     FEATURES = "finalized"
     QUORUM = "quorum"
     MIGRATION = "migration"
+    PARTITIONS = "partitioned"  # with topics, and what was set of min.insync.replicas; needs numpy
+
+
+SMALL = frozenset(Section) - {Section.PARTITIONS}
+"""What grows with the nodes of a cluster, not with its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +156,7 @@ class Image:
     finalized: FinalizedFeatures | None = None
     quorum: Quorum | None = None
     migration: Migration | None = None
+    partitioned: Partitions | None = None
 
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]:
@@ -198,6 +207,11 @@ class Image:
     def zk_migration_state(self) -> int | None:
         """The raw code of the migration."""
         return _read(self.migration, Section.MIGRATION).zk_state
+
+    @property
+    def partitions(self) -> Partitions:
+        """Topics and partitions, and what was set of min.insync.replicas."""
+        return _read(self.partitioned, Section.PARTITIONS)
 
 
 def _read(section: S | None, name: Section) -> S:

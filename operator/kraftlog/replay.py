@@ -34,6 +34,7 @@ from kraftlog.batches import (
     view_of,
 )
 from kraftlog.errors import (
+    ContradictionError,
     DamagedError,
     GapError,
     ImageTooLargeError,
@@ -41,11 +42,11 @@ from kraftlog.errors import (
     SnapshotIncomplete,
     TooLargeError,
 )
-from kraftlog.image import Image, Section
+from kraftlog.image import SMALL, Image, Section
 from kraftlog.maps import FrozenMap
 from kraftlog.records import FRAME_VERSION, Decoded, decode, decode_control, key_of
 from kraftlog.schema import table
-from kraftlog.state import CONTROL_RULES, METADATA_RULES, ContradictionError, State
+from kraftlog.state import CONTROL_RULES, METADATA_RULES, State
 
 MAX_BATCH = 16 * 1024 * 1024
 """Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
@@ -63,6 +64,12 @@ _COUNT = 200  # bytes of a number that counts records
 
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
 _NO_OP = table.NO_OP.key
+_TOPIC, _PARTITION, _CONFIG = table.TOPIC.key, table.PARTITION.key, table.CONFIG.key
+_IN_ORDER = frozenset(kind.key for kind in (table.PARTITION_CHANGE, table.REMOVE_TOPIC, table.CLEAR_ELR))
+"""Records that change what partition records brought."""
+
+MIN_INSYNC_REPLICAS = b"min.insync.replicas"
+_MANY = 32  # records, from which on a batch is read at once
 _ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
 _CONTINUES = 0x80  # a varint goes on
@@ -75,7 +82,8 @@ _LENGTH_AT = LENGTH_END - _LENGTH.size
 class Replay:
     """A log as far as it was read. Empty at offset 0; not thread-safe.
 
-    `sections`: what its images hold; records of others are counted and skipped. `limit`: of `weight`; None: none.
+    `sections`: what its images hold, all but the partitions unless told; records of others are counted and skipped.
+    `limit`: of `weight`; None: none.
     """
 
     __slots__ = (
@@ -94,12 +102,12 @@ class Replay:
         "_wanted",
     )
 
-    def __init__(self, *, sections: Iterable[Section] = Section, limit: int | None = None) -> None:
+    def __init__(self, *, sections: Iterable[Section] = SMALL, limit: int | None = None) -> None:
         self._sections = frozenset(sections)
         self._rules = {key: rule for one in self._sections for key, rule in METADATA_RULES[one].items()}
         self._wanted = bytes(key in self._rules or key in (_BEGIN, _END, _ABORT) for key in range(_KEYS))
         self._limit = limit
-        self._state = State()
+        self._state = State(self._sections)
         self._offset = 0
         self._epoch = -1
         self._timestamp_ms = -1
@@ -190,11 +198,11 @@ class Replay:
                         self._value(record.value)
             elif head.attributes & _CODEC:
                 section = head.batch(view, start).record_section()
-                self._scan(section, 0, len(section), head.records)
+                self._section(section, 0, len(section), head.records)
             elif head.records == 1 and view[start + HEADER_SIZE : end] == _ONLY_NO_OP:  # of an idle controller
-                self._counts[_NO_OP] = self._counts.get(_NO_OP, 0) + 1
+                self._count(_NO_OP, 1)
             else:
-                self._scan(view, start + HEADER_SIZE, end, head.records)
+                self._section(view, start + HEADER_SIZE, end, head.records)
         except (MalformedError, IndexError):  # IndexError: the loop below ran over the end of a section
             self._unreadable += 1
         return []
@@ -218,6 +226,56 @@ class Replay:
             self._unreadable += 1
         self._judge_weight()
         return types
+
+    def _section(self, data: Bytes, position: int, limit: int, count: int) -> None:
+        """Apply the records of an uncompressed section, which ends at `limit`."""
+        if count < _MANY or self._pending is not None or not self._at_once(data, position, limit, count):
+            self._scan(data, position, limit, count)
+
+    def _at_once(self, data: Bytes, position: int, limit: int, count: int) -> bool:
+        """As `_scan`, with partition records as columns; False, and nothing done, for a section that needs `_scan`.
+
+        Partition records wait for one another until a record comes for which it matters that they are in.
+        """
+        partitions = self._state.partitions
+        if partitions is None:
+            return False
+        from kraftlog import columns  # numpy, which most readers do without
+
+        data = bytes(data[position:limit])  # much faster to look at, byte by byte, than a view
+        found = columns.frames(data, count, self._wanted)
+        if found is None or not found.keys.isdisjoint((_BEGIN, _END, _ABORT)):
+            return False
+        waiting = 0
+
+        def bring(until: int) -> None:
+            nonlocal waiting
+            rows = found.partitions(waiting, until)
+            left, size = columns.bring(data, rows, partitions)
+            self._count(_PARTITION, size - len(left))
+            for start, end in left:
+                self._value(bytes(data[start:end]))
+            waiting = until
+            self._judge_weight()
+
+        for at, key, start, end in found.others():
+            value = bytes(data[start:end])
+            if key in _IN_ORDER:
+                bring(at)
+            if (key == _CONFIG and MIN_INSYNC_REPLICAS not in value) or (
+                key == _TOPIC and partitions.add_topic_record(value)
+            ):
+                self._count(key, 1)
+            else:
+                self._value(value)
+        bring(count)
+        for key, times in found.skipped.items():
+            self._count(key, times)
+        return True
+
+    def _count(self, key: int, times: int) -> None:
+        if times:
+            self._counts[key] = self._counts.get(key, 0) + times
 
     def _scan(self, data: Bytes, position: int, limit: int, count: int) -> None:
         """Look at every record of an uncompressed section, which ends at `limit`; decode those the image needs."""
@@ -281,7 +339,7 @@ class Replay:
                 key = found.key
                 self._unreadable += 1
         if key >= 0:
-            self._counts[key] = self._counts.get(key, 0) + 1
+            self._count(key, 1)
         self._judge_weight()
 
     def _decoded(self, record: Decoded, size: int) -> None:
@@ -321,7 +379,7 @@ class SnapshotReader:
     __slots__ = ("_footer", "_header", "_id", "_needed", "_position", "_replay", "_rest")
 
     def __init__(
-        self, *, end_offset: int, epoch: int, sections: Iterable[Section] = Section, limit: int | None = None
+        self, *, end_offset: int, epoch: int, sections: Iterable[Section] = SMALL, limit: int | None = None
     ) -> None:
         self._id = end_offset, epoch
         self._replay = Replay(sections=sections, limit=limit)

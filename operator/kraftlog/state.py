@@ -9,12 +9,13 @@ It knows what it weighs: the bytes of memory that its content takes, rather too 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from sys import getsizeof
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kraftlog.errors import ContradictionError
 from kraftlog.image import (
     BrokerRegistration,
     ControllerRegistration,
@@ -29,16 +30,16 @@ from kraftlog.image import (
 from kraftlog.maps import FrozenMap, VersionedMap
 from kraftlog.schema import table
 
+if TYPE_CHECKING:
+    from kraftlog.partition_state import PartitionState
+    from kraftlog.partitions import Partitions
+
 KRAFT_VERSION_FEATURE = "kraft.version"
 
 # Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
 _NODE, _ENDPOINT, _RANGE, _LEVEL, _NUMBER = 1000, 200, 300, 200, 200
 
 Data = Mapping[str, Any]
-
-
-class ContradictionError(ValueError):
-    """A record acts on something that is not there."""
 
 
 class State:
@@ -53,6 +54,7 @@ class State:
         "kraft_version",
         "leader_id",
         "offset",
+        "partitions",
         "snapshot_timestamp_ms",
         "timestamp_ms",
         "unregistered",
@@ -61,7 +63,7 @@ class State:
         "zk_migration_state",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, sections: Iterable[Section]) -> None:
         self.brokers: VersionedMap[int, BrokerRegistration] = VersionedMap(_weight_of_node)
         self.controllers: VersionedMap[int, ControllerRegistration] = VersionedMap(_weight_of_node)
         self.features: VersionedMap[str, int] = VersionedMap(_weight_of_level)
@@ -76,15 +78,17 @@ class State:
         self.zk_migration_state: int | None = None
         self.leader_id: int | None = None
         self.snapshot_timestamp_ms = -1
+        self.partitions = _partitions() if Section.PARTITIONS in sections else None
 
     @property
     def weight(self) -> int:
         """Bytes of memory, roughly."""
         kept = self.brokers, self.controllers, self.unregistered, self.features
-        return self.voters_weight + sum(each.weight for each in kept)
+        partitions = self.partitions.weight if self.partitions is not None else 0
+        return self.voters_weight + partitions + sum(each.weight for each in kept)
 
-    def section(self, section: Section) -> Registrations | FinalizedFeatures | Quorum | Migration:
-        """What is in a section now; later writes do not show."""
+    def section(self, section: Section) -> Registrations | FinalizedFeatures | Quorum | Migration | Partitions:
+        """What is in a section now; later writes do not show. Of the partitions only where they were asked for."""
         match section:
             case Section.REGISTRATIONS:
                 return Registrations(self.brokers.view(), self.controllers.view(), self.unregistered.view())
@@ -95,6 +99,14 @@ class State:
                 return Quorum(self.voters, self.leader_id)
             case Section.MIGRATION:
                 return Migration(self.zk_migration_state)
+            case Section.PARTITIONS:
+                return self.all_partitions.view()
+
+    @property
+    def all_partitions(self) -> PartitionState:
+        """Where they were asked for."""
+        assert self.partitions is not None  # noqa: S101 - the rules, and the section, are used only with them
+        return self.partitions
 
     def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
         """The registration a record is about. Raises ContradictionError for an id or epoch that is not registered."""
@@ -102,6 +114,12 @@ class State:
         if found is None or found.epoch != epoch:
             raise ContradictionError(f"broker {broker_id} is not registered with epoch {epoch}")
         return found
+
+
+def _partitions() -> PartitionState:
+    from kraftlog.partition_state import PartitionState  # numpy, which most readers do without
+
+    return PartitionState()
 
 
 def _weight_of_endpoints(endpoints: tuple[Endpoint, ...]) -> int:
@@ -270,6 +288,14 @@ METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
         },
         Section.QUORUM: {},
         Section.MIGRATION: {table.ZK_MIGRATION_STATE.key: _zk_migration_state},
+        Section.PARTITIONS: {
+            table.TOPIC.key: lambda state, data: state.all_partitions.topic(data),
+            table.REMOVE_TOPIC.key: lambda state, data: state.all_partitions.remove_topic(data),
+            table.PARTITION.key: lambda state, data: state.all_partitions.partition(data),
+            table.PARTITION_CHANGE.key: lambda state, data: state.all_partitions.change(data),
+            table.CLEAR_ELR.key: lambda state, data: state.all_partitions.clear_elr(data),
+            table.CONFIG.key: lambda state, data: state.all_partitions.config(data),
+        },
     }
 )
 # Keyed by the type number of the control record. They are few, and all are read: a snapshot begins and ends with one.

@@ -3,19 +3,22 @@
 The first is of a snapshot of about 10 MB and the 100,000 records behind it. The snapshot is that of a cluster with many
 partitions: 100 registered brokers, and partition records of about 100 bytes in large batches; the log behind it is what
 a busy controller writes, one or two records per batch. The second is of an image of a million keys, against a copy of a
-dict of as many. Everything is built here, nothing is read; prints a line for each.
+dict of as many. The third is of partitions as columns: a million in 20,000 topics on 1,000 brokers, one ISR change in
+them, and a look at who is in sync of all. Everything is built here, nothing is read; prints a line for each.
 """
 
 from __future__ import annotations
 
 import statistics
+import struct
 import time
 import uuid
 from dataclasses import dataclass
 
-from kraftlog import Replay
+from kraftlog import Replay, Section
 from kraftlog.batches import Record
 from kraftlog.encoding import encode_batch
+from kraftlog.partitions import Replica
 from kraftlog.records import control, frame
 from kraftlog.schema import table
 
@@ -25,16 +28,18 @@ BROKERS = 100
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes of the snapshot, records behind it, and how often it is read; keys of the large image."""
+    """Bytes of the snapshot, records behind it, and how often it is read; keys of the large image; topics."""
 
     snapshot: int
     log: int
     rounds: int
     keys: int
+    topics: int
 
 
-FULL = Size(10_000_000, 100_000, 5, 1_000_000)
-QUICK = Size(100_000, 1_000, 1, 10_000)
+FULL = Size(10_000_000, 100_000, 5, 1_000_000, 20_000)
+QUICK = Size(100_000, 1_000, 1, 10_000, 100)
+PARTITIONS = 50  # of a topic
 
 # Bodies are opaque to the replay; what counts is the frame in front and the size.
 PARTITION = bytes((1, 3, 1)) + bytes(range(90))
@@ -107,9 +112,10 @@ def log(start: int, records: int) -> bytes:
 
 
 def run(size: Size) -> None:
-    """Both."""
+    """All of it."""
     from_bytes(size)
     one_change(size.keys)
+    columns(size.topics)
 
 
 def one_change(keys: int) -> None:
@@ -140,6 +146,58 @@ def one_change(keys: int) -> None:
     print(
         f"one registration in an image of {keys} keys: median {here * 1e3:.3f} ms, at most {max(ours) * 1e3:.1f} ms; "
         f"a copy of a dict of as many: {copy * 1e3:.1f} ms; {copy / here:,.0f}x faster"
+    )
+
+
+def partitions_of(topics: int, brokers: int = 1000) -> list[bytes]:
+    """The records of topics with three replicas of each partition, all in sync, as Kafka 4 writes them."""
+    values = []
+    ids = struct.Struct(">iii")
+    for number in range(topics):
+        topic = uuid.UUID(int=number + 1)
+        values.append(frame(table.TOPIC, {"name": f"topic-{number}", "topicId": topic}))
+        for at in range(PARTITIONS):
+            first = (number * 7 + at) % brokers
+            replicas = b"\4" + ids.pack(first, (first + 1) % brokers, (first + 2) % brokers)
+            body = (
+                at.to_bytes(4) + topic.bytes + replicas + replicas + b"\1\1" + ids.pack(first, 1, 1) + b"\4" + bytes(48)
+            )
+            values.append(b"\1\3\1" + body + b"\0")
+    return values
+
+
+def columns(topics: int) -> None:
+    """From bytes to columns, one change, and a look at all of them."""
+    values, batches, offset = partitions_of(topics), [], 0
+    for start in range(0, len(values), 65_000):  # about 8 MiB, as a controller writes them
+        part = values[start : start + 65_000]
+        batches.append(encode_batch([Record(start + at, NOW, each) for at, each in enumerate(part)], leader_epoch=1))
+    data, offset = b"".join(batches), len(values)
+    del values, batches
+    replay = Replay(sections=[Section.PARTITIONS])
+    began = time.perf_counter()
+    replay.append(data, below=offset)
+    found = replay.image().partitions
+    loaded = time.perf_counter() - began
+    assert len(found) == topics * PARTITIONS
+    changes, looks = [], []
+    for number in range(101):
+        change = {"partitionId": 3, "topicId": uuid.UUID(int=number * topics // 101 + 1), "isr": ()}
+        batch = encode_batch([Record(offset + number, NOW, frame(table.PARTITION_CHANGE, change))], leader_epoch=1)
+        began = time.perf_counter()
+        replay.append(batch, below=offset + number + 1)
+        found = replay.image().partitions
+        changes.append(time.perf_counter() - began)
+    for _ in range(5):
+        began = time.perf_counter()
+        short = sum(
+            int(((chunk.flags & Replica.IN_SYNC.value).sum(axis=1) < 2).sum()) for chunk in found.chunks
+        )  # partitions with fewer than two in sync
+        looks.append(time.perf_counter() - began)
+        assert short == 101
+    print(
+        f"partitions: {len(found):,} from {len(data) / 1e6:.0f} MB in {loaded:.2f} s; one ISR change: median "
+        f"{statistics.median(changes) * 1e3:.2f} ms; counting who is in sync of all: {min(looks) * 1e3:.0f} ms"
     )
 
 

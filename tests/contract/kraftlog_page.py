@@ -37,6 +37,26 @@ with open("{FOLDER}/00000000000000000000.log", "rb") as file:
                 if isinstance(content, Decoded) and content.type.name == "FEATURE_LEVEL_RECORD":
                     print(record.offset, content.data["name"], content.data["featureLevel"])
 '''
+PARTITIONED = """
+from pathlib import Path
+from kraftlog import Replay, Section, files
+from kraftlog.partitions import Replica
+
+folder = Path("__cluster_metadata-0")
+snapshot, segments = files.newest(path.name for path in folder.iterdir())
+replay = Replay(sections=[Section.PARTITIONS])
+if snapshot:
+    content = (folder / snapshot.name).read_bytes()
+    replay.load_snapshot(content, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+for segment in segments:
+    replay.append((folder / segment.name).read_bytes(), below=1 << 62)
+found = replay.image().partitions
+for chunk in found.chunks:
+    in_sync = (chunk.flags & Replica.IN_SYNC != 0).sum(axis=1)
+    for row in (in_sync < chunk.replicas.shape[1]).nonzero()[0]:
+        topic = found.topics[int(chunk.topic[row])]
+        print(f"{topic.name}-{chunk.partition[row]}: {in_sync[row]} of {chunk.replicas[row]} in sync")
+"""
 HEAD = """
 Reads and writes the metadata logs of KRaft clusters: what lies in `__cluster_metadata-0` on the disk of a controller,
 and what a controller sends to whoever follows it. It opens no file and no connection: it is given bytes.
@@ -48,7 +68,8 @@ installs it from a clone, with `google-crc32c` as its only dependency:
 
     pip install ./operator/kraftlog
 
-Install only one of the two distributions in an environment.
+Partitions (see below) need numpy as well: `pip install './operator/kraftlog[partitions]'`. Install only one of
+the two distributions in an environment.
 
 ## From a directory to an image
 """
@@ -65,13 +86,26 @@ AFTER_WALK = """
 Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. Damage is
 a value with its position, and the walk continues at the next batch whose CRC-32C holds. A record of a type or version
 that the tables do not have is `Raw`, one that contradicts its layout `Unreadable`; both keep their bytes, and `encode`
-writes all three back bit for bit. Topics, partitions, configurations and credentials are not in the tables yet.
+writes all three back bit for bit. Access control, quotas and credentials are not in
+the tables yet.
+
+## Partitions as columns
+
+`Section.PARTITIONS` holds topics, partitions and what was set of `min.insync.replicas`, in numpy arrays: a million
+partitions take 65 MB. It is read only where it is asked for by name.
+
+```python{PARTITIONED}```
+
+Partitions with the same number of replicas share a chunk of at most 4,096 rows. Rows are in no order, and arrays are
+shared between images: do not write to them. `kraftlog.partitions` says what each column holds, and
+`image.partitions.rows()` gives each partition as a value.
 
 ## What an image says
 
-Beside the fields of its sections (`registrations`, `finalized`, `quorum`, `migration`) an image has `offset`, `epoch`,
-`timestamp_ms`, `in_transaction`, `counts` of records by type, and `unreadable`: records that could not be understood.
-Above 0 it means that something may be missing. The fields of the sections can be read from the image itself:
+Beside the fields of its sections (`registrations`, `finalized`, `quorum`, `migration`, `partitioned`) an image has
+`offset`, `epoch`, `timestamp_ms`, `in_transaction`, `counts` of records by type, and `unreadable`: records that could
+not be understood. Above 0 it means that something may be missing. The fields of the sections can be read from the
+image itself:
 
 | Field | What it says |
 |---|---|
@@ -86,7 +120,8 @@ EXPORTS = """
 
 def page(note: str) -> str:
     """The whole page."""
-    shown = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{AFTER_IMAGE}\n```python{WALK}```\n{AFTER_WALK}"
+    after_walk = AFTER_WALK.replace("{PARTITIONED}", PARTITIONED)
+    shown = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{AFTER_IMAGE}\n```python{WALK}```\n{after_walk}"
     fields = [_row(name, found) for name, found in vars(kraftlog.Image).items() if isinstance(found, property)]
     exports = [_row(name, getattr(kraftlog, name)) for name in kraftlog.__all__]
     return f"# kraftlog\n\n{note}{shown}" + "\n".join([*fields, EXPORTS.rstrip(), *exports, ""])

@@ -12,9 +12,9 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from tests.contract.kraftlog_page import FOLDER, IMAGE, IMAGE_SAYS, WALK
+from tests.contract.kraftlog_page import FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, WALK
 from tests.kraftlog.dump import parse_dump
-from tests.kraftlog.golden import CHANGES, dump_of
+from tests.kraftlog.golden import CHANGES, KRAFT, dump_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = tomllib.loads((ROOT / "operator/kraftlog/pyproject.toml").read_text())["project"]
@@ -87,6 +87,15 @@ def test_a_file_is_walked_over_where_nothing_else_of_ours_can_be_imported(place:
     ]
     assert run(WALK, place).splitlines() == levels
     assert len(levels) > 5
+
+
+def test_partitions_are_read_with_numpy_beside_it(wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / FOLDER).symlink_to(KRAFT.parent)
+    code = f"import sys; sys.path.insert(0, {str(wheel)!r})\n{PARTITIONED}print(len(found))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    (*short, count) = done.stdout.splitlines()
+    assert int(count) > 0
+    assert all(" in sync" in line for line in short)
 
 
 def test_an_image_goes_from_one_process_to_another(place: Path) -> None:

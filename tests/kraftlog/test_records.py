@@ -99,7 +99,7 @@ def test_whatever_a_control_record_is_it_is_decoded_or_kept_bit_for_bit(key: byt
 @pytest.mark.parametrize(
     ("value", "key", "version", "reason", "name"),
     [
-        (bytes((1, 3, 1)) + b"body", 3, 1, RawReason.TYPE, "PARTITION_RECORD"),
+        (bytes((1, 14, 0)) + b"body", 14, 0, RawReason.TYPE, "CLIENT_QUOTA_RECORD"),
         (bytes((1, 30, 0)), 30, 0, RawReason.TYPE, None),
         (b"\1" + unsigned(0x7FFF) + b"\0", 0x7FFF, 0, RawReason.TYPE, None),
         (bytes((1, 0, 5)) + b"body", 0, 5, RawReason.VERSION, "REGISTER_BROKER_RECORD"),

@@ -1,8 +1,8 @@
 """The record types this product reads: one entry per type, as Kafka's message JSON defines them.
 
 Checked against `metadata/src/main/resources/common/metadata/*.json`, `clients/src/main/resources/common/message/*.json`
-and the classes of Kafka 3.2.3 and 4.4.0. Metadata records that are not here (topics, partitions, configurations,
-credentials) are kept as bytes and counted; `NAMES` knows what Kafka calls them. Never guess an entry: key numbers of
+and the classes of Kafka 3.2.3 and 4.4.0. Metadata records that are not here (access control, quotas, credentials) are
+kept as bytes and counted; `NAMES` knows what Kafka calls them. Never guess an entry: key numbers of
 unreleased branches have collided (29 was proposed for two).
 """
 
@@ -77,8 +77,53 @@ REGISTER_BROKER = _metadata(
     last_version=4,
 )
 UNREGISTER_BROKER = _metadata(1, "UNREGISTER_BROKER_RECORD", Field("brokerId", I32), Field("brokerEpoch", I64))
+TOPIC = _metadata(2, "TOPIC_RECORD", Field("name", STRING), Field("topicId", UUID))
+PARTITION = _metadata(
+    3,
+    "PARTITION_RECORD",
+    Field("partitionId", I32),
+    Field("topicId", UUID),
+    Field("replicas", Array(I32)),
+    Field("isr", Array(I32)),
+    Field("removingReplicas", Array(I32)),
+    Field("addingReplicas", Array(I32)),
+    Field("leader", I32),
+    Field("leaderRecoveryState", I8, tag=0),  # KIP-704
+    Field("leaderEpoch", I32),
+    Field("partitionEpoch", I32),
+    Field("directories", Array(UUID), since=1),  # KIP-858
+    Field("eligibleLeaderReplicas", Array(I32), since=2, tag=1, nullable=True),  # KIP-966
+    Field("lastKnownElr", Array(I32), since=2, tag=2, nullable=True),
+    last_version=2,
+)
+CONFIG = _metadata(
+    4,
+    "CONFIG_RECORD",
+    Field("resourceType", I8),
+    Field("resourceName", STRING),
+    Field("name", STRING),
+    Field("value", STRING, nullable=True),
+)
+# What is absent is unchanged; a leader of -2 too, and -1 is none.
+PARTITION_CHANGE = _metadata(
+    5,
+    "PARTITION_CHANGE_RECORD",
+    Field("partitionId", I32),
+    Field("topicId", UUID),
+    Field("isr", Array(I32), tag=0, nullable=True),
+    Field("leader", I32, tag=1),
+    Field("replicas", Array(I32), tag=2, nullable=True),
+    Field("removingReplicas", Array(I32), tag=3, nullable=True),
+    Field("addingReplicas", Array(I32), tag=4, nullable=True),
+    Field("leaderRecoveryState", I8, tag=5),
+    Field("eligibleLeaderReplicas", Array(I32), since=2, tag=6, nullable=True),
+    Field("lastKnownElr", Array(I32), since=2, tag=7, nullable=True),
+    Field("directories", Array(UUID), since=1, tag=8, nullable=True),
+    last_version=2,
+)
 FENCE_BROKER = _metadata(7, "FENCE_BROKER_RECORD", Field("id", I32), Field("epoch", I64))
 UNFENCE_BROKER = _metadata(8, "UNFENCE_BROKER_RECORD", Field("id", I32), Field("epoch", I64))
+REMOVE_TOPIC = _metadata(9, "REMOVE_TOPIC_RECORD", Field("topicId", UUID))
 # Two layouts under version 0: KIP-746's range up to Kafka 3.2, one level from 3.3 on (KIP-778). The bytes tell them
 # apart.
 FEATURE_LEVEL = RecordType(
@@ -120,6 +165,7 @@ REGISTER_CONTROLLER = _metadata(
     Field("endPoints", Array(ENDPOINT)),
     Field("features", Array(FEATURE)),
 )
+CLEAR_ELR = _metadata(28, "CLEAR_ELR_RECORD", Field("topicName", STRING))  # an empty name means all topics
 UNREGISTER_CONTROLLER = _metadata(29, "UNREGISTER_CONTROLLER_RECORD", Field("controllerId", I32))  # KIP-1312, Kafka 4.4
 
 LEADER_CHANGE = _control(
@@ -138,8 +184,13 @@ KRAFT_VOTERS = _control(6, "KRAFT_VOTERS", Field("voters", Array(VOTER)))
 METADATA_TYPES: tuple[RecordType, ...] = (
     REGISTER_BROKER,
     UNREGISTER_BROKER,
+    TOPIC,
+    PARTITION,
+    CONFIG,
+    PARTITION_CHANGE,
     FENCE_BROKER,
     UNFENCE_BROKER,
+    REMOVE_TOPIC,
     FEATURE_LEVEL,
     REMOVE_FEATURE_LEVEL,
     BROKER_REGISTRATION_CHANGE,
@@ -149,6 +200,7 @@ METADATA_TYPES: tuple[RecordType, ...] = (
     END_TRANSACTION,
     ABORT_TRANSACTION,
     REGISTER_CONTROLLER,
+    CLEAR_ELR,
     UNREGISTER_CONTROLLER,
 )
 CONTROL_TYPES: tuple[RecordType, ...] = (LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS)
@@ -161,12 +213,7 @@ BY_KEY: Mapping[tuple[bool, int], RecordType] = MappingProxyType(
 NAMES: Mapping[int, str] = MappingProxyType(
     {t.key: t.name for t in METADATA_TYPES}
     | {
-        2: "TOPIC_RECORD",
-        3: "PARTITION_RECORD",
-        4: "CONFIG_RECORD",
-        5: "PARTITION_CHANGE_RECORD",
         6: "ACCESS_CONTROL_RECORD",
-        9: "REMOVE_TOPIC_RECORD",
         10: "DELEGATION_TOKEN_RECORD",
         11: "USER_SCRAM_CREDENTIAL_RECORD",
         14: "CLIENT_QUOTA_RECORD",
@@ -175,6 +222,5 @@ NAMES: Mapping[int, str] = MappingProxyType(
         19: "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
         22: "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
         26: "REMOVE_DELEGATION_TOKEN_RECORD",
-        28: "CLEAR_ELR_RECORD",
     }
 )

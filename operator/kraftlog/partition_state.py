@@ -1,0 +1,410 @@
+"""The partitions behind an image, and what each record does to them. Called by the rules of `state` and by `columns`,
+which brings a whole batch at once.
+
+Rules follow Kafka's `TopicsDelta` and `PartitionRegistration.merge`. What contradicts the state (a partition of a topic
+that is not there, someone in sync who has no replica) raises ContradictionError and changes nothing. Never decodes.
+
+A row is found by its key, topic and partition in one number: in a sorted array, and in a dict what came since it was
+sorted. A row that goes leaves no hole: the last one of its table takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kraftlog.errors import ContradictionError
+from kraftlog.maps import VersionedMap
+from kraftlog.partitions import Columns, MinInsyncReplicas, Partitions, Replica, Topic
+from kraftlog.records import FRAME_VERSION
+from kraftlog.schema.table import TOPIC
+
+Data = Mapping[str, Any]
+Int64s = NDArray[np.int64]
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+CHUNK = 4096
+"""Rows that a change copies at most: 140 KB of three replicas each."""
+
+_SORTED_AT = 20_000  # keys in the dict at which they are sorted into the array
+_NUMBERS = 5  # of a row, beside its replicas
+_INT32, _KEY, _TOPIC, _CONFIG = 4, 16, 700, 250  # bytes; Python objects as measured (CPython 3.11), and a little more
+
+_UUID = 16
+_TOPIC_FRAME = bytes((FRAME_VERSION, TOPIC.key, 0))
+_NAME = len(_TOPIC_FRAME)  # where the length of the name is
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
+_LEADER_UNCHANGED = -2
+_ROW_BITS = 40  # of a place, which is the width of a table and a row of it
+_ROW_MASK = (1 << _ROW_BITS) - 1
+_GONE = -1
+
+
+def key_of(topic: int, partition: int) -> int:
+    """The number that a row is found by."""
+    return topic << 32 | partition
+
+
+class PartitionState:
+    """Everything that `Section.PARTITIONS` shows. `weight`: bytes of memory, rather too many than too few."""
+
+    __slots__ = ("_brokers", "_cluster", "_index", "_next", "_numbers", "_of_topics", "_tables", "_topics")
+
+    def __init__(self) -> None:
+        self._topics: VersionedMap[int, Topic] = VersionedMap(lambda _, topic: _TOPIC + len(topic.name))
+        self._numbers: dict[bytes, int] = {}  # of the topics that are there, by the bytes of their id
+        self._next = 0  # such a number; none is used again
+        self._tables: dict[int, _Table] = {}  # by the number of replicas
+        self._index = _Index()
+        self._of_topics: VersionedMap[str, int] = VersionedMap(lambda name, _: _CONFIG + len(name))
+        self._brokers: VersionedMap[int, int] = VersionedMap(lambda *_: _CONFIG)
+        self._cluster: int | None = None
+
+    @property
+    def weight(self) -> int:
+        kept = self._topics, self._of_topics, self._brokers, self._index
+        return sum(each.weight for each in kept) + sum(table.weight for table in self._tables.values())
+
+    def view(self) -> Partitions:
+        """What is in it now; later writes do not show."""
+        self._sort()
+        chunks = (chunk for table in self._tables.values() for chunk in table.view())
+        configured = MinInsyncReplicas(self._of_topics.view(), self._brokers.view(), self._cluster)
+        return Partitions(self._topics.view(), tuple(chunks), configured)
+
+    def number_of(self, topic_id: bytes) -> int | None:
+        """The number of the topic in this log."""
+        return self._numbers.get(topic_id)
+
+    # --- topics and configs
+
+    def add_topic(self, topic_id: bytes, name: str) -> None:
+        """A topic, new or named again."""
+        number = self._numbers.get(topic_id)
+        if number is None:
+            number = self._numbers[topic_id] = self._next
+            self._next += 1
+        self._topics.put(number, Topic(topic_id, name))
+
+    def add_topic_record(self, value: bytes) -> bool:
+        """A topic from the value of its record, without a dict in between; False for one that is not as usual."""
+        end = len(value) - _UUID - 1
+        if value[:_NAME] != _TOPIC_FRAME or value[_NAME] > 0x7F or end != _NAME + value[_NAME] or value[-1]:
+            return False
+        try:
+            self.add_topic(value[end:-1], value[_NAME + 1 : end].decode())
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def topic(self, data: Data) -> None:
+        self.add_topic(data["topicId"].bytes, data["name"])
+
+    def remove_topic(self, data: Data) -> None:
+        """The topic with its partitions and what was set for it."""
+        number, topic = self._topic(data["topicId"].bytes)
+        self._sort()
+        for key in self._index.keys_of(number):
+            self._remove(key)
+        self._topics.drop(number)
+        del self._numbers[topic.id_bytes]
+        self._of_topics.drop(topic.name)
+
+    def config(self, data: Data) -> None:
+        if data["name"] != MIN_INSYNC_REPLICAS:
+            return
+        kind, name, text = data["resourceType"], data["resourceName"], data["value"]
+        try:
+            value = None if text is None else int(text)
+            broker = int(name) if kind == _BROKER_RESOURCE and name else -1
+        except ValueError:
+            raise ContradictionError("min.insync.replicas: expected a number") from None
+        if kind == _TOPIC_RESOURCE:
+            _set(self._of_topics, name, value)
+        elif kind == _BROKER_RESOURCE and name:
+            _set(self._brokers, broker, value)
+        elif kind == _BROKER_RESOURCE:
+            self._cluster = value
+
+    # --- partitions
+
+    def partition(self, data: Data) -> None:
+        """A partition as a whole: new, or in the place of what was known of it."""
+        number, _ = self._topic(data["topicId"].bytes)
+        partition = data["partitionId"]
+        if partition < 0:
+            raise ContradictionError(f"partition {partition}")
+        values = (number, partition, data["leader"], data["leaderEpoch"], data["partitionEpoch"])
+        flags = _flags(data["replicas"], *(_given(data, name, ()) for name in _SETS))
+        self._sort()
+        self._put(values, data["replicas"], flags)
+
+    def change(self, data: Data) -> None:
+        """What a PartitionChange says; what it does not say stays. The epoch of a partition goes up with each."""
+        number, _ = self._topic(data["topicId"].bytes)
+        self._sort()
+        place = self._index.get(key_of(number, data["partitionId"]))
+        if place == _GONE:
+            raise ContradictionError(f"a change of partition {data['partitionId']}, which is not there")
+        columns, row = self._row(place)
+        now, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
+        replicas = _given(data, "replicas", now)
+        has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in _BITS]
+        changed = _flags(replicas, *(_given(data, name, former) for name, former in zip(_SETS, has, strict=True)))
+        leader = data.get("leader", _LEADER_UNCHANGED)
+        led = (int(columns.leader[row]), int(columns.leader_epoch[row]))
+        if leader != _LEADER_UNCHANGED:
+            led = leader, led[1] + 1
+        self._put((number, data["partitionId"], *led, int(columns.partition_epoch[row]) + 1), replicas, changed)
+
+    def clear_elr(self, data: Data) -> None:
+        """Nobody is eligible any more: of a topic, or of all where no name is given."""
+        name = data["topicName"]
+        wanted = {number for number, topic in self._topics.view().items() if topic.name == name} if name else None
+        if wanted is not None and not wanted:
+            raise ContradictionError("the ELR of a topic that is not there")
+        self._sort()
+        for rows in self._tables.values():
+            for at, columns in enumerate(rows.view()):
+                cleared = (columns.flags & int(Replica.IN_ELR)).any(axis=1)
+                if wanted is not None:
+                    cleared &= np.isin(columns.topic, list(wanted))
+                if cleared.any():
+                    writable, which = rows.writable(at), np.flatnonzero(cleared)
+                    writable.flags[which] &= 0xFF ^ int(Replica.IN_ELR)
+                    writable.partition_epoch[which] += 1
+
+    def extend(self, columns: Columns) -> None:
+        """Whole partitions with the same number of replicas, which are judged already; the later of two holds."""
+        width = columns.replicas.shape[1]
+        table = self._tables.setdefault(width, _Table(width))
+        places = (width << _ROW_BITS) + table.count + np.arange(len(columns.topic), dtype=np.int64)
+        self._index.extend(columns.topic.astype(np.int64) << 32 | columns.partition, places)
+        table.append(columns)
+
+    def _topic(self, topic_id: bytes) -> tuple[int, Topic]:
+        number = self._numbers.get(topic_id, -1)
+        topic = self._topics.get(number)
+        if topic is None:
+            raise ContradictionError("a partition of a topic that is not there")
+        return number, topic
+
+    def _row(self, place: int) -> tuple[Columns, int]:
+        row = place & _ROW_MASK
+        return self._tables[place >> _ROW_BITS].chunks[row // CHUNK], row % CHUNK
+
+    def _put(self, values: tuple[int, ...], replicas: Sequence[int], flags: Sequence[int]) -> None:
+        key, width = key_of(values[0], values[1]), len(replicas)
+        try:
+            numbers = [np.array([each], dtype=np.int32) for each in values]
+            sets = np.array([replicas], dtype=np.int32), np.array([flags], dtype=np.uint8)
+            row = Columns._make([*numbers, *(each.reshape(1, width) for each in sets)])
+        except OverflowError:
+            raise ContradictionError("an epoch beyond 32 bits") from None
+        place = self._index.get(key)
+        if place != _GONE and place >> _ROW_BITS == width:
+            self._tables[width].write(place & _ROW_MASK, row)
+            return
+        if place != _GONE:
+            self._remove(key)
+        table = self._tables.setdefault(width, _Table(width))
+        self._index.put(key, width << _ROW_BITS | table.count)
+        table.append(row)
+
+    def _remove(self, key: int) -> None:
+        place = self._index.get(key)
+        table, row = self._tables[place >> _ROW_BITS], place & _ROW_MASK
+        self._index.drop(key)
+        self._close(table, row)
+
+    def _close(self, table: _Table, row: int) -> None:
+        """Let the last row take the place of one that goes."""
+        last = table.row(table.count - 1)
+        if row != table.count - 1:
+            table.write(row, last)
+            self._index.put(key_of(int(last.topic[0]), int(last.partition[0])), table.width << _ROW_BITS | row)
+        table.shorten()
+
+    def _sort(self) -> None:
+        """Let every row be found. Of two rows of one partition the earlier goes."""
+        for place in sorted(self._index.sort(), reverse=True):  # from the end, so that no place in the list moves
+            self._close(self._tables[place >> _ROW_BITS], place & _ROW_MASK)
+
+
+_BITS = tuple(int(bit) for bit in Replica)
+_SETS = (
+    "isr",
+    "eligibleLeaderReplicas",
+    "addingReplicas",
+    "removingReplicas",
+)  # of the records, in the order of the bits
+
+
+def _given(data: Data, name: str, now: Sequence[int]) -> Sequence[int]:
+    """What a change says, or what holds."""
+    given = data.get(name)
+    return now if given is None else given
+
+
+def _flags(
+    replicas: Sequence[int],
+    in_sync: Sequence[int],
+    eligible: Iterable[int],
+    adding: Sequence[int],
+    removing: Sequence[int],
+) -> list[int]:
+    """The bits of each replica. Who is eligible without a replica does not matter: nobody asks for them."""
+    at = {broker: place for place, broker in enumerate(replicas)}
+    if len(at) != len(replicas) or not at.keys() >= {*in_sync, *adding, *removing}:
+        raise ContradictionError("a partition with a replica twice, or in sync or moved where it has none")
+    flags = [0] * len(replicas)
+    brokers = (in_sync, [one for one in eligible if one in at], adding, removing)
+    for bit, having in zip(_BITS, brokers, strict=True):
+        for broker in having:
+            flags[at[broker]] |= bit
+    return flags
+
+
+def _set(where: VersionedMap[Any, int], key: Any, value: int | None) -> None:
+    if value is None:
+        where.drop(key)
+    else:
+        where.put(key, value)
+
+
+class _Table:
+    """Rows of one width, in chunks. What was shown is copied before it is written to."""
+
+    __slots__ = ("_own", "chunks", "count", "width")
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.chunks: list[Columns] = []  # all full but the last, which may have room
+        self.count = 0
+        self._own: set[int] = set()  # chunks that no image has
+
+    @property
+    def weight(self) -> int:
+        return sum(len(chunk.topic) for chunk in self.chunks) * (_INT32 * _NUMBERS + (_INT32 + 1) * self.width)
+
+    def view(self) -> list[Columns]:
+        """The chunks, without the room in the last."""
+        self._own.clear()
+        rest = self.count - CHUNK * (len(self.chunks) - 1)
+        return [*self.chunks[:-1], self.chunks[-1].each(lambda column: column[:rest])] if self.count else []
+
+    def writable(self, at: int) -> Columns:
+        if at not in self._own:
+            self.chunks[at] = self.chunks[at].each(np.copy)
+            self._own.add(at)
+        return self.chunks[at]
+
+    def row(self, row: int) -> Columns:
+        place = row % CHUNK
+        return self.chunks[row // CHUNK].each(lambda column: column[place : place + 1].copy())
+
+    def write(self, row: int, content: Columns) -> None:
+        self.writable(row // CHUNK).fill(row % CHUNK, content, 0)
+
+    def append(self, rows: Columns) -> None:
+        taken, total = 0, len(rows.topic)
+        while taken < total:
+            place = self.count % CHUNK
+            size = min(CHUNK - place, total - taken)
+            last = self._with_room(place, size)
+            last.fill(slice(place, place + size), rows, slice(taken, taken + size))
+            taken += size
+            self.count += size
+
+    def shorten(self) -> None:
+        """Without the last row."""
+        self.count -= 1
+        if self.count % CHUNK == 0:
+            self._own.discard(len(self.chunks) - 1)
+            self.chunks.pop()
+
+    def _with_room(self, used: int, more: int) -> Columns:
+        """The last chunk, writable, with room for `more` rows behind those used."""
+        if not used:
+            self.chunks.append(_empty(self.width, more))
+            self._own.add(len(self.chunks) - 1)
+            return self.chunks[-1]
+        at = len(self.chunks) - 1
+        if len(self.chunks[at].topic) < used + more:
+            larger = _empty(self.width, min(CHUNK, max(used + more, 2 * used)))
+            larger.fill(slice(used), self.chunks[at], slice(used))
+            self.chunks[at] = larger
+            self._own.add(at)
+        return self.writable(at)
+
+
+def _empty(width: int, rows: int) -> Columns:
+    numbers = [np.empty(rows, dtype=np.int32) for _ in range(_NUMBERS)]
+    return Columns._make([*numbers, np.empty((rows, width), dtype=np.int32), np.empty((rows, width), dtype=np.uint8)])
+
+
+class _Index:
+    """From keys to places. What `extend` brings is not found before `sort`."""
+
+    __slots__ = ("_fresh", "_keys", "_places", "_recent")
+
+    def __init__(self) -> None:
+        self._keys: Int64s = np.empty(0, dtype=np.int64)  # ascending
+        self._places: Int64s = np.empty(0, dtype=np.int64)  # `_GONE` where nothing is any more
+        self._recent: dict[int, int] = {}  # of keys that are not in the array
+        self._fresh: list[tuple[Int64s, Int64s]] = []
+
+    @property
+    def weight(self) -> int:
+        return _KEY * (len(self._keys) + sum(len(keys) for keys, _ in self._fresh)) + 200 * len(self._recent)
+
+    def get(self, key: int) -> int:
+        """The place, or -1."""
+        if (at := self._at(key)) is not None:
+            return int(self._places[at])
+        return self._recent.get(key, _GONE)
+
+    def put(self, key: int, place: int) -> None:
+        if (at := self._at(key)) is not None:
+            self._places[at] = place
+        else:
+            self._recent[key] = place
+
+    def drop(self, key: int) -> None:
+        if (at := self._at(key)) is not None:
+            self._places[at] = _GONE
+        else:
+            self._recent.pop(key, None)
+
+    def keys_of(self, topic: int) -> list[int]:
+        """All keys of a topic."""
+        low, high = np.searchsorted(self._keys, (key_of(topic, 0), key_of(topic + 1, 0)))
+        there = self._keys[low:high][self._places[low:high] != _GONE].tolist()
+        return [*there, *(key for key in self._recent if key >> 32 == topic)]
+
+    def extend(self, keys: Int64s, places: Int64s) -> None:
+        self._fresh.append((keys, places))
+
+    def sort(self) -> list[int]:
+        """Let all be found; the places of those that a later one with the same key took the place of."""
+        if not self._fresh and len(self._recent) < _SORTED_AT:
+            return []
+        recent = np.array(list(self._recent.items()), dtype=np.int64).reshape(-1, 2)
+        there = self._places != _GONE
+        keys = np.concatenate([self._keys[there], recent[:, 0], *(keys for keys, _ in self._fresh)])
+        places = np.concatenate([self._places[there], recent[:, 1], *(places for _, places in self._fresh)])
+        order = np.argsort(keys, kind="stable")
+        keys, places = keys[order], places[order]
+        again = np.zeros(len(keys), dtype=bool)
+        again[:-1] = keys[1:] == keys[:-1]
+        self._keys, self._places, self._recent, self._fresh = keys[~again], places[~again], {}, []
+        gone: list[int] = places[again].tolist()
+        return gone
+
+    def _at(self, key: int) -> int | None:
+        at = int(np.searchsorted(self._keys, key))
+        return at if at < len(self._keys) and self._keys[at] == key else None

@@ -1,0 +1,454 @@
+"""Partitions of an image: what records do to them, one by one and a batch at once, by a plain model and real logs."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog import Image, Replay, Section, SectionNotRead, TooLargeError
+from kraftlog.partition_state import CHUNK
+from kraftlog.partitions import Partition
+from kraftlog.records import Decoded, decode, frame
+from kraftlog.schema import table
+from kraftlog.varints import unsigned
+from tests.kraftlog.build import abort, batch, begin, end, level, no_op, snapshot
+from tests.kraftlog.golden import LOGS, snapshot_id
+
+ALL = 1 << 62
+
+
+def topic(number: int, name: str | None = None) -> bytes:
+    return frame(table.TOPIC, {"name": name or f"topic-{number}", "topicId": uuid.UUID(int=number)})
+
+
+def remove(number: int) -> bytes:
+    return frame(table.REMOVE_TOPIC, {"topicId": uuid.UUID(int=number)})
+
+
+def partition(number: int, at: int, *replicas: int, version: int = 1, **changes: Any) -> bytes:
+    data = {
+        "partitionId": at,
+        "topicId": uuid.UUID(int=number),
+        "replicas": replicas,
+        "isr": replicas,
+        "removingReplicas": (),
+        "addingReplicas": (),
+        "leader": replicas[0] if replicas else -1,
+        "leaderEpoch": 0,
+        "partitionEpoch": 0,
+    }
+    if version:
+        data["directories"] = tuple(uuid.UUID(int=0) for _ in replicas)
+    return frame(table.PARTITION, data | changes, version)
+
+
+def change(number: int, at: int, version: int = 2, **changes: Any) -> bytes:
+    return frame(table.PARTITION_CHANGE, {"partitionId": at, "topicId": uuid.UUID(int=number), **changes}, version)
+
+
+def config(kind: int, name: str, value: str | None, key: str = "min.insync.replicas") -> bytes:
+    return frame(table.CONFIG, {"resourceType": kind, "resourceName": name, "name": key, "value": value})
+
+
+def clear_elr(name: str) -> bytes:
+    return frame(table.CLEAR_ELR, {"topicName": name})
+
+
+def read(*values: bytes, at_once: bool = False) -> Image:
+    """The image of some records, in a batch for each or in one, which is long enough to be read at once."""
+    replay = Replay(sections=[Section.PARTITIONS])
+    if at_once:
+        replay.append(batch(0, *values, *[no_op()] * 40), below=ALL)
+    else:
+        for offset, value in enumerate(values):
+            replay.append(batch(offset, value), below=ALL)
+    return replay.image()
+
+
+def rows(image: Image) -> dict[tuple[str, int], Partition]:
+    found = list(image.partitions.rows())
+    content = {(name, number): content for name, number, content in found}
+    assert len(content) == len(found) == len(image.partitions)
+    return content
+
+
+ONE_BY_ONE_AND_AT_ONCE = pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "at once"])
+
+
+# --- what a record does
+
+
+@ONE_BY_ONE_AND_AT_ONCE
+def test_a_partition_says_who_has_it_who_is_in_sync_and_what_is_moved(at_once: bool) -> None:
+    image = read(
+        topic(1),
+        partition(1, 0, 4, 5, 6, isr=(5, 4), addingReplicas=(6,), removingReplicas=(4,), leader=5, leaderEpoch=7),
+        partition(1, 1, 4, 5, version=2, isr=(4,), eligibleLeaderReplicas=(5,), lastKnownElr=(9,), partitionEpoch=3),
+        at_once=at_once,
+    )
+    nothing: frozenset[int] = frozenset()
+    first = Partition((4, 5, 6), frozenset({4, 5}), nothing, frozenset({6}), frozenset({4}), 5, 7, 0)
+    second = Partition((4, 5), frozenset({4}), frozenset({5}), nothing, nothing, 4, 0, 3)
+    assert rows(image) == {("topic-1", 0): first, ("topic-1", 1): second}
+    assert image.unreadable == 0
+    assert image.counts[3] == 2
+
+
+def test_a_change_changes_what_it_names_and_raises_the_epochs() -> None:
+    before = read(topic(1), partition(1, 0, 1, 2, 3))
+    after = read(topic(1), partition(1, 0, 1, 2, 3), change(1, 0, isr=(2, 3), leader=2, eligibleLeaderReplicas=(1,)))
+    was = rows(before)["topic-1", 0]
+    changed = replace(
+        was, in_sync=frozenset({2, 3}), eligible=frozenset({1}), leader=2, leader_epoch=1, partition_epoch=1
+    )
+    assert rows(after) == {("topic-1", 0): changed}
+
+
+def test_a_change_without_a_leader_keeps_its_epoch_and_one_to_none_raises_it() -> None:
+    kept = rows(read(topic(1), partition(1, 0, 1, 2), change(1, 0, isr=(1,), leader=-2)))["topic-1", 0]
+    none = rows(read(topic(1), partition(1, 0, 1, 2), change(1, 0, leader=-1)))["topic-1", 0]
+    assert (kept.leader, kept.leader_epoch, kept.partition_epoch) == (1, 0, 1)
+    assert (none.leader, none.leader_epoch, none.partition_epoch) == (-1, 1, 1)
+
+
+def test_a_reassignment_changes_the_number_of_replicas_and_no_other_partition() -> None:
+    image = read(
+        topic(1),
+        *(partition(1, at, 1, 2, 3) for at in range(5)),
+        change(1, 2, replicas=(4, 1, 2, 3), addingReplicas=(4,), removingReplicas=(3,)),
+        change(1, 2, isr=(1, 2, 3, 4)),
+        change(1, 2, replicas=(4, 1, 2), isr=(1, 2, 4), addingReplicas=(), removingReplicas=()),
+    )
+    found = rows(image)
+    assert found["topic-1", 2].replicas == (4, 1, 2)
+    assert found["topic-1", 2].partition_epoch == 3
+    assert all(found["topic-1", at].replicas == (1, 2, 3) for at in (0, 1, 3, 4))
+
+
+@ONE_BY_ONE_AND_AT_ONCE
+def test_a_topic_that_is_removed_takes_its_partitions_and_its_setting_with_it(at_once: bool) -> None:
+    image = read(
+        topic(1),
+        *(partition(1, at, 1, 2) for at in range(10)),
+        config(2, "topic-1", "2"),
+        topic(2),
+        *(partition(2, at, 1, 2) for at in range(10)),
+        config(2, "topic-2", "2"),
+        remove(1),
+        at_once=at_once,
+    )
+    assert {name for name, _ in rows(image)} == {"topic-2"}
+    assert dict(image.partitions.min_insync_replicas.topics) == {"topic-2": 2}
+    assert [each.name for each in image.partitions.topics.values()] == ["topic-2"]
+
+
+def test_a_topic_that_is_made_again_is_another_one() -> None:
+    image = read(topic(1, "t"), partition(1, 0, 1), remove(1), topic(2, "t"), partition(2, 0, 2))
+    assert rows(image)["t", 0].replicas == (2,)
+    assert [each.id for each in image.partitions.topics.values()] == [uuid.UUID(int=2)]
+
+
+@ONE_BY_ONE_AND_AT_ONCE
+def test_the_smallest_in_sync_is_known_as_it_was_set_by_topic_broker_and_cluster(at_once: bool) -> None:
+    image = read(
+        topic(1),
+        config(2, "topic-1", "2"),
+        config(2, "topic-9", "3"),
+        config(2, "topic-9", None),
+        config(2, "topic-1", "x" * 5000, key="a.secret"),
+        config(4, "", "1"),
+        config(4, "7", "4"),
+        at_once=at_once,
+    )
+    smallest = image.partitions.min_insync_replicas
+    assert (dict(smallest.topics), dict(smallest.brokers), smallest.cluster) == ({"topic-1": 2}, {7: 4}, 1)
+    assert read(config(4, "", "1"), config(4, "", None)).partitions.min_insync_replicas.cluster is None
+
+
+def test_eligible_replicas_are_cleared_of_one_topic_or_of_all() -> None:
+    values = [topic(1), topic(2)]
+    values += [partition(n, 0, 1, 2, version=2, isr=(1,), eligibleLeaderReplicas=(2,)) for n in (1, 2)]
+    one, every = rows(read(*values, clear_elr("topic-1"))), rows(read(*values, clear_elr("")))
+    assert [(one[name, 0].eligible, one[name, 0].partition_epoch) for name in ("topic-1", "topic-2")] == [
+        (frozenset(), 1),
+        (frozenset({2}), 0),
+    ]
+    assert not any(each.eligible for each in every.values())
+
+
+@ONE_BY_ONE_AND_AT_ONCE
+@pytest.mark.parametrize(
+    "value",
+    [
+        partition(9, 0, 1, 2),
+        partition(1, -1, 1, 2),
+        partition(1, 0, 1, 1),
+        partition(1, 0, 1, 2, isr=(3,)),
+        partition(1, 0, 1, 2, addingReplicas=(3,)),
+        change(1, 5, isr=(1,)),
+        change(9, 0, isr=(1,)),
+        change(1, 1, isr=(4,)),
+        remove(9),
+        clear_elr("topic-9"),
+        config(2, "topic-1", "two"),
+        config(4, "seven", "2"),
+        partition(1, 0, 1, 2)[:-1],
+        topic(3)[:-1],
+    ],
+    ids=repr,
+)
+def test_what_contradicts_the_state_changes_nothing_and_counts_as_unreadable(value: bytes, at_once: bool) -> None:
+    image = read(topic(1), partition(1, 1, 1, 2), value, at_once=at_once)
+    assert rows(image) == rows(read(topic(1), partition(1, 1, 1, 2)))
+    assert image.unreadable == 1
+
+
+def test_a_partition_that_is_written_again_in_one_batch_is_as_the_last_record_says() -> None:
+    pair = partition(1, 0, 1, 2, 3, isr=(1,), leaderEpoch=1), partition(1, 0, 1, 2, 3, isr=(2, 3), leaderEpoch=2)
+    for values in (pair, pair[::-1]):
+        last = decode(values[1])
+        assert isinstance(last, Decoded)
+        found = rows(read(topic(1), *values, at_once=True))["topic-1", 0]
+        assert (found.in_sync, found.leader_epoch) == (frozenset(last.data["isr"]), last.data["leaderEpoch"])
+
+
+def test_records_of_a_transaction_take_effect_at_its_end() -> None:
+    values = [topic(1), *(partition(1, at, 1, 2) for at in range(3))]
+    assert rows(read(begin(), *values, at_once=True)) == {}
+    assert rows(read(begin(), *values, abort(), at_once=True)) == {}
+    assert len(rows(read(begin(), *values, end(), at_once=True))) == 3
+
+
+# --- images
+
+
+def test_an_image_stays_as_it_was() -> None:
+    replay = Replay(sections=[Section.PARTITIONS])
+    replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(CHUNK + 500))), below=ALL)
+    images = [replay.image()]
+    kept = [rows(images[0])]
+    steps = [
+        [change(1, 0, isr=(2, 3))],
+        [partition(1, CHUNK + 500, 1, 2, 3)],
+        [change(1, CHUNK + 1, replicas=(1, 2), isr=(1, 2))],
+        [topic(2), *(partition(2, at, 3, 2, 1) for at in range(40))],
+        [clear_elr("")],
+        [remove(1)],
+        [partition(2, 40, 3, 2, 1)],
+    ]
+    for values in steps:
+        replay.append(batch(replay.offset, *values), below=ALL)
+        images.append(replay.image())
+        kept.append(rows(images[-1]))
+    assert [rows(image) for image in images] == kept
+    assert len(kept[-1]) == 41
+    assert rows(pickle.loads(pickle.dumps(images[3]))) == kept[3]
+
+
+def test_images_are_equal_whose_rows_are_equal_in_any_order() -> None:
+    values = [topic(1), partition(1, 0, 1, 2), partition(1, 1, 2, 3), partition(1, 2, 4)]
+    assert read(*values).partitions == read(values[0], *values[:0:-1]).partitions
+    others = [change(1, 0, isr=(1,)), partition(1, 3, 1, 2), config(4, "", "2"), topic(2), remove(1)]
+    assert all(read(*values).partitions != read(*values, other).partitions for other in others)
+
+
+def test_a_change_copies_one_chunk() -> None:
+    replay = Replay(sections=[Section.PARTITIONS])
+    replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(3 * CHUNK))), below=ALL)
+    before = replay.image().partitions
+    replay.append(batch(replay.offset, change(1, 5, isr=(1,))), below=ALL)
+    after = replay.image().partitions
+    shared = [np.shares_memory(a.flags, b.flags) for a, b in zip(before.chunks, after.chunks, strict=True)]
+    assert shared == [False, True, True]
+
+
+def test_columns_are_as_documented() -> None:
+    values = [
+        topic(1),
+        *(partition(1, at, 1, 2, 3) for at in range(70)),
+        *(partition(1, at, 7) for at in range(70, 75)),
+    ]
+    chunks = read(*values, at_once=True).partitions.chunks
+    assert sorted((chunk.replicas.shape, chunk.flags.shape) for chunk in chunks) == [
+        ((5, 1), (5, 1)),
+        ((70, 3), (70, 3)),
+    ]
+    assert {column.dtype for chunk in chunks for column in chunk} == {np.dtype(np.int32), np.dtype(np.uint8)}
+
+
+def test_partitions_are_read_only_where_they_were_asked_for() -> None:
+    replay = Replay()
+    replay.append(batch(0, level("metadata.version", 28), topic(1), partition(1, 0, 1)), below=ALL)
+    image = replay.image()
+    assert (image.counts[2], image.counts[3], image.unreadable) == (1, 1, 0)
+    with pytest.raises(SectionNotRead):
+        _ = image.partitions
+
+
+def test_numpy_is_imported_only_where_partitions_were_asked_for() -> None:
+    code = "import sys, kraftlog; kraftlog.Replay().image(); assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[2] / "operator")
+
+
+# --- limits
+
+
+def test_more_partitions_than_memory_is_allowed_are_refused() -> None:
+    for count in (20, 5000):  # record by record, and at once
+        replay = Replay(sections=[Section.PARTITIONS], limit=count * 30)
+        with pytest.raises(TooLargeError):
+            replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(count))), below=ALL)
+
+
+def test_what_it_weighs_is_at_least_what_its_columns_take() -> None:
+    replay = Replay(sections=[Section.PARTITIONS])
+    replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(10_000))), below=ALL)
+    taken = sum(column.nbytes for chunk in replay.image().partitions.chunks for column in chunk)
+    assert taken <= replay.weight <= 3 * taken
+
+
+def test_records_of_a_thousand_shapes_are_read_all_the_same() -> None:
+    values = [partition(1, at, *range(1, 2 + at % 9), isr=tuple(range(1, 2 + at % (1 + at % 9)))) for at in range(2000)]
+    assert rows(read(topic(1), *values, at_once=True)) == rows(read(topic(1), *values))
+
+
+def test_record_types_that_are_written_in_an_unusual_way_are_read_all_the_same() -> None:
+    usual = partition(1, 0, 1, 2, 3)
+    longer = b"\1" + bytes((3 | 0x80, 0)) + usual[2:]  # the key in two bytes
+    odd = topic(1)[:-1] + unsigned(1) + unsigned(30) + unsigned(2) + b"ab"  # with a tag of a newer release
+    assert rows(read(odd, longer, at_once=True)) == rows(read(topic(1), usual))
+
+
+# --- real logs
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in LOGS.iterdir()))
+def test_the_log_of_a_real_controller_says_what_its_own_snapshot_says(folder: str) -> None:
+    (path,) = (LOGS / folder).glob("*.checkpoint")
+    offset, epoch = snapshot_id(path)
+    written = Replay(sections=Section)
+    written.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
+    followed = Replay(sections=Section)
+    followed.append((LOGS / folder / "00000000000000000000.log").read_bytes(), below=offset)
+    ours, theirs = followed.image(), written.image()
+    assert (ours.offset, ours.unreadable, theirs.unreadable) == (offset, 0, 0)
+    assert rows(ours) == rows(theirs)
+    assert bool(rows(ours)) == (folder != "4.2.0-feature-changes")  # which has no topic
+    assert ours.partitions.min_insync_replicas == theirs.partitions.min_insync_replicas
+
+
+# --- any log, against a model of dicts
+
+
+@dataclass(frozen=True)
+class Model:
+    """What Kafka's `TopicsDelta` and `PartitionRegistration.merge` make of decoded records, in dicts."""
+
+    topics: dict[int, str]
+    partitions: dict[tuple[int, int], Partition]
+
+    def take(self, value: bytes) -> None:
+        found = decode(value)
+        assert isinstance(found, Decoded)
+        data = found.data
+        number = data["topicId"].int if "topicId" in data else -1
+        match found.type.key:
+            case table.TOPIC.key:
+                self.topics[number] = data["name"]
+            case table.REMOVE_TOPIC.key:
+                if self.topics.pop(number, None) is not None:
+                    for key in [key for key in self.partitions if key[0] == number]:
+                        del self.partitions[key]
+            case table.PARTITION.key:
+                if number in self.topics:
+                    self.partitions[number, data["partitionId"]] = _partition(data)
+            case table.PARTITION_CHANGE.key:
+                now = self.partitions.get((number, data["partitionId"]))
+                if now is not None and set(data.get("isr") or ()) <= set(data.get("replicas") or now.replicas):
+                    self.partitions[number, data["partitionId"]] = _changed(now, data)
+            case other:
+                raise AssertionError(f"the model does not know records of type {other}")
+
+    @property
+    def rows(self) -> dict[tuple[str, int], Partition]:
+        return {(self.topics[number], at): each for (number, at), each in self.partitions.items()}
+
+
+def _partition(data: Any) -> Partition:
+    in_sync, eligible, adding, removing = (
+        frozenset(data.get(each) or ())
+        for each in ("isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas")
+    )
+    led = data["leader"], data["leaderEpoch"], data["partitionEpoch"]
+    return Partition(data["replicas"], in_sync, eligible, adding, removing, *led)
+
+
+def _changed(now: Partition, data: Any) -> Partition:
+    leader = data.get("leader", -2)
+    return replace(
+        now,
+        in_sync=now.in_sync if data.get("isr") is None else frozenset(data["isr"]),
+        leader=now.leader if leader == -2 else leader,
+        leader_epoch=now.leader_epoch + (leader != -2),
+        partition_epoch=now.partition_epoch + 1,
+    )
+
+
+BROKERS = st.integers(1, 6)
+
+
+@st.composite
+def record(draw: st.DrawFn) -> bytes:
+    number, at = draw(st.integers(1, 3)), draw(st.integers(0, 5))
+    kind = draw(st.sampled_from("tppppppccccr"))
+    if kind == "t":
+        return topic(number)
+    if kind == "r":
+        return remove(number)
+    if kind == "c":
+        data: dict[str, Any] = {}
+        if draw(st.booleans()):
+            data["isr"] = tuple(draw(st.lists(BROKERS, max_size=3, unique=True)))
+        if draw(st.booleans()):
+            data["leader"] = draw(st.integers(-2, 6))
+        return change(number, at, **data)
+    replicas = tuple(draw(st.lists(BROKERS, min_size=1, max_size=4, unique=True)))
+    some = st.lists(st.sampled_from(replicas), unique=True, max_size=4).map(tuple)
+    version = draw(st.integers(0, 2))
+    tags: dict[str, Any] = (
+        {"eligibleLeaderReplicas": draw(some), "lastKnownElr": draw(some)}
+        if version == 2 and draw(st.booleans())
+        else {}
+    )
+    if draw(st.booleans()):
+        tags["leaderRecoveryState"] = draw(st.integers(0, 1))
+    moved = {"addingReplicas": draw(some), "removingReplicas": draw(some)} if draw(st.booleans()) else {}
+    return partition(
+        number, at, *replicas, version=version, isr=draw(some), leaderEpoch=draw(st.integers(0, 99)), **moved, **tags
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(record(), max_size=120))
+def test_any_records_make_what_the_model_says_one_by_one_at_once_and_from_a_snapshot(values: list[bytes]) -> None:
+    values = [topic(1), topic(2), *values]
+    model = Model({}, {})
+    for value in values:
+        model.take(value)
+    single, together = read(*values), read(*values, at_once=True)
+    assert rows(single) == rows(together) == model.rows
+    assert single.unreadable == together.unreadable
+    assert {**together.counts, 20: 0} == {**single.counts, 20: 0}
+    replay = Replay(sections=[Section.PARTITIONS])
+    replay.load_snapshot(snapshot(*values, *[no_op()] * 40), end_offset=900, epoch=3)
+    assert rows(replay.image()) == model.rows

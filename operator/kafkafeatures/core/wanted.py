@@ -7,10 +7,11 @@ on numbers alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from kafkafeatures.core.remedies import ANY_CLUSTER
+from kafkafeatures.frozen import dataclass
 
 
 class Mode(StrEnum):

@@ -13,10 +13,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from kafkafeatures.environment import SYSTEM
+from kafkafeatures.frozen import dataclass
 
 K = TypeVar("K", bound=Hashable)
 

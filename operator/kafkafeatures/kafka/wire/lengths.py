@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.errors import NotKafka
 
 MAX_ITEMS = 50_000
@@ -57,7 +58,7 @@ def _undecodable(why: str) -> NotKafka:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Part:
     """How to get behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
 
@@ -65,7 +66,7 @@ class _Part:
     step: Step | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Entity:
     least: int
     step: Step

@@ -11,9 +11,8 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-
-from kafkafeatures.frozen import dataclass
 
 
 def _now() -> datetime:

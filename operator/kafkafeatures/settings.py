@@ -5,10 +5,9 @@ Made by `cli/run.py` from flags and their environment variables; read by `app.py
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.memory_budget import MIB
 from kafkafeatures.kafka.wire.addresses import Network
 

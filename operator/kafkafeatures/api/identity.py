@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kafkafeatures.api.names import GROUP
-from kafkafeatures.frozen import dataclass
 
 MAX_MANAGER = 128
 """Characters of a field manager; the API server takes no more."""

@@ -6,9 +6,8 @@ Each name is written here once. `core/report.py` puts them into a status; no oth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-
-from kafkafeatures.frozen import dataclass
 
 
 class Condition(StrEnum):

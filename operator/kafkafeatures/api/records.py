@@ -7,12 +7,10 @@ that has the wrong shape makes the record unreadable. Used by `api/status.py`; i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from types import UnionType
 from typing import Any, ClassVar, NewType, Self, Union, get_args, get_origin, get_type_hints
-
-from kafkafeatures.frozen import dataclass
 
 Json = dict[str, Any]
 Reader = Callable[[Any], Any]

@@ -6,12 +6,11 @@ so: the types are needed while the program runs, so they are not postponed here.
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from kafkafeatures.api.names import KRAFT_VERSION, MAX_NAME, METADATA_VERSION, NAME
 from kafkafeatures.api.schema import AtMost, Text
-from kafkafeatures.frozen import dataclass
 
 _LEVEL_NAME = r"^[0-9]+\.[0-9]+(-IV[0-9]+)?$"
 

@@ -7,12 +7,12 @@ of the enums below. Made by `core/report.py`; read by `core/memory.py`, the stor
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp, StatusRecord
-from kafkafeatures.frozen import dataclass
 
 
 class FeatureState(StrEnum):

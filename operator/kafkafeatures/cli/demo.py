@@ -19,12 +19,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import clean_stdout
-from kafkafeatures.frozen import dataclass
 
 _START_SECONDS = 15.0
 _COMMAND_SECONDS = 60.0

@@ -7,12 +7,12 @@ nothing is concluded from it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.core.plan import SHORTEST_HASH
-from kafkafeatures.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ of their own. A cell that blocks is red, and marked `!` for those who see no col
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
@@ -29,7 +30,6 @@ from kafkafeatures.core.observation import (
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.remedies import ghost_remedy
-from kafkafeatures.frozen import dataclass
 
 UNKNOWN_CELL, ABSENT_CELL = "?", "-"
 

@@ -19,6 +19,7 @@ import argparse
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kafkafeatures.api.names import METADATA_VERSION
@@ -31,7 +32,6 @@ from kafkafeatures.cli.values import duration
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.releases import format_level, metadata_version_named
 from kafkafeatures.core.words import printable
-from kafkafeatures.frozen import dataclass
 
 EVERY = 1.0
 """Seconds between two readings."""

@@ -7,13 +7,12 @@ line for all nodes of which the same is true. Nothing here decides anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import Node
 from kafkafeatures.core.readings import FailureKind
-from kafkafeatures.frozen import dataclass
 
 Nodes = tuple[Node, ...]
 Wording = Callable[[Nodes], tuple[str, str]]

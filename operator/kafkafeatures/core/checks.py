@@ -11,7 +11,7 @@ and voters that never registered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 
@@ -24,7 +24,6 @@ from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import KAFKAS_FEATURES, KRAFT_VERSION_RAISABLE, dependencies, floor_of, format_level
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.steps import DryRun, DryRunAccepted, UpdateFeature
-from kafkafeatures.frozen import dataclass
 
 CONTROLLER_REGISTRATION = 15
 """metadata.version 3.7-IV0: from here on the controller checks the registrations of controllers (KIP-919)."""

@@ -10,6 +10,7 @@ cluster; one step. Levels are sent one by one, in the order of the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
@@ -23,7 +24,6 @@ from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.steps import DryRun, DryRunRejected, DryRunUnavailable, Step, UnknownStep, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
-from kafkafeatures.frozen import dataclass
 
 LAG = 0.025
 """Seconds to look again after a level was raised: a broker is told with its next reply, 7 ms later (seen on 4.2). More

@@ -6,11 +6,11 @@ Pure. Called by `reconcile/controller.py` with the status of before and the one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Result, Status
 from kafkafeatures.core.plan import HASH_SHOWN
-from kafkafeatures.frozen import dataclass
 
 MAX_NOTE = 1000  # the API server takes 1024 bytes
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import FeatureState, HistoryEntry, PlanStatus, Result, Status
 from kafkafeatures.core.steps import InFlight
 from kafkafeatures.core.words import cut
-from kafkafeatures.frozen import dataclass
 
 CONFLICT_WINDOW = timedelta(hours=1)
 MAX_HISTORY = 10

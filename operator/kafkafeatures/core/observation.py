@@ -7,14 +7,13 @@ Nothing in here reads the world, and nothing turns an Unknown into a default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Generic, TypeVar
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, QuorumAnswer, Role
-from kafkafeatures.frozen import dataclass
 
 T = TypeVar("T")
 

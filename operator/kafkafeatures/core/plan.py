@@ -11,13 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.status import ApprovedBy, PlanStatus, Stage
 from kafkafeatures.core.releases import Undo, undo_of_raise
 from kafkafeatures.core.steps import UpdateFeature
-from kafkafeatures.frozen import dataclass
 
 SHORTEST_HASH = len("sha256:") + 8
 """Of an approval: the first eight digits are enough for people to tell plans apart."""

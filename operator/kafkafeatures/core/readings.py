@@ -7,13 +7,12 @@ Filled by the Kafka adapter (or by the simulator, in process), read by `core/obs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkafeatures.core.levels import VersionRange
-from kafkafeatures.frozen import dataclass
 
 if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
     from kraftlog.image import Image

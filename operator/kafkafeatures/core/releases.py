@@ -10,10 +10,10 @@ features (`bootstrapMetadataVersion`, `dependencies`); held against Kafka's own 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.frozen import dataclass
 
 
 class Undo(StrEnum):

@@ -6,6 +6,8 @@ answer for a way.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kafkafeatures.core.readings import (
     ClusterProbe,
     ControllerList,
@@ -15,7 +17,6 @@ from kafkafeatures.core.readings import (
     QuorumAnswer,
     Role,
 )
-from kafkafeatures.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

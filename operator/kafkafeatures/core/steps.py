@@ -7,7 +7,7 @@ mypy's exhaustiveness shows the rest. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -16,7 +16,6 @@ from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.quorum import nothing_was_moved_since, worked_between
-from kafkafeatures.frozen import dataclass
 
 BROKER_KEEPS = timedelta(minutes=5)
 """A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""

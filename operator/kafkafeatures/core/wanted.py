@@ -7,11 +7,10 @@ on numbers alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkafeatures.core.remedies import ANY_CLUSTER
-from kafkafeatures.frozen import dataclass
 
 
 class Mode(StrEnum):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,7 +30,6 @@ from kafkafeatures.core.readings import (
     QuorumAnswer,
     Role,
 )
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.bootstrap import Race, Unusable, combined
 from kafkafeatures.kafka.errors import ErrorCode
 from kafkafeatures.kafka.pool import Pool

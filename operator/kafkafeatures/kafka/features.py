@@ -17,6 +17,7 @@ leave the outcome unknown: each of them was seen being applied later (UpdateFeat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.core.readings import ClusterProbe, Failure, Role
@@ -34,7 +35,6 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
 )
 from kafkafeatures.core.words import printable
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.rights import Right, missing

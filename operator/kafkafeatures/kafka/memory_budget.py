@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.errors import TooLarge
 
 MIB = 1024 * 1024

@@ -14,11 +14,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 from kafkafeatures.core.readings import Role
 from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.errors import Disconnected
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect

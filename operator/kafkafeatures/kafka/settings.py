@@ -6,9 +6,8 @@ hides what must not be printed.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
 from kafkafeatures.kafka.wire.lookups import Lookups

@@ -10,10 +10,10 @@ gone is judged by `core/unregistration.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.words import printable
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.features import AddressRoute
 from kafkafeatures.kafka.pool import Pool

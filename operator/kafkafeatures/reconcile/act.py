@@ -6,7 +6,7 @@ The only place where an effect leaves the process. The intent is written before 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from kafkafeatures.api.reasons import Reason
@@ -16,7 +16,6 @@ from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.steps import Applied, InFlight, NotSent, Outcome, OutcomeUnknown, Rejected, Step, UpdateFeature
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.reconcile.evaluate import (
     SETTLE_SECONDS,
     EffectRecord,

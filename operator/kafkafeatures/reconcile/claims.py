@@ -8,12 +8,11 @@ cluster was not read yet may turn out to own any cluster; that keeps younger one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkafeatures.core.decide import Owner
 from kafkafeatures.core.wanted import Mode
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kube.api import Key
 
 

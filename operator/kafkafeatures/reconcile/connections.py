@@ -6,12 +6,11 @@ Called by `reconcile/controller.py`. Secrets are read here and nowhere else in t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kafkafeatures.api.spec import ClusterSpec
 from kafkafeatures.core.ports import KafkaPort
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.aside import aside

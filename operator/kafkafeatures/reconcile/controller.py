@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kafkafeatures.api.document import InvalidDocument, read_document
@@ -26,7 +26,6 @@ from kafkafeatures.core.report import (
 )
 from kafkafeatures.core.steps import Applied
 from kafkafeatures.environment import Environment
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable

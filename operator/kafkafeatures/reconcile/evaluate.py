@@ -8,7 +8,7 @@ status, and how old the moments in it are.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from kafkafeatures import __version__
@@ -31,7 +31,6 @@ from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.steps import DryRun, InFlight, Open, Step, UnknownStep, in_flight
 from kafkafeatures.core.wanted import Mode, Wanted
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
 

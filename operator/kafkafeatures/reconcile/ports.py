@@ -5,11 +5,11 @@ A reconciliation knows nothing else of the world; clock and sleep are injected b
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.wanted import Wanted
-from kafkafeatures.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.frozen import dataclass
 
 K = TypeVar("K", bound=Hashable)
 

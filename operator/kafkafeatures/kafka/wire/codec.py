@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, lru_cache
 from io import BytesIO
@@ -21,7 +22,6 @@ from typing import Any
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.errors import NotKafka
 
 MAX_ITEMS = 50_000
@@ -58,7 +57,7 @@ def _undecodable(why: str) -> NotKafka:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Part:
     """How to get behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
 
@@ -66,7 +65,7 @@ class _Part:
     step: Step | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Entity:
     least: int
     step: Step

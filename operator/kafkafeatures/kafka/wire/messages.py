@@ -12,13 +12,12 @@ Nothing here decides anything: error codes are kept as the plain integers of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
-from kafkafeatures.frozen import dataclass
 
 R = TypeVar("R")
 

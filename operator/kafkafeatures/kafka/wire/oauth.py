@@ -18,12 +18,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.client import HTTPException, HTTPSConnection
 from ssl import SSLContext, SSLError
 from typing import Any
 
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.frozen import dataclass
 from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError
 from kafkafeatures.kafka.settings import OAuthClient, OAuthToken
 from kafkafeatures.kafka.wire import tls

@@ -5,15 +5,13 @@ which is its own answer (CONTROLLER_ID_NOT_REGISTERED, 136): here a code is a nu
 kio reads annotations as they stand, so none of them may be text.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v1.header import ResponseHeader
 from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32, i32Timedelta
-
-from kafkafeatures.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,9 +116,9 @@ PARTITION_CHANGE = _metadata(
     Field("removingReplicas", Array(I32), tag=3, nullable=True),
     Field("addingReplicas", Array(I32), tag=4, nullable=True),
     Field("leaderRecoveryState", I8, tag=5),
+    Field("directories", Array(UUID), since=1, tag=8, nullable=True),
     Field("eligibleLeaderReplicas", Array(I32), since=2, tag=6, nullable=True),
     Field("lastKnownElr", Array(I32), since=2, tag=7, nullable=True),
-    Field("directories", Array(UUID), since=1, tag=8, nullable=True),
     last_version=2,
 )
 FENCE_BROKER = _metadata(7, "FENCE_BROKER_RECORD", Field("id", I32), Field("epoch", I64))

@@ -9,6 +9,7 @@ replay up to the high watermark. No I/O; time comes in through `advance` and req
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -67,9 +68,9 @@ class World:
         self.grants_cluster_action = True  # without it clients may ask nodes, and not read the log
         self.active: int | None = None
         self.epoch = 0
-        self._leader = Replay()  # everything appended
-        self._committed = Replay()
-        self._image = self._committed.image()
+        self._replay = Replay()  # everything appended
+        self._leader_image = self._image = self._replay.image()
+        self._uncommitted: deque[Image] = deque()  # what each batch above the high watermark made of it
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._last_append = now_ms
@@ -89,7 +90,7 @@ class World:
     @property
     def leader_image(self) -> Image:
         """The state with what is not committed yet: what the active controller judges by."""
-        return self._leader.image()
+        return self._leader_image
 
     @property
     def active_node(self) -> Node | None:
@@ -110,7 +111,7 @@ class World:
 
     def features_epoch(self, node: Node) -> int:
         """Of a controller the offset at which a level moved; of a broker the newest one that it holds."""
-        return node.features_epoch if node.role is Role.CONTROLLER else self._committed.offset - 1
+        return node.features_epoch if node.role is Role.CONTROLLER else self._image.offset - 1
 
     # --- time ---
 
@@ -257,7 +258,7 @@ class World:
         if role is Role.BROKER:
             self._register_broker(node)
             return
-        node.features_epoch = self._committed.offset - 1
+        node.features_epoch = self._image.offset - 1
         self._quorum_changed()
         self._tell_soon(node.id)
         self._register_again(node, node.incarnation)
@@ -284,7 +285,7 @@ class World:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def _level(self, feature: str) -> int:
-        return self._leader.image().features.get(feature, 0)
+        return self._leader_image.features.get(feature, 0)
 
     def _begin(self, plan: Plan) -> None:
         """The life of the cluster so far: first leader, bootstrap records, registrations. All of it is committed."""
@@ -310,7 +311,9 @@ class World:
     def _append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
         data = self.log.append(writes, epoch=self.epoch, timestamp_ms=self.now_ms)
         self._last_append = self.now_ms
-        self._leader.append(data, below=self.log.end_offset)
+        self._replay.append(data, below=self.log.end_offset)
+        self._leader_image = self._replay.image()
+        self._uncommitted.append(self._leader_image)
         if commit:
             self._commit(self.log.end_offset)
         else:
@@ -322,13 +325,11 @@ class World:
             return  # the next leader commits it with its first batch
         before = self._level_records()
         self.log.commit(offset)
-        known = self._committed.offset
-        data = self.log.read(known, max_bytes=1 << 62, below=self.log.high_watermark)
-        self._committed.append(data, below=self.log.high_watermark)
-        self._image = self._committed.image()
+        while self._uncommitted and self._uncommitted[0].offset <= self.log.high_watermark:
+            self._image = self._uncommitted.popleft()
         if self._level_records() > before:  # an unchanged level moves it too, the quorum's own records do not
             for node in self.of_role(Role.CONTROLLER):
-                node.features_epoch = self._committed.offset - 1
+                node.features_epoch = self._image.offset - 1
 
     def _level_records(self) -> int:
         return self.image.counts.get(table.FEATURE_LEVEL.key, 0)
@@ -348,7 +349,7 @@ class World:
             return
         self.epoch += 1
         self.active = self.random.choice(running).id
-        dynamic = self._leader.image().kraft_version > 0
+        dynamic = self._leader_image.kraft_version > 0
         self._append([registrations.leader_change(self.active, self.voting(), running, dynamic=dynamic)])
         self._told = {self.active}
         for voter in running:
@@ -379,7 +380,7 @@ class World:
         if self.active is None:
             self._after(RETRY_MS, lambda: self._register_broker(node))
             return
-        image = self._leader.image()
+        image = self._leader_image
         node.refused = any(
             level not in registrations.supported(node, feature) for feature, level in image.features.items()
         )
@@ -395,12 +396,12 @@ class World:
         self._change(node, {"fenced": -1}, commit=commit)
 
     def _fence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
-        registered = self._leader.image().brokers.get(node.id)
+        registered = self._leader_image.brokers.get(node.id)
         if registered is not None and registered.incarnation == incarnation and not registered.fenced:
             self._change(node, {"fenced": 1}, commit=commit)
 
     def _change(self, node: Node, change: dict[str, int], *, version: int = 0, commit: bool = False) -> None:
-        registered = self._leader.image().brokers.get(node.id)
+        registered = self._leader_image.brokers.get(node.id)
         if registered is None:
             return
         if self.active is None:

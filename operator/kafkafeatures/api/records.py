@@ -33,11 +33,17 @@ class StatusRecord:
         if not isinstance(raw, Mapping):
             raise ValueError(f"expected an object, found {type(raw).__name__}")
         known = _shape(cls)
-        for name, (_, _, default) in known.items():
-            if default is MISSING and name not in raw:
+        values, unknown = {}, {}
+        for name, value in raw.items():
+            if name in known:
+                attribute, read, _ = known[name]
+                values[attribute] = read(value)
+            else:
+                unknown[name] = value
+        for name, (attribute, _, default) in known.items():
+            if default is MISSING and attribute not in values:
                 raise ValueError(f"required field is missing: {name}")
-        values = {known[name][0]: known[name][1](value) for name, value in raw.items() if name in known}
-        return cls(**values, unknown={name: value for name, value in raw.items() if name not in known})
+        return cls(**values, unknown=unknown)
 
     @classmethod
     def read_valid(cls, raw: Mapping[str, Any]) -> tuple[Self, tuple[str, ...]]:
@@ -58,8 +64,8 @@ class StatusRecord:
         for name, (attribute, _, default) in _shape(type(self)).items():
             value = getattr(self, attribute)
             if default is MISSING or value != default:
-                found[name] = _written(value)
-        return {**found, **self.unknown}
+                found[name] = value if type(value) in _PLAIN else _written(value)
+        return {**found, **self.unknown} if self.unknown else found
 
 
 def _shape(cls: type[StatusRecord]) -> Mapping[str, tuple[str, Reader, Any]]:
@@ -86,12 +92,10 @@ def json_name(attribute: str) -> str:
 
 
 def _written(value: Any) -> Any:
-    if type(value) in _PLAIN:
-        return value
     if isinstance(value, StatusRecord):
         return value.as_json()
     if isinstance(value, tuple):
-        return [_written(one) for one in value]
+        return [one if type(one) in _PLAIN else _written(one) for one in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -57,7 +57,7 @@ def feature_shape(observation: Observation, name: str) -> Json:
     supported = supported_by_all(observation, name)
     if supported is not None:
         shape["supportedMin"], shape["supportedMax"] = supported.min, supported.max
-    unknown = [node.id for node in observation.nodes if isinstance(node.range_of(name), Unknown)]
+    unknown = [node.id for node in observation.nodes if node.known_range_of(name) is None]
     if unknown:
         shape["unknownNodes"] = unknown
     return shape
@@ -73,8 +73,8 @@ def with_level_names(feature: Json) -> Json:
 
 def supported_by_all(observation: Observation, name: str) -> VersionRange | None:
     """Highest minimum and lowest maximum over every node whose range is known."""
-    ranges = (node.range_of(name) for node in observation.nodes if node.state is not NodeState.REFUSED)
-    return common(found.value for found in ranges if isinstance(found, Known))
+    ranges = (node.known_range_of(name) for node in observation.nodes if node.state is not NodeState.REFUSED)
+    return common(found for found in ranges if found is not None)
 
 
 def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:
@@ -100,8 +100,8 @@ def node_ranges(node: Node) -> Json:
     names = set(node.answer.value.supported) if isinstance(node.answer, Known) else set()
     for ranges in node.registered.values():
         names.update(ranges.value)
-    found = {name: node.range_of(name) for name in sorted(names)}
-    return {name: {"min": one.value.min, "max": one.value.max} for name, one in found.items() if isinstance(one, Known)}
+    found = {name: node.known_range_of(name) for name in sorted(names)}
+    return {name: {"min": one.min, "max": one.max} for name, one in found.items() if one is not None}
 
 
 def or_none(fact: Known[Any] | Unknown) -> Any:

@@ -25,4 +25,4 @@ def common(ranges: Iterable[VersionRange]) -> VersionRange | None:
     found = tuple(ranges)
     if not found:
         return None
-    return VersionRange(max(r.min for r in found), min(r.max for r in found))
+    return VersionRange(max([one.min for one in found]), min([one.max for one in found]))

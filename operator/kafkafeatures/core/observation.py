@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, QuorumAnswer, Role
 
 T = TypeVar("T")
@@ -91,23 +91,32 @@ class Node:
         A node that speaks and a registration that says otherwise is Unknown: one of the two is of another life of
         the process, and the next reconciliation will tell. `NOT_SUPPORTED` for a feature the node does not have.
         """
-        said = self._said(feature)
-        written = self._written(feature)
-        if said is None:
-            return written if written is not None else Unknown(self._why(feature))
-        if written is not None and written.value != said.value:
+        said, written = self._said(feature), self._written(feature)
+        if said is not None and written is not None and written != said:
             return Unknown(
                 Failure(
                     FailureKind.STALE,
                     f"{self.host}:{self.port}",
-                    f"{self.title} reports {feature} {said.value}, its registration has {written.value}",
+                    f"{self.title} reports {feature} {said}, its registration has {written}",
                     "it is probably restarting; look again in a moment",
                 )
             )
-        return said
+        if said is not None and isinstance(self.answer, Known):
+            return Known(said, self.answer.source, self.answer.where, self.answer.at)
+        if written is not None:
+            registered = next(iter(self.registered.values()))
+            return Known(written, registered.source, registered.where, registered.at)
+        return Unknown(self._why(feature))
+
+    def known_range_of(self, feature: str) -> VersionRange | None:
+        """The same without its words; None where it is Unknown."""
+        said, written = self._said(feature), self._written(feature)
+        if said is None or written is None:
+            return written if said is None else said
+        return said if said == written else None
 
     def surely_holds(self, feature: str, level: int) -> bool:
-        """Whether process and registrations name the same range with the level in it: `range_of` without its words.
+        """Whether process and registrations name the same range with the level in it.
 
         The usual case of every check on every node; False says nothing, `range_of` does.
         """
@@ -118,23 +127,17 @@ class Node:
             return False
         return all(written.value.get(feature) == said for written in self.registered.values())
 
-    def _said(self, feature: str) -> Known[VersionRange] | None:
+    def _said(self, feature: str) -> VersionRange | None:
         if isinstance(self.answer, Unknown):
             return None
         answer = self.answer.value
-        if feature not in answer.supported and not answer.complete:
-            return None  # ApiVersions below v4 leaves out features with minimum 0 (KAFKA-17492)
-        return Known(
-            answer.supported.get(feature, NOT_SUPPORTED), self.answer.source, self.answer.where, self.answer.at
-        )
+        # ApiVersions below v4 leaves out features with minimum 0 (KAFKA-17492).
+        return answer.supported.get(feature, NOT_SUPPORTED if answer.complete else None)
 
-    def _written(self, feature: str) -> Known[VersionRange] | None:
-        ranges = [Known(k.value.get(feature, NOT_SUPPORTED), k.source, k.where, k.at) for k in self.registered.values()]
-        if not ranges:
-            return None
-        # A combined node has two registrations; the narrower one is what the controller will check.
-        narrow = VersionRange(max(r.value.min for r in ranges), min(r.value.max for r in ranges))
-        return Known(narrow, ranges[0].source, ranges[0].where, ranges[0].at)
+    def _written(self, feature: str) -> VersionRange | None:
+        """A combined node has two registrations; the narrower one is what the controller will check."""
+        ranges = [one.value.get(feature, NOT_SUPPORTED) for one in self.registered.values()]
+        return common(ranges) if len(ranges) > 1 else ranges[0] if ranges else None
 
     def _why(self, feature: str) -> Failure:
         if isinstance(self.answer, Unknown):

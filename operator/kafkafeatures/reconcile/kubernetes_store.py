@@ -107,18 +107,22 @@ class KubernetesStore:
             answer = await self._api.replace_status(self.raw, sent, manager=writer.manager, dry_run=dry_run)
         except Invalid as error:
             raise SchemaOutdated(f"the API server rejects the status ({error})", status) from None
+        as_sent = answer.get("status") == sent
         if not dry_run:
-            self._adopt(answer)
+            self._adopt(answer, status if as_sent else None)
             self.written.add(self.version)
-        return list(dropped_fields(sent, answer.get("status")))
+        return [] if as_sent else list(dropped_fields(sent, answer.get("status")))
 
-    def _adopt(self, raw: Mapping[str, Any]) -> None:
-        """Without who wrote it: that is no part of what is decided on.
+    def _adopt(self, raw: Mapping[str, Any], known: Status | None = None) -> None:
+        """Without who wrote it: that is no part of what is decided on. `known`: the status in it, where it is ours.
 
         Where the schema did not keep which consents were used, all of the document may have been. That is part of
         whatever is written next, so that it outlives the signs it is told from.
         """
         self.raw = raw
+        if known is not None:
+            self.status, self.invalid_fields = known, ()
+            return
         stored = raw.get("status") or {}
         status, self.invalid_fields = read_status({name: one for name, one in stored.items() if name != "operator"})
         consents = raw.get("spec", {}).get("consents")

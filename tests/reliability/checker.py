@@ -121,7 +121,14 @@ class Facts:
 
     def of_kind(self, kind: type[Any]) -> Iterator[tuple[int, Any]]:
         """With the place in the record."""
-        return ((place, record) for place, record in enumerate(self.records) if isinstance(record, kind))
+        return iter(self._by_kind.get(kind, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Any], list[tuple[int, Any]]]:
+        found: dict[type[Any], list[tuple[int, Any]]] = {}
+        for place, record in enumerate(self.records):
+            found.setdefault(type(record), []).append((place, record))
+        return found
 
     @cached_property
     def moved_by(self) -> dict[int | None, list[tuple[int, Moved]]]:

@@ -349,10 +349,10 @@ class ApiServer:
     def written(self, body: Json) -> bytes:
         """As it is sent; what is stored is written out once."""
         if "spec" not in body:
-            return json.dumps(body).encode()
+            return _encoded(body).encode()
         known = self._written_out.get(id(body))
         if known is None or known[0] is not body:
-            known = self._written_out[id(body)] = body, json.dumps(body).encode()
+            known = self._written_out[id(body)] = body, _encoded(body).encode()
         return known[1]
 
     # --- inside ---
@@ -499,4 +499,7 @@ def _missing(parts: re.Match[str]) -> Reply:
 
 def _copy(value: Any) -> Any:
     """Plain JSON, anew."""
-    return json.loads(json.dumps(value, default=dict))
+    return json.loads(_encoded(value))
+
+
+_encoded = json.JSONEncoder(default=dict, check_circular=False).encode

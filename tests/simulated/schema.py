@@ -72,13 +72,18 @@ def _fitter(schema: Mapping[str, Any]) -> Fitter:
     types = (int, str) if schema.get("x-kubernetes-int-or-string") else _TYPES[kind]
     rules = tuple(_rules(schema))
     inside = _of_object(schema) if "properties" in schema else _of_list(schema["items"]) if "items" in schema else None
+    accepted: set[Any] = set()  # texts that were looked at before
 
     def fit(value: Any, problems: list[str]) -> Any:
+        if value.__class__ is str and value in accepted:
+            return value
         if not isinstance(value, types) or (value.__class__ is bool and bool not in types):
             problems.append(f": Invalid value: must be of type {schema.get('type', 'integer or string')}")
             return value
-        if rules:
-            problems += [f": {problem}" for rule in rules if (problem := rule(value))]
+        found = [f": {problem}" for rule in rules if (problem := rule(value))] if rules else ()
+        problems += found
+        if value.__class__ is str and not found and len(accepted) < 1000:
+            accepted.add(value)
         return inside(value, problems) if inside is not None else value
 
     return fit
@@ -90,14 +95,16 @@ def _of_object(schema: Mapping[str, Any]) -> Fitter:
     required, keeps_unknown = schema.get("required", ()), schema.get("x-kubernetes-preserve-unknown-fields")
 
     def fit(value: Any, problems: list[str]) -> Any:
-        kept = {}
-        given = ((name, one) for name, one in value.items() if name in known)
-        missing = ((name, copy.deepcopy(one)) for name, one in defaults.items() if name not in value)
-        for name, one in (*given, *missing):
-            so_far = len(problems)
-            kept[name] = known[name](one, problems)
-            if len(problems) > so_far:
-                problems[so_far:] = [f".{name}{problem}" for problem in problems[so_far:]]
+        for name, default in defaults.items():
+            if name not in value:
+                value = {**value, name: copy.deepcopy(default)}
+        kept, so_far = {}, len(problems)
+        for name, one in value.items():
+            if name in known:
+                kept[name] = known[name](one, problems)
+                if len(problems) > so_far:
+                    problems[so_far:] = [f".{name}{problem}" for problem in problems[so_far:]]
+                    so_far = len(problems)
         problems += [f".{name}: Required value" for name in required if name not in kept]
         return {**value, **kept} if keeps_unknown else kept
 
@@ -108,12 +115,12 @@ def _of_list(schema: Mapping[str, Any]) -> Fitter:
     item = _fitter(schema)
 
     def fit(value: Any, problems: list[str]) -> Any:
-        kept = []
+        kept, so_far = [], len(problems)
         for at, one in enumerate(value):
-            so_far = len(problems)
             kept.append(item(one, problems))
             if len(problems) > so_far:
                 problems[so_far:] = [f"[{at}]{problem}" for problem in problems[so_far:]]
+                so_far = len(problems)
         return kept
 
     return fit

@@ -73,6 +73,15 @@ def fields_of(kind: type) -> Mapping[str, Field[Any]]:
     return {json_name(one.name): one for one in fields(kind) if one.compare}
 
 
+@cache
+def _parts(hint: Any) -> tuple[Any, Any, tuple[Any, ...], Any]:
+    """A type, what it is made from and with, and what an annotation of it allows."""
+    allowed: Any = None
+    if get_origin(hint) is Annotated:
+        hint, allowed = get_args(hint)
+    return hint, get_origin(hint), get_args(hint), allowed
+
+
 class _Reading:
     """Reads on after a problem, so that all of them are told at once."""
 
@@ -81,18 +90,15 @@ class _Reading:
 
     def value(self, hint: Any, value: object, path: Path) -> Any:
         """By the type of a field."""
-        allowed: Any = None
-        if get_origin(hint) is Annotated:
-            hint, allowed = get_args(hint)
-        origin = get_origin(hint)
+        hint, origin, arguments, allowed = _parts(hint)
         if callable(allowed):
             return self._checked(lambda: allowed(value), path, value)
         if origin in (Union, UnionType):  # of a type and None
-            return None if value is None else self.value(get_args(hint)[0], value, path)
+            return None if value is None else self.value(arguments[0], value, path)
         if origin is Literal:
-            return self._literal(get_args(hint), value, path)
+            return self._literal(arguments, value, path)
         if origin is tuple:
-            return self._items(get_args(hint)[0], allowed, value, path)
+            return self._items(arguments[0], allowed, value, path)
         if hint is str:
             return self._text(allowed or ANY_TEXT, value, path)
         if hint is bool:

@@ -142,6 +142,9 @@ class Operator:
     def show(self, resource: Mapping[str, Any], *, gone: bool = False) -> None:
         self._resources.show(resource, gone=gone)
 
+    def missed(self, namespace: str) -> Sequence[Mapping[str, Any]]:
+        return self._resources.missed(namespace)
+
     async def end(self) -> None:
         self._stopping.set()
         await self._over.wait()

@@ -6,15 +6,19 @@ finalizer, and one failed PATCH ends a daemon for good while the process looks a
 (`health.py`): Kopf has one for liveness, and none for readiness and metrics. All of ours are coroutines: Kopf would
 give each plain function a thread.
 
-Kopf ends at a request that fails in a way it does not expect, and continues a watch from the last version it saw.
-The session that we give it knows better in both: see `Watches`.
+Kopf ends at a request, or an event, that fails in a way it does not expect, continues a watch from the last version it
+saw, and remembers each resource until a watch shows its deletion. The session that we give it knows better: see
+`Watches`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Protocol
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 import aiohttp
 import kopf
@@ -28,10 +32,16 @@ WATCH_TIMEOUT = 3600
 """Seconds for one watch request, a whole number as the API server wants it."""
 RETRY_DELAY = 5.0
 """Seconds between two tries of a request, between two logins, and between two watches of the same namespace."""
+LONGEST_DELAY = 60.0
+"""Seconds between two watches that the API server ends with an error: twice as long each time, up to this."""
 USER_AGENT = f"kafka-features-operator/{__version__} (kopf)"
 """In the audit log of the API server."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
 """Beside 5xx: what Kopf itself meets with a new login, or with another try."""
+_EVENT = re.compile(rb'\s*\{\s*"type"\s*:\s*"(ADDED|MODIFIED|DELETED|BOOKMARK)"')
+"""How the API server begins a line of a watch."""
+
+logger = logging.getLogger(__name__)
 
 
 class Hosted(Protocol):
@@ -45,6 +55,9 @@ class Hosted(Protocol):
 
     def show(self, resource: Mapping[str, Any], *, gone: bool) -> None:
         """What a watch shows."""
+
+    def missed(self, namespace: str) -> Sequence[Mapping[str, Any]]:
+        """What is gone since it was last asked, and no watch of the namespace showed that: `metadata` of each."""
 
     async def end(self) -> None:
         """Finish what is under way."""
@@ -115,6 +128,8 @@ class Watches:
     def __init__(self, operator: Hosted, environment: Environment) -> None:
         self._operator, self._environment = operator, environment
         self._next: dict[str, float] = {}
+        self._delay: dict[str, float] = {}
+        """Of watches that ended with an error, the last one."""
 
     async def session(self) -> kopf.AiohttpSession:
         """With the account of our own requests.
@@ -150,13 +165,72 @@ class Watches:
             response.close()
             raise aiohttp.ClientConnectionError(f"the API server answered {response.status}")
         if watched and response.status == 200:
+            response.content = self._events(request.url.path, response.content)
             self._operator.watching(_namespace(request.url.path), holds=True)
         return response
+
+    def _events(self, path: str, content: aiohttp.StreamReader) -> aiohttp.StreamReader:
+        """Of one watch: at first the deletions that earlier ones missed, so that Kopf forgets those resources too."""
+        began, namespace = self._environment.monotonic(), _namespace(path)
+        missed = [{"type": "DELETED", "object": {"metadata": one}} for one in self._operator.missed(namespace)]
+
+        def failed(why: str) -> None:
+            now = self._environment.monotonic()
+            lasted = now - began >= LONGEST_DELAY
+            self._delay[path] = RETRY_DELAY if lasted else min(2 * self._delay.get(path, RETRY_DELAY), LONGEST_DELAY)
+            self._next[path] = now + self._delay[path]
+            self._operator.watching(namespace, holds=False)
+            where, seconds = namespace or "all namespaces", self._delay[path]
+            logger.warning("the API server ended the watch of %s: %s; next try in %.0f s", where, why, seconds)
+
+        return cast(aiohttp.StreamReader, _Events(content, [json.dumps(one).encode() for one in missed], failed))
 
     async def _pause(self, what: str) -> None:
         """None for what begins for the first time, or went well for long enough."""
         await self._environment.sleep(max(self._next.get(what, 0.0) - self._environment.monotonic(), 0.0))
         self._next[what] = self._environment.monotonic() + RETRY_DELAY
+
+
+class _Events:
+    """The content of a watch, as far as Kopf reads it: `first`, then whole lines.
+
+    It ends before an error, of which only `failed` is told: Kopf would end the process, and with it all other watches.
+    """
+
+    def __init__(self, content: aiohttp.StreamReader, first: list[bytes], failed: Callable[[str], None]) -> None:
+        self._content, self._first, self._failed = content, first, failed
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is aiohttp's, and for it."""
+        return getattr(self._content, name)
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        for line in self._first:
+            yield line + b"\n"
+        rest = b""
+        async for chunk in self._content.iter_chunked(size):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                why = _error_in(line)
+                if why:
+                    self._failed(why)
+                    return
+                yield line + b"\n"
+
+
+def _error_in(line: bytes) -> str:
+    """Empty for what Kopf understands."""
+    if _EVENT.match(line) or not line.strip():
+        return ""
+    try:
+        event = json.loads(line)
+        if event["type"] != "ERROR":
+            return ""
+        status = event["object"]
+        why = str(status.get("message") or status.get("reason") or "no reason given")
+        return f"{status.get('code', '')} {why[:500]}".strip()
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return "an invalid event; check that the address is the API server's"
 
 
 def _namespace(path: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -53,6 +53,8 @@ class Resources:
         """Its watch holds, or holds no longer."""
         self._logged: dict[str, str] = {}
         self._latest: dict[Key, Version] = {}
+        self._missed: dict[str, dict[str, Key]] = {namespace: {} for namespace in self._namespaces}
+        """By uid: they are gone, and it was a list that said so."""
         self.known = asyncio.Event()
         """Every namespace was listed, or refused to be."""
 
@@ -77,9 +79,19 @@ class Resources:
     def show(self, resource: Resource, *, gone: bool = False) -> None:
         """What a watch shows. It begins with all that are there, also with those that were listed already."""
         if gone:
-            self._forget(Key.of(resource))
+            if self._uid(Key.of(resource)) == resource["metadata"]["uid"]:  # else of an earlier life
+                self._forget(Key.of(resource))
         elif self._is_new(resource):
             self._changed([resource])
+
+    def missed(self, namespace: str) -> list[dict[str, str]]:
+        """What is gone since it was last asked, though no watch of the namespace showed it."""
+        gone, self._missed[namespace] = self._missed[namespace], {}
+        return [
+            {"namespace": key.namespace, "name": key.name, "uid": uid}
+            for uid, key in gone.items()
+            if uid != self._uid(key)  # a list may be older than what a watch shows after it
+        ]
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -136,22 +148,35 @@ class Resources:
     def _take(self, listings: Mapping[str, Listing], before: Mapping[Key, Version]) -> None:
         """`before`: the latest when the list began. What a watch showed meanwhile may be newer than the list."""
         if any(listing.restored for listing in listings.values()):
-            self._latest = dict.fromkeys(self._latest, ("", ""))  # the same versions stand for other contents
+            self._doubt(self._latest)  # the same versions stand for other contents
             self._restored()
         found = [resource for listing in listings.values() for resource in listing.resources]
         listed = {Key.of(resource) for resource in found}
         overtaken = {key for key in listed if self._latest.get(key) != before.get(key)}
         self._changed([resource for resource in found if self._is_new(resource)])
-        self._latest.update(dict.fromkeys(overtaken, ("", "")))  # which of the two is newer is not known: it is read
+        self._doubt(overtaken)  # which of the two is newer is not known: it is read
         for key in [key for key in self._latest if key.namespace in listings or "" in listings]:
             if key not in listed:
+                self._miss(key, self._uid(key))
                 self._forget(key)
+
+    def _uid(self, key: Key) -> str:
+        return self._latest.get(key, ("", ""))[0]
+
+    def _doubt(self, keys: Iterable[Key]) -> None:
+        """Their version is known no longer."""
+        self._latest.update({key: (self._uid(key), "") for key in keys})
 
     def _is_new(self, resource: Resource) -> bool:
         key, metadata = Key.of(resource), resource["metadata"]
         version = metadata["uid"], metadata["resourceVersion"]
         before, self._latest[key] = self._latest.get(key), version
+        if before is not None and before[0] != metadata["uid"]:
+            self._miss(key, before[0])
         return before != version
+
+    def _miss(self, key: Key, uid: str) -> None:
+        self._missed[key.namespace if key.namespace in self._missed else ""][uid] = key
 
     def _forget(self, key: Key) -> None:
         if self._latest.pop(key, None) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -29,6 +30,10 @@ LOST, END = "lost", "ended"
 def event(kind: str, name: str = "orders", **fields: Any) -> dict[str, Any]:
     metadata = {"namespace": "one", "name": name, "uid": name, "resourceVersion": "7"}
     return {"type": kind, "object": {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata} | fields}
+
+
+def error(code: int, message: str) -> dict[str, Any]:
+    return {"type": "ERROR", "object": {"kind": "Status", "code": code, "message": message}}
 
 
 class Server:
@@ -71,7 +76,7 @@ class Server:
                 return stream
             if one is END:
                 return stream
-            await stream.write(json.dumps(one).encode() + b"\n")
+            await stream.write((one if isinstance(one, str) else json.dumps(one)).encode() + b"\n")
         await self.over.wait()
         return stream
 
@@ -90,6 +95,7 @@ class Operator:
         self.begun = self.ended = False
         self.shown: list[str] = []
         self.held: dict[str, bool] = {}
+        self.gone: list[list[dict[str, str]]] = []
         self.pages = AsyncExitStack()
 
     async def begin(self) -> None:
@@ -101,6 +107,9 @@ class Operator:
 
     def show(self, resource: Mapping[str, Any], *, gone: bool) -> None:
         self.shown.append(("-" if gone else "") + resource["metadata"]["name"])
+
+    def missed(self, namespace: str) -> list[dict[str, str]]:
+        return self.gone.pop(0) if self.gone else []
 
     async def end(self) -> None:
         self.ended = True
@@ -235,12 +244,73 @@ async def test_a_watch_needs_none_of_the_threads_that_names_without_an_answer_ho
         await hanging
 
 
-async def test_an_end_that_nobody_expects_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (error(500, "etcdserver: no leader"), "500 etcdserver: no leader"),
+        ({"type": "ERROR", "object": {}}, "no reason given"),
+        ("<html>", "an invalid event"),
+    ],
+    ids=["an error", "an error without a word", "a page of a gateway"],
+)
+async def test_an_error_of_one_watch_ends_no_other_one_and_is_met_later_and_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, line: Any, said: str
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    served, operator = Server(one=[[event("ADDED"), line]] * 5, other=[[event("ADDED", "bills")]]), Operator()
+    environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
+    monkeypatch.setattr(handlers, "RETRY_DELAY", 5.0)
+    async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
+        await until(lambda: len(served.watches) == 7 and operator.held == {"one": True, "other": True})
+        assert not running.done()
+    assert [one for one in pauses if one] == [10.0, 20.0, 40.0, 60.0, 60.0]
+    assert sorted(operator.shown) == ["bills", *["orders"] * 5]
+    told = [record.message for record in caplog.records if record.name == handlers.__name__]
+    assert len(told) == 5
+    assert all(one.startswith(f"the API server ended the watch of one: {said}") for one in told)
+
+
+async def test_a_namespace_whose_watch_ended_with_an_error_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            await over.wait()
+
+    served, operator = Server(one=[[error(500, "no leader")]]), Operator()
+    environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
+    async with hosted(served, operator, monkeypatch, "one", "other", environment=environment):
+        await until(lambda: operator.held == {"one": False, "other": True})
+        over.set()
+        await until(lambda: operator.held == {"one": True, "other": True})
+
+
+async def test_kopf_forgets_what_was_deleted_while_no_watch_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would keep something of each for ever."""
+    names = [f"orders-{number}" for number in range(20)]
+    served = Server(all=[[*(event("ADDED", name) for name in names), END], [event("ADDED", "bills")]])
+    operator = Operator()
+    operator.gone = [[], [event("DELETED", name)["object"]["metadata"] for name in names]]
+    async with hosted(served, operator, monkeypatch):
+        await until(lambda: len(operator.shown) == 41)
+        assert sorted(operator.shown) == sorted(["bills", *names, *(f"-{name}" for name in names)])
+        assert remembered_by_kopf() == 1
+
+
+def remembered_by_kopf() -> int:
+    gc.collect()
+    return sum(type(one).__name__ == "ResourceMemory" for one in gc.get_objects())
+
+
+async def test_an_event_that_nobody_expects_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kubernetes starts it anew."""
-    error = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcdserver: no leader"}}
-    served, operator = Server(all=[[error]]), Operator()
+    served, operator = Server(all=[['{"type": "ADDED", "object": no']]), Operator()
     async with hosted(served, operator, monkeypatch) as running:
-        with pytest.raises(Exception, match="no leader"):
+        with pytest.raises(Exception, match="Expecting value"):
             await asyncio.wait_for(asyncio.shield(running), 5)
     assert operator.ended
 

@@ -147,6 +147,38 @@ async def test_what_is_gone_is_told_once_and_lives_again_as_another() -> None:
         assert site.told == ["a", "-a", "a"]
 
 
+async def test_what_went_without_a_watch_that_showed_it_is_named_once() -> None:
+    """By uid: another life of the same name is another resource."""
+    site = Site("one", "other")
+    first, second, third = site.create("a"), site.create("b"), site.create("c")
+    site.watch("one", "other")
+    async with site.following():
+        await until(lambda: site.listed.count("one") == 2)
+        assert site.resources.missed("one") == []
+        for name in "abc":
+            site.server.delete("one", name)
+        site.resources.show(third, gone=True)
+        site.create("b")
+        site.resources.watching("one", holds=False)
+        await until(lambda: "-a" in site.told)
+        gone = [{name: one["metadata"][name] for name in ("namespace", "name", "uid")} for one in (first, second)]
+        assert sorted(site.resources.missed("one"), key=lambda one: one["name"]) == gone
+        assert (site.resources.missed("one"), site.resources.missed("other")) == ([], [])
+
+
+async def test_the_end_of_an_earlier_life_is_not_that_of_the_one_that_lives() -> None:
+    site = Site()
+    first = site.create("a")
+    site.watch("")
+    async with site.following():
+        await site.resources.known.wait()
+        site.server.delete("one", "a")
+        site.resources.show(site.create("a"))
+        site.resources.show(first, gone=True)
+        assert site.told == ["a", "a"]
+        assert [one["uid"] for one in site.resources.missed("")] == [first["metadata"]["uid"]]
+
+
 async def test_a_watch_that_begins_has_a_list_beside_it() -> None:
     """What was deleted meanwhile no watch shows."""
     site = Site("one", "other")

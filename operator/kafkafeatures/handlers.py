@@ -17,16 +17,19 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import aiohttp
-import kopf
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import GROUP, PLURAL, VERSION
 from kafkafeatures.environment import Environment
-from kafkafeatures.kube.client import account
+from kafkafeatures.imports import hidden
+from kafkafeatures.kube.account import account
+
+with hidden("kubernetes", "pykube"):  # Kopf would import both to know their objects, which it is never given
+    import kopf
 
 WATCH_TIMEOUT = 3600
 """Seconds for one watch request, a whole number as the API server wants it."""
@@ -86,6 +89,7 @@ def registry_of(operator: Hosted, environment: Environment) -> kopf.OperatorRegi
         settings.peering.standalone = True  # a foreign peering object would pause us silently
         settings.scanning.disabled = True  # our resource is known by name: no right to list CRDs and namespaces needed
         settings.posting.enabled = False  # Events are ours to post, with `regarding` and `action`
+        settings.persistence.diffbase_storage = _NothingToCompare()
         settings.watching.initial_streaming = True  # lists are ours
         settings.watching.server_timeout = WATCH_TIMEOUT
         settings.watching.client_timeout = WATCH_TIMEOUT + 10
@@ -113,6 +117,19 @@ def registry_of(operator: Hosted, environment: Environment) -> kopf.OperatorRegi
     return registry
 
 
+class _NothingToCompare(kopf.DiffBaseStorage):
+    """Kopf would copy each object twice to find out what changed, for handlers that there are none of."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
+        return {}
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Kopf writes nothing."""
+
+
 class _Backoffs:
     """Without an end: a namespace that refuses may be given back, and an API server that is away returns."""
 
@@ -138,13 +155,14 @@ class Watches:
         where names do not resolve, Kopf would give up.
         """
         await self._pause("login")
-        info = kopf.ConnectionInfo(**(await account())._asdict())
+        known = await account()
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
-            headers={**info.as_http_headers(), "User-Agent": USER_AGENT},
+            connector=aiohttp.TCPConnector(limit=0, ssl=known.context()),
+            headers={**known.headers, "User-Agent": USER_AGENT},
             middlewares=(self._request,),
+            proxy=known.proxy,
         )
-        return kopf.AiohttpSession(server=info.server, aiohttp_session=session)
+        return kopf.AiohttpSession(server=known.server, aiohttp_session=session)
 
     async def _request(
         self,

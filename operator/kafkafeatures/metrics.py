@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.api_names import API_NAMES
 from kafkafeatures.kafka.settings import Address
@@ -29,7 +29,6 @@ class Metrics:
         self._clock = environment.clock
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which nobody asked for
         self.registry = CollectorRegistry()
-        self._shown: dict[Key, set[str]] = {}
         self._said: dict[Key, Status] = {}
         self._passes = Counter(
             "kafkafeatures_reconciliations", "Reconciliations that ended.", ("result",), registry=self.registry
@@ -109,34 +108,37 @@ class Metrics:
             return
         self._seconds.observe(seconds)
         self._success.labels(*key).set(self._clock().timestamp())
-        if self._said.get(key) == status:
-            return
-        self._said[key] = status
-        conditions = {one.type: one for one in status.conditions}
-        for kind in self._shown.get(key, set()) - set(conditions):
-            self._condition.remove_by_labels({"namespace": key.namespace, "name": key.name, "type": kind})
-        self._shown[key] = set(conditions)
-        for kind, condition in conditions.items():
-            for value in ("True", "False", "Unknown"):
-                self._condition.labels(*key, kind, value).set(condition.status == value)
-        self._drift.labels(*key).set(Condition.DRIFT_DETECTED.value in conditions)
-        waiting = conditions.get(Condition.APPROVAL_REQUIRED.value)
-        self._approval.labels(*key).set(waiting is not None)
-        since = datetime.fromisoformat(waiting.last_transition_time).timestamp() if waiting else 0.0
-        self._approval_since.labels(*key).set(since)
-        self._level.remove_by_labels({"namespace": key.namespace, "name": key.name})
-        for feature in status.features:
-            for label in _LEVELS:
-                level = getattr(feature, label)
-                if level is not None:
-                    self._level.labels(*key, feature.name, label).set(level)
+        before, self._said[key] = self._said.get(key), status
+        if before != status:
+            self._show(key, before or EMPTY, status)
 
     def forgot(self, key: Key) -> None:
         """See `Watcher` of the controller."""
-        self._shown.pop(key, None)
-        self._said.pop(key, None)
-        labels = {"namespace": key.namespace, "name": key.name}
-        for gauge in (
-            self._condition, self._level, self._drift, self._approval, self._approval_since, self._success,
-        ):  # fmt: skip
-            gauge.remove_by_labels(labels)
+        self._show(key, self._said.pop(key, EMPTY), EMPTY)
+        for gauge in (self._drift, self._approval, self._approval_since, self._success):
+            gauge.remove(*key)
+
+    def _show(self, key: Key, before: Status, now: Status) -> None:
+        """What differs, series by series: the library finds those of one resource only by a look at all there are."""
+        for gauge, series_of in ((self._condition, _conditions), (self._level, _levels)):
+            shown, shows = series_of(before), series_of(now)
+            for labels in shown.keys() - shows.keys():
+                gauge.remove(*key, *labels)
+            for labels, value in shows.items():
+                if shown.get(labels) != value:
+                    gauge.labels(*key, *labels).set(value)
+        waiting = now.condition(Condition.APPROVAL_REQUIRED)
+        self._drift.labels(*key).set(now.condition(Condition.DRIFT_DETECTED) is not None)
+        self._approval.labels(*key).set(waiting is not None)
+        since = datetime.fromisoformat(waiting.last_transition_time).timestamp() if waiting else 0.0
+        self._approval_since.labels(*key).set(since)
+
+
+def _conditions(status: Status) -> dict[tuple[str, str], float]:
+    values = ("True", "False", "Unknown")
+    return {(one.type, value): float(one.status == value) for one in status.conditions for value in values}
+
+
+def _levels(status: Status) -> dict[tuple[str, str], float]:
+    found = {(one.name, label): getattr(one, label) for one in status.features for label in _LEVELS}
+    return {labels: level for labels, level in found.items() if level is not None}

@@ -19,9 +19,14 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
+import google_crc32c
+
 from kraftlog.batches import (
+    CRC_START,
+    HEADER,
     HEADER_SIZE,
     LENGTH_END,
+    MAGIC,
     Attribute,
     Batch,
     Buffer,
@@ -71,6 +76,7 @@ _IN_ORDER = frozenset(kind.key for kind in (table.PARTITION_CHANGE, table.REMOVE
 MIN_INSYNC_REPLICAS = b"min.insync.replicas"
 _MANY = 32  # records, from which on a batch is read at once
 _ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
+_IDLE = HEADER_SIZE + len(_ONLY_NO_OP)
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
 _CONTINUES = 0x80  # a varint goes on
 _NULL_KEY = 1  # zigzag of -1
@@ -152,7 +158,7 @@ class Replay:
         """
         view = view_of(data)
         position = 0
-        while position < len(view):
+        while (position := self._idle(view, position, below)) < len(view):
             head = head_at(view, position)
             if isinstance(head, Damage):
                 if head.reason is DamageReason.TRUNCATED:
@@ -170,6 +176,28 @@ class Replay:
             self._batch(head, view, start)
             self._offset, self._epoch, self._timestamp_ms = end, head.leader_epoch, head.max_timestamp
         return self._offset
+
+    def _idle(self, view: memoryview, position: int, below: int) -> int:
+        """Take the batches of an idle controller, a NoOp each, one every 500 ms; where the first other one begins.
+
+        Whatever is not exactly as expected is left to `append`.
+        """
+        offset, taken = self._offset, 0
+        while offset < below and view[position + HEADER_SIZE : position + _IDLE] == _ONLY_NO_OP:
+            base, length, epoch, magic, crc, attributes, delta, _, timestamp_ms, *_, records = HEADER.unpack_from(
+                view, position
+            )
+            if (base, length, magic, attributes, delta, records) != (offset, _IDLE - LENGTH_END, MAGIC, 0, 0, 1):
+                break
+            if google_crc32c.value(view[position + CRC_START : position + _IDLE].tobytes()) != crc:
+                break
+            position, offset, taken = position + _IDLE, offset + 1, taken + 1
+            self._epoch, self._timestamp_ms = epoch, timestamp_ms
+        if taken:
+            self._offset = self._state.offset = offset
+            self._state.timestamp_ms = self._timestamp_ms
+            self._count(_NO_OP, taken)
+        return position
 
     def image(self) -> Image:
         """The state now. Cheap; later calls do not change it."""
@@ -199,8 +227,6 @@ class Replay:
             elif head.attributes & _CODEC:
                 section = head.batch(view, start).record_section()
                 self._section(section, 0, len(section), head.records)
-            elif head.records == 1 and view[start + HEADER_SIZE : end] == _ONLY_NO_OP:  # of an idle controller
-                self._count(_NO_OP, 1)
             else:
                 self._section(view, start + HEADER_SIZE, end, head.records)
         except (MalformedError, IndexError):  # IndexError: the loop below ran over the end of a section

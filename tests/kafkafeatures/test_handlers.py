@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import json
 import os
@@ -20,7 +21,7 @@ from kafkafeatures import handlers
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import host
-from kafkafeatures.kube.client import Account
+from kafkafeatures.kube.account import Account
 from tests.kafkafeatures.threads import until
 
 LOST, END = "lost", "ended"
@@ -139,7 +140,7 @@ async def hosted(
     await web.TCPSite(runner, "127.0.0.1", 0).start()
 
     async def account() -> Account:
-        return Account(f"http://127.0.0.1:{runner.addresses[0][1]}", None, None, None, None, None, True)
+        return Account(f"http://127.0.0.1:{runner.addresses[0][1]}")
 
     monkeypatch.setattr(handlers, "account", account)
     running = asyncio.create_task(host(operator, namespaces, environment))
@@ -156,6 +157,23 @@ async def test_what_a_watch_shows_is_told_and_nothing_is_written(monkeypatch: py
         await until(lambda: sorted(operator.shown) == ["-orders", "bills", "orders"])
     assert operator.held == {"": True}
     assert {one.partition(" ")[0] for one in served.asked} == {"GET"}
+
+
+async def test_kopf_copies_nothing_of_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write of a status is shown by the watch: copies would cost more than all else that Kopf does for it."""
+    copied: list[object] = []
+    deepcopy = copy.deepcopy
+
+    def counted(value: object, *memo: Any) -> object:
+        if "orders" in repr(value):
+            copied.append(value)
+        return deepcopy(value, *memo)
+
+    monkeypatch.setattr(copy, "deepcopy", counted)
+    served, operator = Server(all=[[event("ADDED", status={"features": []}), event("MODIFIED")]]), Operator()
+    async with hosted(served, operator, monkeypatch):
+        await until(lambda: operator.shown == ["orders", "orders"])
+    assert copied == []
 
 
 async def test_one_loop_watches_all_namespaces_and_one_that_refuses_takes_no_other_one_along(

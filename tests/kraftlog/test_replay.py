@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog import DamagedError, GapError, Image, Replay, SnapshotIncomplete, SnapshotReader
-from kraftlog.batches import Codec, Record
+from kraftlog import replay as replay_module
+from kraftlog.batches import Codec, Record, head_at
 from kraftlog.encoding import encode_batch
 from kraftlog.records import Decoded, encode, frame
 from kraftlog.schema import table
@@ -275,6 +276,23 @@ def test_a_batch_of_nothing_but_a_tick_is_judged_as_any_other(at: int) -> None:
     image = replay.image()
     assert (image.offset, image.epoch, image.timestamp_ms) == (2, 4, NOW + 1)
     assert (image.counts, image.unreadable, image.features_offset) == ({12: 1, 20: 1}, 0, 1)
+
+
+def test_of_the_batches_of_an_idle_controller_no_header_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """120 a minute and cluster: most of what a cluster at rest costs."""
+    made: list[int] = []
+
+    def counted(view: memoryview, position: int) -> object:
+        made.append(position)
+        return head_at(view, position)
+
+    monkeypatch.setattr(replay_module, "head_at", counted)
+    data = log([level("a", 1)], *[[no_op()]] * 120, [level("a", 2)])
+    replay = Replay()
+    replay.append(data, below=ALL)
+    image = replay.image()
+    assert (image.offset, image.features, image.counts) == (122, {"a": 2}, {12: 2, 20: 120})
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview])

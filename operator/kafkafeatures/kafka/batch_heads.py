@@ -33,6 +33,9 @@ def heads(data: bytes) -> Iterable[tuple[int, int, int, int]]:
 def pieces(data: bytes) -> Iterable[memoryview]:
     """Whole batches, a slice at a time; what is left, with the last. Views: nothing is copied."""
     start, view = 0, memoryview(data)
+    if len(data) < SLICE:  # of a cluster at rest: a minute of batches without anything in them
+        yield view
+        return
     for position, size, _, _ in heads(data):
         end = position + size
         if end - start >= SLICE:

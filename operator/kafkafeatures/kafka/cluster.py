@@ -68,7 +68,7 @@ class Cluster:
             share=self._share,
         )
         self._last: ClusterProbe | None = None
-        self._image: Image | None = None  # of the last reading; None where the log was not read
+        self._image: Image | None = None  # of the last reading, as it came; None where the log was not read
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,15 +98,15 @@ class Cluster:
             asked = await probe_cluster(self._pool, found=on_found)
             if not controllers_known.is_set() or not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes):
                 reading.cancel()  # where nobody answers, ten seconds more would not change that
-            log = await _result(reading)
-            log = await self._of_this_cluster(asked, log)
+            log = await self._of_this_cluster(asked, await _result(reading))
             asked = replace(asked, cluster_id=self._proven_id(asked, log))
+            image = None
             if isinstance(log, LogReading):
+                image, log = log.image, await self._without_secrets(log)
                 asked = await self._ask_registered(asked, log)
         finally:
             reading.cancel()
-        self._last = asked
-        self._image = log.image if isinstance(log, LogReading) else None
+        self._last, self._image = asked, image
         return Readings(asked, log)
 
     async def unchanged(self) -> bool:
@@ -220,8 +220,12 @@ class Cluster:
                 f"{reading.image.unreadable} records are unknown to this version, so the log is not used",
                 "use a newer version of this tool",
             )
+        return reading
+
+    async def _without_secrets(self, log: LogReading) -> LogReading:
+        """What a peer says may repeat ours."""
         secrets = self._settings.controllers.secrets
-        return replace(reading, image=await aside(lambda: secrets.removed_from(reading.image)))
+        return replace(log, image=await aside(lambda: secrets.removed_from(log.image))) if secrets.known else log
 
     async def _ask_registered(self, asked: ClusterProbe, log: LogReading) -> ClusterProbe:
         """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""

@@ -1,15 +1,22 @@
-"""A cluster as it is read, where it is not there at all."""
+"""A cluster as it is read: where it is not there at all, and where nothing happens to it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.readings import Failure
+from kafkafeatures.core.readings import Failure, Role
+from kafkafeatures.kafka import cluster as module
 from kafkafeatures.kafka.cluster import Cluster
-from kafkafeatures.kafka.settings import Address, ClusterSettings
+from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
+from kafkafeatures.kafka.wire.secrets import REMOVED
+from kafkafeatures.metrics import Metrics
+from tests.kafkasim.clusters import plan, served
 
 NOBODY = Address("127.0.0.1", 1)
 
@@ -22,3 +29,48 @@ async def test_where_nobody_answers_the_log_is_not_waited_for() -> None:
     assert isinstance(readings.log, Failure)
     with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1: connection refused"):
         observe(readings.probe, readings.log)
+
+
+async def test_a_look_at_a_cluster_to_which_nothing_happened_costs_two_requests_and_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each operator does it all the time, for each of its resources."""
+    aside: list[Callable[[], Any]] = []
+
+    async def counted(work: Callable[[], Any]) -> Any:
+        aside.append(work)
+        return work()
+
+    monkeypatch.setattr(module, "aside", counted)
+    async with served(plan()) as server:
+        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        metrics = Metrics()
+        async with Cluster(ClusterSettings(brokers), recorder=metrics) as cluster:
+            await cluster.read()
+            before = requests(metrics)
+            assert await cluster.unchanged()
+            assert requests(metrics) - before == {"Fetch": 1, "DescribeQuorum": 1}
+        assert aside == []
+
+
+def requests(metrics: Metrics) -> Counter[str]:
+    samples = [one for family in metrics.registry.collect() for one in family.samples]
+    found = {one.labels["api"]: int(one.value) for one in samples if one.name == "kafkafeatures_kafka_requests_total"}
+    return Counter(found)
+
+
+async def test_secrets_are_removed_from_what_is_read_and_a_change_is_seen_all_the_same() -> None:
+    """The comparison is of what came, and only what is read is shown to anybody."""
+    async with served(plan()) as server:
+        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        security = Security()
+        security.secrets.add("PLAINTEXT")  # as if it were a password
+        async with Cluster(ClusterSettings(brokers, controllers=security)) as cluster:
+            log = (await cluster.read()).log
+            assert "PLAINTEXT" not in str(log)
+            assert REMOVED in str(log)
+            assert await cluster.unchanged()
+            server.world.stop(Role.BROKER, 1)
+            async with asyncio.timeout(5):
+                while await cluster.unchanged():  # noqa: ASYNC110 - a broker says goodbye in its own time
+                    await asyncio.sleep(0.01)

@@ -74,10 +74,15 @@ class Secrets:
         other.add_public(*self._known.public)
         self._known = other._known
 
+    @property
+    def known(self) -> bool:
+        """Whether there are any."""
+        return bool(self._known.own or self._known.tokens)
+
     def removed_from(self, answer: T) -> T:
         """The answer of a peer, or the same object where there is nothing to remove."""
         known = self._known
-        if not known.own and not known.tokens:
+        if not self.known:
             return answer
         texts, names = known.cleaners = known.cleaners or known.made()
         cleaned: T = _parts(answer, lambda field: texts if field in TEXTS else names, names)

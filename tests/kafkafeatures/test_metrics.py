@@ -1,0 +1,81 @@
+"""Series come with a status, change with it and go with its resource, whatever others there are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import Gauge
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, FeatureStatus, Status, StatusCondition
+from kafkafeatures.kube.api import Key
+from kafkafeatures.metrics import Metrics
+
+SINCE = Stamp("2026-01-02T03:04:05Z")
+STATUS = replace(
+    EMPTY,
+    conditions=(
+        StatusCondition(type="Ready", status="True", last_transition_time=SINCE, reason="InSync", message=""),
+        StatusCondition(type="DriftDetected", status="True", last_transition_time=SINCE, reason="Drift", message=""),
+    ),
+    features=(
+        FeatureStatus(name="metadata.version", finalized=21, desired=27),
+        FeatureStatus(name="group.version", finalized=1),
+    ),
+)
+LATER = replace(
+    STATUS, conditions=STATUS.conditions[:1], features=(FeatureStatus(name="metadata.version", finalized=27),)
+)
+
+
+def series(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+    samples = [one for family in metrics.registry.collect() for one in family.samples if one.name == name]
+    return {tuple(one.labels.values()): one.value for one in samples}
+
+
+def passed(metrics: Metrics, name: str, status: Status) -> None:
+    metrics.passed(Key("ns", name), "success", 0.1, status)
+
+
+def test_what_a_status_says_no_longer_is_not_said_any_more() -> None:
+    metrics = Metrics()
+    passed(metrics, "a", STATUS)
+    passed(metrics, "b", STATUS)
+    passed(metrics, "a", LATER)
+    of_a = {
+        labels[2:]: value for labels, value in series(metrics, "kafkafeatures_feature_level").items() if "a" in labels
+    }
+    assert of_a == {("metadata.version", "finalized"): 27.0}
+    of_b = [labels for labels in series(metrics, "kafkafeatures_feature_level") if "b" in labels]
+    assert len(of_b) == 3
+    conditions = series(metrics, "kafkafeatures_condition")
+    assert {labels[2] for labels in conditions if "a" in labels} == {"Ready"}
+    assert conditions["ns", "a", "Ready", "True"] == 1.0
+    assert series(metrics, "kafkafeatures_drift") == {("ns", "a"): 0.0, ("ns", "b"): 1.0}
+
+
+def test_the_series_of_a_resource_go_with_it() -> None:
+    metrics = Metrics()
+    for name in "ab":
+        passed(metrics, name, STATUS)
+    metrics.forgot(Key("ns", "a"))
+    metrics.forgot(Key("ns", "never seen"))
+    families = {one.name for one in metrics.registry.collect()}
+    labels = [labels for name in families for labels in series(metrics, name)]
+    assert any("b" in one for one in labels)
+    assert not any("a" in one or "never seen" in one for one in labels)
+
+
+def test_no_resource_is_looked_for_among_the_series_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a thousand that takes longer than the whole rest of a reconciliation."""
+
+    def look(self: Gauge, labels: dict[str, str]) -> None:
+        raise AssertionError("all series were looked at")
+
+    monkeypatch.setattr(Gauge, "remove_by_labels", look)
+    metrics = Metrics()
+    passed(metrics, "a", STATUS)
+    passed(metrics, "a", LATER)
+    metrics.forgot(Key("ns", "a"))
+    assert series(metrics, "kafkafeatures_feature_level") == {}

@@ -1,7 +1,7 @@
 """Which tests on real nodes may run side by side: those of two files; but whoever shares a cluster or the node stays
 together. Each process has clusters of its own.
 
-A plugin of pytest for pytest-xdist, as `python -m tests.run` has it: `python -m pytest -p tests.e2e.side_by_side -n 2
+A plugin of pytest for pytest-xdist, as `python -m tests.run` has it: `python -m pytest -p tests.e2e.side_by_side -n 3
 --dist loadscope --no-loadscope-reorder`.
 """
 
@@ -12,19 +12,20 @@ import re
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
-NODE = re.compile(r"kubernetes/test_(install|node)\.py")  # there is one on a machine
-FOLDER = re.compile(r"kubernetes/(chart|command_line)/")  # their conftest.py has a control plane, or people in it
+FOLDER = re.compile(r"kubernetes/(\w+)/")  # its conftest.py has a control plane, a node, a Kafka, or people
 SIX = re.compile(r"kafka/test_(asking|describe|nodes_that_are_gone)\.py.*\[(\d+\.\d+\.\d+)")  # see kafka/conftest.py
 
-FIRST = ("node", "test_outages", "test_many", "test_downgrades", "six", "test_followed_logs", "test_killed")
+FIRST = (
+    *("on_node", "test_outages", "test_many", "one_kafka", "test_lost_connections"),
+    *("test_downgrades", "six", "test_followed_logs", "test_killed"),
+)
 """What takes longest begins first, so that nobody is left with it at the end."""
 
 
 def together(nodeid: str) -> str:
     """The same for two tests that need one process."""
-    if NODE.search(nodeid):
-        return "node"
     if folder := FOLDER.search(nodeid):
         return folder[1]
     six = SIX.search(nodeid)
@@ -37,8 +38,8 @@ def place(nodeid: str) -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        shared = {"node", "six"} & set(getattr(item, "fixturenames", ()))
-        assert all(together(item.nodeid).startswith(name) for name in shared), f"{item.nodeid} shares {shared}"
+        if "six" in getattr(item, "fixturenames", ()):
+            assert SIX.search(item.nodeid), f"{item.nodeid} shares six nodes"
     items.sort(key=lambda item: place(item.nodeid))
 
 
@@ -47,6 +48,11 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # ships no types
 
     def _split_scope(self, nodeid: str) -> str:
         return together(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """As late as can be: pytest wants to know the next test before the last one it has begins."""
+        if self._pending_of(self.assigned_work[node]) <= 1 or not self.workqueue:
+            super()._reschedule(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:

@@ -1,16 +1,13 @@
-"""One control plane for the session, and one with a node behind it; each is started by the first test that asks."""
+"""A control plane for the session, and an operator for each file; what more of them share has a folder of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from tests.e2e.kubernetes.resources import install
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
-from tests.e2e.rig.kubernetes.kind import KIND, KindNode
-from tests.e2e.rig.kubernetes.network import HOST, network
-from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.operator import Operator
 
 
@@ -21,16 +18,15 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         yield running
 
 
-@pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | KindNode]:
-    """With a control plane of its own; by kind where that is asked for."""
-    folder = tmp_path_factory.mktemp("node")
-    if KIND:
-        with KindNode(folder) as by_kind:
-            yield by_kind
-        return
-    with network(), ControlPlane(folder / "control-plane", HOST) as plane, Node(plane, folder / "node") as running:
-        yield running
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Function) -> Generator[None]:
+    """What a test killed or froze runs again, also after a failure: others share it."""
+    try:
+        for name in ("control_plane", "operator"):
+            if isinstance(found := item.funcargs.get(name), ControlPlane | Operator):
+                found.heal()
+    finally:
+        yield
 
 
 @pytest.fixture(scope="module")

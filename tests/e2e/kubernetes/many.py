@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import pykube
+import requests
 
 from tests.e2e.kubernetes.resources import NS, Resources, install
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -19,6 +21,8 @@ from tests.e2e.rig.process import wait_until
 PATH = f"/apis/kafkafeatures.dev/v1alpha1/namespaces/{NS}/kafkafeatures"
 PROGRAM = ("tests.e2e.kubernetes.simulated_operator",)
 WAITS = "kafkafeatures_queue_wait_seconds"
+SECONDS = 600
+"""How long is waited: no promise, machines differ."""
 
 
 class Many:
@@ -38,8 +42,8 @@ class Many:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._api.delete(url=PATH, base="", version="")
         self.operator.kill()
+        wait_until("all are deleted", self._deleted, SECONDS, step=1.0)
 
     def create(self) -> None:
         """Each to be raised by one level. Not by kubectl, which would take minutes: it asks five times a second."""
@@ -50,18 +54,18 @@ class Many:
 
     def wait_settled(self) -> None:
         """All are at their level."""
-        wait_until("all are ready", lambda: self._conditions(status="True") == self.count, 240, step=1.0)
+        wait_until("all are ready", lambda: self._conditions(status="True") == self.count, SECONDS, step=2.0)
 
     def wait_passed(self) -> None:
         """All had a pass since the operator started."""
-        wait_until("all had a pass", lambda: self._conditions() == self.count, 240, step=1.0)
+        wait_until("all had a pass", lambda: self._conditions() == self.count, SECONDS, step=2.0)
 
     def touch(self, some: int) -> float:
         """Wake that many, one after the other: seconds within which 99 of 100 had their pass, as a bucket's bound."""
         before = self.operator.buckets(WAITS)
         for number in range(some):
             self._resources.annotate(_name(number), "touched=yes")
-        wait_until("all woke up", lambda: self.operator.buckets(WAITS)[inf] - before[inf] >= some, 120, step=1.0)
+        wait_until("all woke up", lambda: self.operator.buckets(WAITS)[inf] - before[inf] >= some, SECONDS, step=1.0)
         waits = {bound: count - before[bound] for bound, count in self.operator.buckets(WAITS).items()}
         return min(bound for bound, count in waits.items() if count >= 0.99 * waits[inf])
 
@@ -74,6 +78,12 @@ class Many:
             f"{self.count} resources (simulated), {passes:.0f} passes, {writes['kafkafeatures']} writes of status, "
             f"{writes['events']} Events, {self.operator.memory} MiB with the simulated clusters in it"
         )
+
+    def _deleted(self) -> bool:
+        """One request; at so many the API server may take longer to answer than it is waited for."""
+        with suppress(requests.Timeout):
+            self._api.delete(url=PATH, base="", version="")
+        return self.plane.read(f"{PATH}?limit=1").get("items") == []
 
     def _conditions(self, **labels: str) -> float:
         return self.operator.metric("kafkafeatures_condition", type="Ready", **labels)

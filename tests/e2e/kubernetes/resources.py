@@ -6,10 +6,12 @@ import itertools
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from kafka import KafkaAdminClient
 
 from kafkafeatures.api.names import API_VERSION, KIND
 from tests.e2e.rig.cluster import Cluster
@@ -20,7 +22,9 @@ from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.process import wait_until
 
 ROOT = Path(__file__).parents[3]
-NS = "kafka"
+NS, CRD = "kafka", "kafkafeatures.kafkafeatures.dev"
+PATIENCE = 180
+"""Seconds: no promise, a machine may be busy with ten other things."""
 FEW = 30
 """Requests: not even three looks at a small cluster."""
 
@@ -45,9 +49,14 @@ RIGHTS: list[dict[str, Any]] = [
 
 
 def install(plane: ControlPlane) -> None:
-    """What `helm install` makes, but for the Deployment: the CRD, the account, its rights. Also a namespace to use."""
+    """What `helm install` makes, but for the Deployment: the CRD, the account, its rights. Also a namespace to use.
+
+    Nothing is done where the CRD is still the one that was made here: it is all that tests change.
+    """
+    if _INSTALLED.get(plane.server) == _version_of_crd(plane) != ("", 0):
+        return
     plane.kubectl("apply", "-f", str(ROOT / "crds" / "kafkafeatures.yaml"))
-    plane.kubectl("wait", "--for=condition=Established", "crd/kafkafeatures.kafkafeatures.dev", "--timeout=30s")
+    plane.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
     rbac = "rbac.authorization.k8s.io"
     role = {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT}
     plane.apply(
@@ -63,6 +72,16 @@ def install(plane: ControlPlane) -> None:
             "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
         },
     )
+    _INSTALLED[plane.server] = _version_of_crd(plane)
+
+
+_INSTALLED: dict[str, tuple[str, int]] = {}
+"""By API server: which CRD."""
+
+
+def _version_of_crd(plane: ControlPlane) -> tuple[str, int]:
+    metadata = plane.read(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}").get("metadata", {})
+    return metadata.get("uid", ""), metadata.get("generation", 0)
 
 
 class Resources:
@@ -108,7 +127,7 @@ class Resources:
             "patch", "kff", name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status})
         )
 
-    def wait(self, name: str, condition: str, seconds: int = 60) -> None:
+    def wait(self, name: str, condition: str, seconds: int = PATIENCE) -> None:
         """`kubectl wait`."""
         self._kubectl("wait", f"--for=condition={condition}", f"kff/{name}", f"--timeout={seconds}s")
 
@@ -121,7 +140,7 @@ class Resources:
                 return current
         return {}
 
-    def until(self, name: str, kind: str, reason: str, seconds: float = 60) -> dict[str, Any]:
+    def until(self, name: str, kind: str, reason: str, seconds: float = PATIENCE) -> dict[str, Any]:
         """The condition, as soon as it is of the current generation and has the reason."""
         found: dict[str, Any] = {}
 
@@ -167,6 +186,13 @@ class Resources:
 
     def _kubectl(self, *arguments: str) -> str:
         return self.plane.kubectl(*arguments, "-n", self.namespace)
+
+
+def levels(kafka: Cluster) -> dict[str, int]:
+    """What is finalized, as an independent client reads it: Kafka's own tool takes a JVM for each look."""
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as client:
+        found = client.describe_features()
+    return {name: told["finalized"][1] for name, told in found.items() if told.get("finalized", (0, 0))[1]}
 
 
 def away(seconds: float) -> None:

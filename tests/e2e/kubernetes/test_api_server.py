@@ -34,7 +34,7 @@ def worked_on(resources: Resources, name: str) -> None:
     """A new generation of it, and what a pass says of that: nobody listens at its address, at each time another one."""
     cluster = {"bootstrapServers": f"{LOOPBACK}:{free_port()}"}
     resources.apply(name, {"share.version": 1}, cluster=cluster)
-    resources.until(name, "Reachable", "BootstrapUnreachable", seconds=90)
+    resources.until(name, "Reachable", "BootstrapUnreachable")
 
 
 def goes_on(resources: Resources, operator: Operator) -> None:
@@ -63,13 +63,15 @@ def one_seat(plane: ControlPlane) -> Iterator[None]:
     )
     token = plane.token(NAMESPACE, ACCOUNT)
     context = ssl.create_default_context(cafile=plane.authority.ca)
-    with closing(HTTPSConnection(LOOPBACK, plane.port, context=context)) as seated:
-        seated.putrequest("POST", f"/apis/events.k8s.io/v1/namespaces/{NS}/events")
-        for header in (("Authorization", f"Bearer {token}"), ("Content-Type", JSON), ("Content-Length", "1000")):
-            seated.putheader(*header)
-        seated.endheaders()
-        yield
-    plane.kubectl("delete", "flowschema,prioritylevelconfiguration", "one-seat")
+    try:
+        with closing(HTTPSConnection(LOOPBACK, plane.port, context=context)) as seated:
+            seated.putrequest("POST", f"/apis/events.k8s.io/v1/namespaces/{NS}/events")
+            for header in (("Authorization", f"Bearer {token}"), ("Content-Type", JSON), ("Content-Length", "1000")):
+                seated.putheader(*header)
+            seated.endheaders()
+            yield
+    finally:
+        plane.kubectl("delete", "flowschema,prioritylevelconfiguration", "one-seat")
 
 
 def test_told_to_ask_less_it_goes_on_when_it_may(resources: Resources, operator: Operator) -> None:

@@ -91,7 +91,7 @@ def test_a_watch_that_went_quiet_is_noticed(resources: Resources, control_plane:
                 resources.until(name, "Reachable", "BootstrapUnreachable")
             relay.go_quiet()
             resources.apply("unseen", {"share.version": 1}, cluster=CLUSTER)
-            resources.until("unseen", "Reachable", "BootstrapUnreachable", seconds=100)
+            resources.until("unseen", "Reachable", "BootstrapUnreachable", seconds=200)
             assert operator.alive
 
 
@@ -125,7 +125,7 @@ def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
         (account / "next").write_text(token("second"))
         (account / "next").replace(account / "token")
         resources.apply("later", {"share.version": 1}, cluster=CLUSTER)
-        resources.until("later", "Reachable", "AddressRefused", seconds=90)
+        resources.until("later", "Reachable", "AddressRefused")
         assert operator.alive
 
 
@@ -167,7 +167,7 @@ def test_a_login_plugin_of_the_kubeconfig_is_good_for_the_watch_too(
     with Operator(control_plane, tmp_path / "operator", kubeconfig=kubeconfig):
         for name in ("listed", "watched"):
             resources.apply(name, {"share.version": 1}, cluster=CLUSTER)
-            resources.until(name, "Reachable", "BootstrapUnreachable", seconds=20)
+            resources.until(name, "Reachable", "BootstrapUnreachable")
 
 
 def test_a_namespace_that_goes_takes_no_other_one_along(control_plane: ControlPlane, tmp_path: Path) -> None:
@@ -189,11 +189,11 @@ def test_a_namespace_that_goes_takes_no_other_one_along(control_plane: ControlPl
         for one in (here, there):
             one.apply("before", {"share.version": 1}, cluster=CLUSTER)
             one.until("before", "Reachable", "BootstrapUnreachable")
-        control_plane.kubectl("delete", "namespace", "bb", "--timeout=60s")
+        control_plane.kubectl("delete", "namespace", "bb", "--timeout=120s")
         control_plane.api_server.kill()  # or the watch would go on: a right counts when a request begins
         control_plane.api_server.start()
         wait_until("it says what is missing", lambda: operator.asked("/readyz") == (503, "not watched: bb\n"))
         here.apply("after", {"share.version": 1}, cluster=CLUSTER)
-        here.until("after", "Reachable", "BootstrapUnreachable", seconds=20)
+        here.until("after", "Reachable", "BootstrapUnreachable")
         assert operator.asked("/healthz")[0] == 200
-    control_plane.kubectl("delete", "namespace", "aa", "--timeout=60s")
+    control_plane.kubectl("delete", "namespace", "aa", "--timeout=180s")

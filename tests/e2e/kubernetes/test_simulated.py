@@ -25,7 +25,7 @@ def ask(control_plane: ControlPlane) -> Iterator[Ask]:
     context.load_cert_chain(pki.folder / "admin.crt", pki.folder / "admin.key")
 
     def asked(request: Request) -> Reply:
-        with closing(HTTPSConnection(control_plane.address, control_plane.port, context=context, timeout=10)) as to:
+        with closing(HTTPSConnection(control_plane.address, control_plane.port, context=context, timeout=60)) as to:
             body = None if request.body is None else json.dumps(request.body)
             path = f"{request.path}?{urlencode(request.query)}"
             to.request(request.method, path, body, {"Content-Type": "application/json"})

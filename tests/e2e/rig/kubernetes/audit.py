@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -43,24 +43,32 @@ class AuditLog:
 
     def rows(self, since: int = 0, **wanted: object) -> list[Row]:
         """Answered requests after a mark; `wanted` are fields of a row: rows(resource="pods", verb="delete")."""
-        if not self.path.exists():
-            return []
-        with self.path.open("rb") as file:
-            file.seek(since)
-            events = (json.loads(line) for line in file if line.endswith(b"\n"))
-            found = [_row(event) for event in events if event["stage"] == "ResponseComplete"]
-        return [row for row in found if all(getattr(row, name) == value for name, value in wanted.items())]
+        return self._read(since, wanted)[0]
 
     def wait_for(self, enough: Callable[[list[Row]], object], since: int = 0, **wanted: object) -> list[Row]:
         """The rows, as soon as they are `enough`."""
         found: list[Row] = []
 
         def there() -> object:
-            found[:] = self.rows(since, **wanted)
+            nonlocal since
+            new, since = self._read(since, wanted)
+            found.extend(new)
             return enough(found)
 
         wait_until(f"rows of {wanted} in the audit log", there)
         return found
+
+    def _read(self, since: int, wanted: Mapping[str, object]) -> tuple[list[Row], int]:
+        """Also where it ended."""
+        if not self.path.exists():
+            return [], since
+        with self.path.open("rb") as file:
+            file.seek(since)
+            lines = [line for line in file if line.endswith(b"\n")]
+        events = (json.loads(line) for line in lines)
+        found = (_row(event) for event in events if event["stage"] == "ResponseComplete")
+        chosen = [row for row in found if all(getattr(row, name) == value for name, value in wanted.items())]
+        return chosen, since + sum(map(len, lines))
 
 
 def _row(event: dict[str, Any]) -> Row:

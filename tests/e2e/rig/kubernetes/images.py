@@ -1,12 +1,13 @@
 """Container images without a Docker engine or a registry: Debian packages, our files and Kafka's jars, put together.
 
 Every function returns an archive for `Node.load_image`. Images and what they are made of are cached outside the tree;
-the bases and Kafka's images are made once. In pods an image is named `localhost/rig/...`: no registry is meant. For
-kind Docker builds them, on bases from its registry.
+the bases and Kafka's images are made once, the operator's once for each state of its sources. In pods an image is named
+`localhost/rig/...`: no registry is meant. For kind Docker builds them, on bases from its registry.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sys
 import tempfile
@@ -39,6 +40,10 @@ _NOT_NEEDED = (
     "dev",
     "proc",
 )
+
+_SOURCES = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "operator", "requirements")
+_KEPT = 4
+"""Images of the operator, the last ones that were used."""
 
 _PAUSE = """FROM scratch
 COPY pause /pause
@@ -111,23 +116,45 @@ def base_image(name: str = PYTHON) -> Path:
             return _build(name, Path(folder), {})
 
 
-def build_image(name: str, context: Path, arguments: Mapping[str, str] | None = None) -> Path:
+def build_image(
+    name: str, context: Path, arguments: Mapping[str, str] | None = None, archive: Path | None = None
+) -> Path:
     """What the Dockerfile in the folder says, FROM images that were built here. `name`: `localhost/rig/NAME:TAG`."""
     if not KIND:
         install_packages()
     with locked("images"):
-        return _build(name, context, arguments or {})
+        return _build(name, context, arguments or {}, archive)
 
 
 def operator_image() -> Path:
     """Of the Dockerfile that users build, from the sources as they are now."""
     if KIND:
         return build_image(OPERATOR, ROOT)
-    base_image(PYTHON)
     with tempfile.TemporaryDirectory(prefix="rig-pip-") as folder:
-        _pip_context(Path(folder))
-        build_image(PIP, Path(folder))
-    return build_image(OPERATOR, ROOT, {"BUILD_BASE": PIP, "RUNTIME_BASE": PYTHON})
+        pip = Path(folder)
+        _pip_context(pip)
+        archive = _archive_of(f"{OPERATOR}-{_digest(pip, *(ROOT / one for one in _SOURCES))}")
+        if not archive.exists():
+            base_image(PYTHON)
+            build_image(PIP, pip)
+            build_image(OPERATOR, ROOT, {"BUILD_BASE": PIP, "RUNTIME_BASE": PYTHON}, archive)
+    with locked("images"):
+        archive.touch()
+        archives = archive.parent.glob(f"{_archive_of(OPERATOR).stem}*.tar")
+        for old in sorted(archives, key=lambda one: one.stat().st_mtime)[:-_KEPT]:
+            old.unlink()
+    return archive
+
+
+def _digest(*sources: Path) -> str:
+    """Of the names and contents of all files."""
+    found = hashlib.sha256()
+    for source in sources:
+        for path in sorted(source.rglob("*")) if source.is_dir() else [source]:
+            if path.is_file() and "__pycache__" not in path.parts:
+                found.update(f"{path.relative_to(source)} {path.stat().st_size}\n".encode())
+                found.update(path.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def _pip_context(folder: Path) -> None:
@@ -179,9 +206,9 @@ def _archive_of(name: str) -> Path:
     return CACHE / folder / (name.removeprefix(f"{PREFIX}/").replace("/", "_").replace(":", "_") + ".tar")
 
 
-def _build(name: str, context: Path, arguments: Mapping[str, str]) -> Path:
+def _build(name: str, context: Path, arguments: Mapping[str, str], archive: Path | None = None) -> Path:
     """Nothing to export if the image is the same as before; the one that lost its name is dropped."""
-    archive = _archive_of(name)
+    archive = archive or _archive_of(name)
     words = [f"--build-arg={key}={value}" for key, value in arguments.items()]
     if KIND:
         archive.parent.mkdir(parents=True, exist_ok=True)

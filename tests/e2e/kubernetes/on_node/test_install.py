@@ -20,12 +20,11 @@ from tests.e2e.kubernetes.resources import ROOT, Resources, away
 from tests.e2e.rig.kubernetes.binaries import binary, build
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.images import OPERATOR, PREFIX, operator_image
-from tests.e2e.rig.kubernetes.kafka import Kafka, apply_kafka
+from tests.e2e.rig.kubernetes.kafka import Kafka
 from tests.e2e.rig.kubernetes.kind import KindNode
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import MIDDLE
 from tests.examples import BLOCK, COMMAND, on_kubernetes
 from tests.kafkafeatures.kafka.wire.test_addresses import SPELLINGS
 
@@ -79,11 +78,10 @@ def installed(node: Node, person: Person) -> Iterator[Node]:
     node.control_plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
 
 
-@pytest.fixture(scope="module")
-def kafka(installed: Node) -> Iterator[Kafka]:
-    running = apply_kafka(installed, MIDDLE, brokers=2, release_version="3.9")
-    yield running
-    running.delete()
+@pytest.fixture
+def kafka(installed: Node, kafka_on_node: Kafka) -> Kafka:
+    assert installed is kafka_on_node.node
+    return kafka_on_node
 
 
 @pytest.fixture
@@ -122,28 +120,30 @@ def pods(kafka: Kafka) -> dict[str, tuple[str, int]]:
 
 
 def operator_pod(node: Node | KindNode) -> dict[str, Any]:
-    """The one that is to stay."""
+    """The one that is to stay; empty while there is none."""
     pods_ = node.control_plane.get("pods", "-n", NS, "-l", "app.kubernetes.io/name=kafka-features-operator")["items"]
-    (one,) = (pod for pod in pods_ if "deletionTimestamp" not in pod["metadata"])
-    found: dict[str, Any] = one
-    return found
+    staying = [pod for pod in pods_ if "deletionTimestamp" not in pod["metadata"]]
+    assert len(staying) <= 1, staying
+    return staying[0] if staying else {}
 
 
 def operator_container(node: Node | KindNode) -> str:
-    """The id of the one that runs."""
-    pod = operator_pod(node)
-    assert is_true("Ready", pod)
-    return str(pod["status"]["containerStatuses"][0]["containerID"])
+    """The id of the one that runs, once it is Ready."""
+    wait_until("the operator's pod is Ready", lambda: is_true("Ready", operator_pod(node)), step=0.5)
+    return str(operator_pod(node)["status"]["containerStatuses"][0]["containerID"])
 
 
 def test_helm_test_says_that_it_works(installed: Node) -> None:
     assert "Phase:          Succeeded" in installed.control_plane.helm("test", RELEASE, "-n", NS)
 
 
-def test_an_operator_that_answers_nothing_any_more_is_started_anew(installed: Node) -> None:
+def test_an_operator_that_answers_nothing_any_more_is_started_anew(
+    installed: Node, request: pytest.FixtureRequest
+) -> None:
     """By kubelet: a process that is frozen does not answer /healthz, as one would whose loop is blocked."""
     frozen = operator_container(installed)
     installed.kill_container(frozen, "SIGSTOP")
+    request.getfixturevalue("kafka_on_node")  # of the tests that follow: kubelet needs a minute
 
     def anew() -> bool:
         (container,) = operator_pod(installed)["status"]["containerStatuses"]
@@ -183,7 +183,9 @@ def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, reso
     resources.wait("before", "Ready")
     resources.delete("before")
     done: list[int] = []
-    for number in range(INSTANTS):
+    # On a slow machine each of them may come too late: then some more.
+    while len(done) < INSTANTS or (min(done) == len(top) and len(done) < 3 * INSTANTS):
+        number = len(done)
         name, container, before = f"killed-{number}", operator_container(node), level_records(kafka)
         levels = top if number % 2 else dict.fromkeys(top, 0)
         node.control_plane.apply(document(kafka, name, levels, consents=consents))
@@ -192,10 +194,9 @@ def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, reso
         done.append(level_records(kafka) - before)
         # Away with the pod as well, or its restarts would be put off for longer and longer.
         node.control_plane.kubectl("delete", "pod", "-n", NS, "--all", "--force", "--grace-period=0", "--wait=false")
-        resources.wait(name, "Ready", seconds=120)
+        resources.wait(name, "Ready")
         assert level_records(kafka) == before + len(top), name
         resources.delete(name)
-        node.control_plane.kubectl("rollout", "status", "-n", NS, f"deploy/{RELEASE}", "--timeout=60s")
     assert min(done) < len(top), "no kill came before the end"
 
 
@@ -227,7 +228,7 @@ def test_the_image_runs_as_any_user(installed: Node) -> None:
     container = {"name": name, "image": OPERATOR, "imagePullPolicy": "Never", "args": ["version"]}
     spec = {"containers": [{**container, "securityContext": security}], "restartPolicy": "Never"}
     plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NS}, "spec": spec})
-    plane.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "-n", NS, "--timeout=60s")
+    plane.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "-n", NS, "--timeout=180s")
     plane.kubectl("delete", "pod", name, "-n", NS)
 
 

@@ -13,17 +13,10 @@ from tests.e2e.kubernetes.resources import ROOT, Resources, away
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import NEWEST
 
 CURRENT = ROOT / "crds" / "kafkafeatures.yaml"
 PREVIOUS = ROOT / "tests" / "golden" / "crd" / "previous.yaml"
 LEVELS = {"share.version": 1}
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("kafka"), NEWEST, release_version="4.2", controllers=1, brokers=1) as running:
-        yield running
 
 
 @pytest.fixture
@@ -85,6 +78,6 @@ def test_nothing_is_sent_before_the_crd_keeps_what_is_written(
     written = plane.audit.rows(mark, user=USER, verb="update", name="early")
     assert all("dryRun=All" in row.uri for row in written)
     install(operator, yaml.safe_load(CURRENT.read_text()))
-    resources.wait("early", "Ready", seconds=60)
+    resources.wait("early", "Ready")
     assert feature_records(kafka) == before + len(LEVELS)
     assert resources.status("early")["operator"]["name"] == "kafka-features-operator"

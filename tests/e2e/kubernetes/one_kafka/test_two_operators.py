@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,16 +16,10 @@ from tests.e2e.kafka.wire import feature_records, meddle
 from tests.e2e.kubernetes.resources import Resources, away
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.operator import USER, Operator
-from tests.e2e.rig.releases import NEWEST
+from tests.e2e.rig.process import wait_until
 
 LEVELS = {"share.version": 1, "streams.version": 1}
 ROUNDS = 12 if os.environ.get("SOAK") else 4
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("kafka"), NEWEST, release_version="4.2", controllers=1, brokers=1) as running:
-        yield running
 
 
 @pytest.fixture
@@ -43,6 +38,17 @@ def name_of(operator: Operator) -> str:
     return f"kafka-features-operator ({socket.gethostname()}-{operator.pid})"
 
 
+def at_rest(resources: Resources, name: str, kafka: Cluster) -> bool:
+    """For five seconds no level and no status is written."""
+
+    def written() -> tuple[int, str]:
+        return feature_records(kafka), resources.get(name)["metadata"]["resourceVersion"]
+
+    before = written()
+    away(5.0)
+    return written() == before
+
+
 def test_both_stop_and_name_both_and_the_one_that_stays_goes_on_when_it_is_started_again(
     resources: Resources, operator: Operator, second: Operator, kafka: Cluster
 ) -> None:
@@ -59,11 +65,9 @@ def test_both_stop_and_name_both_and_the_one_that_stays_goes_on_when_it_is_start
         assert resources.condition(name, "Ready")["reason"] == "ConflictDetected"
         resources.apply(name, LEVELS, drift={"checkEvery": "11s"})
         resources.until(name, "Stalled", "ConflictDetected")
-        away(2.0)  # what was sent when the other one came is finished
-        sent, version = feature_records(kafka), resources.get(name)["metadata"]["resourceVersion"]
-        assert sent <= before + len(LEVELS)
-        away(5.0)
-        assert (feature_records(kafka), resources.get(name)["metadata"]["resourceVersion"]) == (sent, version)
+        # Once what was sent when the other one came is finished.
+        wait_until("nothing changes any more", partial(at_rest, resources, name, kafka))
+        assert feature_records(kafka) <= before + len(LEVELS)
         rows = operator.plane.audit.rows(mark, user=USER, verb="update", subresource="status", name=name, code=200)
         assert len(rows) <= 8  # Pending, an intent and its end of the one; a word of the other, and of the generation
         assert {parse_qs(urlsplit(row.uri).query)["fieldManager"][0] for row in rows} == {

@@ -245,6 +245,14 @@ async def test_at_rest_a_change_of_the_resource_is_seen_as_soon_as_its_watch_sho
     assert rig.kafka.looks == 2
 
 
+async def test_at_rest_an_annotation_of_anybody_makes_a_rotated_secret_be_read_at_once() -> None:
+    rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
+    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={"example.com/rotated": "1"}))
+    watched(rig)
+    await rig.work()
+    assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)
+
+
 async def test_without_a_watch_the_api_server_is_asked_although_nothing_happened() -> None:
     rig, asked = await settled()
     rig.watched = ""

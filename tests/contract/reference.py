@@ -28,7 +28,7 @@ _EXITS = {
     Exit.CHANGES: "there are changes (`plan --detailed-exitcode`)",
     Exit.APPROVAL: "a plan is waiting for approval",
     Exit.BLOCKED: "blocked or refused; also a document or credentials that are not valid",
-    Exit.UNREACHABLE: "timed out, the cluster could not be reached, or it is not Kafka",
+    Exit.UNREACHABLE: "timed out, the cluster could not be reached, it is not Kafka, or a plan's verdict is Unknown",
     Exit.STALLED: "stalled: action required",
     Exit.USAGE: "wrong flags or arguments",
     Exit.INTERRUPTED: "interrupted",

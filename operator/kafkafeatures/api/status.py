@@ -35,7 +35,8 @@ class StepState(StrEnum):
 class ApprovedBy(StrEnum):
     """`plan.approvedBy`."""
 
-    PLAN_HASH = "PlanHash"
+    PLAN_HASH = "PlanHash"  # in the document, or of a command
+    ANNOTATION = "Annotation"
     NAMED_IN_SPEC = "NamedInSpec"
     POLICY = "Policy"
 

@@ -25,7 +25,7 @@ COLOURS = {
 }
 APPROVED = {
     "PlanHash": "approved by its hash",
-    "Annotation": "approved by its hash",
+    "Annotation": "approved by annotation",
     "NamedInSpec": "approved: each level is named in the document",
     "Policy": "approved by policy Never",
 }

@@ -412,7 +412,8 @@ def approved_by(wanted: Wanted, proposal: Proposal) -> ApprovedBy | None:
     if not proposal.changes or _another_is_approved(wanted, proposal.plan):
         return None
     if proposal.plan.is_approved_by(wanted.approvals):
-        return ApprovedBy.PLAN_HASH
+        in_document = proposal.plan.is_approved_by(wanted.approvals - {wanted.annotated})
+        return ApprovedBy.PLAN_HASH if in_document else ApprovedBy.ANNOTATION
     if all(undo_of(step) is Undo.SAFE for step in proposal.plan.pending) or _waits_for_approval(wanted, proposal):
         return None
     return ApprovedBy.POLICY if wanted.policy is ApprovalPolicy.NEVER else ApprovedBy.NAMED_IN_SPEC

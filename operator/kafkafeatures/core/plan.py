@@ -138,4 +138,5 @@ def _steps_of(stages: tuple[Stage, ...]) -> tuple[UpdateFeature, ...]:
 
 
 def _approval_was_taken_back(standing: PlanStatus, plan: Plan, approvals: frozenset[str]) -> bool:
-    return standing.approved_by == ApprovedBy.PLAN_HASH and not plan.is_approved_by(approvals)
+    by_hash = standing.approved_by in (ApprovedBy.PLAN_HASH, ApprovedBy.ANNOTATION)
+    return by_hash and not plan.is_approved_by(approvals)

@@ -13,11 +13,16 @@ from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 
 
 def wanted_of(
-    resource: KafkaFeatures, *, uid: str = "", approvals: frozenset[str] = frozenset(), paused: bool = False
+    resource: KafkaFeatures,
+    *,
+    uid: str = "",
+    approvals: frozenset[str] = frozenset(),
+    annotated: str = "",
+    paused: bool = False,
 ) -> Wanted:
-    """Resolve it. `approvals`, `paused`: given beside the document. Raises UnknownRelease."""
+    """Resolve it. `approvals`, `annotated` (one more), `paused`: given beside the document. Raises UnknownRelease."""
     spec = resource.spec
-    given = approvals | ({spec.approval.plan_hash} if spec.approval.plan_hash else frozenset())
+    given = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
     return Wanted(
         levels=_levels(resource),
         bundle=_bundle(spec.features.release_version),
@@ -26,6 +31,7 @@ def wanted_of(
         suspend=spec.suspend or paused,
         policy=ApprovalPolicy(spec.approval.policy),
         approvals=given,
+        annotated=annotated,
         on_drift=OnDrift(spec.drift.on_drift),
         cluster_id=spec.cluster.cluster_id or "",
         cluster_flags=_flags(spec.cluster),

@@ -39,7 +39,8 @@ class OnDrift(StrEnum):
 class Wanted:
     """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
 
-    `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given. `uid` and `name`
+    `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given; `annotated`:
+    the one of them that is an annotation. `uid` and `name`
     tell this resource from any other. `cluster_id`: the only cluster it is for; empty for any. `only`: the hash of the
     only plan that may be carried out, whatever the policy; empty for any. `may_approve_unseen`: a plan may be approved
     that no status has shown yet; so on the command line, where `plan` shows it and writes nothing.
@@ -53,6 +54,7 @@ class Wanted:
     suspend: bool = False
     policy: ApprovalPolicy = ApprovalPolicy.IRREVERSIBLE_ONLY
     approvals: frozenset[str] = frozenset()
+    annotated: str = ""
     on_drift: OnDrift = OnDrift.REPORT
     cluster_id: str = ""
     uid: str = ""

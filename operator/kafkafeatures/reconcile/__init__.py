@@ -1,0 +1,1 @@
+"""One reconciliation, the queue of them, and the two stores of a resource."""

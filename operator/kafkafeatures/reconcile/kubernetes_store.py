@@ -75,11 +75,10 @@ class KubernetesStore:
         """The same, of a document that was read before. Raises InvalidDocument."""
         metadata = self.raw["metadata"]
         annotations = metadata.get("annotations") or {}
-        approval = annotations.get(APPROVE, "").strip()
         wanted = wanted_of(
             document,
             uid=metadata["uid"],
-            approvals=frozenset({approval} if approval else ()),
+            annotated=annotations.get(APPROVE, "").strip(),
             paused=annotations.get(PAUSE) == "true",
         )
         return Resource(str(self._key), self.generation, wanted, self.status, self.invalid_fields)

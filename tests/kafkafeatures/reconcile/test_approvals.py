@@ -10,12 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.names import APPROVE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.core.decide import Done, Held
 from kafkafeatures.core.steps import OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
 from tests.kafkafeatures.reconcile.in_memory import Crash, Store, World, context_of, reconcile_once, run
+from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
+from tests.simulated.orders import KEY, Orders
 
 BEGIN = {"metadata.version": 21}
 BOTH = {"metadata.version": 27, "group.version": 1}
@@ -36,6 +39,10 @@ def approve(store: Store) -> str:
     found: str = store.status["plan"]["hash"]
     store.wanted = replace(store.wanted, approvals=frozenset({found}))
     return found
+
+
+def annotate(rig: Rig, approval: str) -> None:
+    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={APPROVE: approval}))
 
 
 def ask(store: Store, levels: dict[str, int], **how: object) -> None:
@@ -102,6 +109,27 @@ def test_an_approval_that_was_taken_back_is_not_good_a_second_time() -> None:
     ask(store, GROUP, approvals=frozenset({first}))
     assert held(run(world, store)) is Reason.PLAN_CHANGED
     assert world.sent == []
+
+
+def test_the_status_says_whether_the_document_or_an_annotation_approved_the_plan() -> None:
+    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig.api.edit(approval={"policy": "Always"})
+    asyncio.run(rig.work())
+    approval = rig.api.status["plan"]["hash"]
+    found = []
+    for annotation, plan_hash in ((approval, None), (approval, approval[:20]), ("", approval), (approval, None)):
+        annotate(rig, annotation)
+        given = {"policy": "Always"} | ({"planHash": plan_hash} if plan_hash else {})
+        rig.api.edit(approval=given, suspend=True)
+        asyncio.run(rig.work())
+        found.append(rig.api.status["plan"]["approvedBy"])
+    assert found == ["Annotation", "PlanHash", "PlanHash", "Annotation"]
+    annotate(rig, "")
+    asyncio.run(rig.work())
+    annotate(rig, approval)
+    rig.api.edit(suspend=False)
+    asyncio.run(rig.work())
+    assert rig.api.condition("ApprovalRequired")["reason"] == "PlanChanged"  # it was taken back
 
 
 def test_a_level_moved_by_somebody_else_under_way_ends_the_plan() -> None:

@@ -21,6 +21,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
+from kafkafeatures.cli.exit_codes import Exit
 from tests.kafkasim.test_process import heard, simulator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,16 +60,19 @@ def rewritten(page: str, scene: str, words: Words, **environment: str) -> str:
 
 
 def _run(lines: list[str], folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """The output of each line, of one shell."""
-    mark = "--- the end of a line ---"
+    """The output of each line, of one shell. None that timed out or reached no cluster is of any use for a page."""
+    mark = "--- the end of a line:"
     here = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
     environment = {**os.environ, **here, **environment}
-    script = "\n".join(f"{line}\n(code=$?; echo '{mark}'; exit $code)" for line in lines)
+    script = "\n".join(f"{line}\n(code=$?; echo '{mark}' $code; exit $code)" for line in lines)
     done = subprocess.run(
         ["bash"], input=script, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, timeout=300, check=False,
     )  # fmt: skip
-    return done.stdout.split(f"{mark}\n")[: len(lines)]
+    *ran, _ = re.split(rf"{mark} ([0-9]+)\n", done.stdout)
+    for line, output, code in zip(lines, ran[::2], ran[1::2], strict=True):
+        assert int(code) != Exit.UNREACHABLE, f"{line}: {output}"
+    return ran[::2]
 
 
 def left_out(before: str, now: str) -> str:

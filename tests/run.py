@@ -39,7 +39,7 @@ SUITES = [
     Suite("types", [[*PY, "mypy"]], 0.3),
     Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.3),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
-    Suite("unit", [[*PYTEST, "tests", "--ignore=tests/e2e"]], 3),
+    Suite("unit", [[*PYTEST, "-n", "2", "--dist", "loadfile", "tests", "--ignore=tests/e2e"]], 3),
     Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES]], 4),
     Suite(
         "kafka",

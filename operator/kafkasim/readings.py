@@ -52,6 +52,7 @@ class Access:
 
     brokers: bool = True
     controllers: bool = True
+    reaches_brokers: bool = True
     reaches_controllers: bool = True
     cluster_action: bool = True
     request_timeout_ms: int = 10_000
@@ -70,7 +71,8 @@ class Client:
     def reached(self, role: Role, node_id: int | None) -> Node | None:
         """The process that a request to this node reaches now; None where there is none, or no way to it."""
         node = None if node_id is None else self._world.nodes.get((role, node_id))
-        if node is None or not node.listening or (role is Role.CONTROLLER and not self._access.reaches_controllers):
+        reaches = self._access.reaches_brokers if role is Role.BROKER else self._access.reaches_controllers
+        if node is None or not node.listening or not reaches:
             return None
         return node
 

@@ -16,7 +16,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Act, Done, Stalled, Wait
 from kafkafeatures.core.memory import CONFLICT_WINDOW
 from kafkafeatures.core.report import stamp
-from kafkafeatures.core.steps import BROKER_KEEPS, Applied, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.steps import BROKER_KEEPS, OutcomeUnknown
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -26,7 +26,7 @@ from kafkafeatures.reconcile.ages import MOST, Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.evaluate import ReconcileContext
-from tests.kafkafeatures.reconcile.in_memory import Store, World, no_time, reconcile_once
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, reconcile_once
 from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkafeatures.worlds import NOW
 from tests.simulated.orders import KEY, Orders
@@ -54,62 +54,64 @@ class Clocks:
         self.wall += time
         self.seconds += time.total_seconds()
 
-    def reconcile(self, world: World, store: Store) -> Reconciliation:
-        return asyncio.run(reconcile_once(ReconcileContext(store, world, lambda: self.wall, no_time, ages=self.ages)))
+    def reconcile(self, cluster: Cluster, store: Store) -> Reconciliation:
+        return asyncio.run(
+            reconcile_once(ReconcileContext(store, cluster, lambda: self.wall, cluster.sleep, ages=self.ages))
+        )
 
 
-def lost_through_a_broker() -> tuple[World, Store]:
-    world = World({"metadata.version": 21})
-    world.sends_to_active_controller = False
-    world.outcomes = [OutcomeUnknown("EOF")]
-    return world, Store(world, {"metadata.version": 27})
+def lost_through_a_broker() -> tuple[Cluster, Store]:
+    cluster = Cluster({"metadata.version": 21})
+    cluster.through_broker = True
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    return cluster, Store(cluster, {"metadata.version": 27})
 
 
 @JUMPS
 def test_a_clock_that_is_set_does_not_change_how_long_a_broker_may_keep_a_request(jump: timedelta) -> None:
-    (world, store), clocks = lost_through_a_broker(), Clocks()
-    clocks.reconcile(world, store)
+    (cluster, store), clocks = lost_through_a_broker(), Clocks()
+    clocks.reconcile(cluster, store)
     clocks.wall += jump
     for _ in range(4):
-        assert isinstance(clocks.reconcile(world, store).decision, Wait)
+        assert isinstance(clocks.reconcile(cluster, store).decision, Wait)
         clocks.wait(BROKER_KEEPS / 5)
         clocks.wall -= jump / 2
-    assert isinstance(clocks.reconcile(world, store).decision, Wait)
-    assert len(world.sent) == 1
+    assert isinstance(clocks.reconcile(cluster, store).decision, Wait)
+    assert len(cluster.sent) == 1
     clocks.wait(BROKER_KEEPS / 5)
-    assert isinstance(clocks.reconcile(world, store).decision, Act)
-    assert len(world.sent) == 2
+    assert isinstance(clocks.reconcile(cluster, store).decision, Act)
+    assert len(cluster.sent) == 2
 
 
 @JUMPS
 def test_a_stamp_of_a_process_whose_clock_was_wrong_is_waited_for_once_and_never_longer(jump: timedelta) -> None:
-    (world, store), clocks = lost_through_a_broker(), Clocks(NOW + jump)
-    clocks.reconcile(world, store)
+    (cluster, store), clocks = lost_through_a_broker(), Clocks(NOW + jump)
+    clocks.reconcile(cluster, store)
     clocks.wall = NOW
     clocks.restart()
     if jump >= timedelta(0):
-        assert isinstance(clocks.reconcile(world, store).decision, Wait)
+        assert isinstance(clocks.reconcile(cluster, store).decision, Wait)
         clocks.wait(BROKER_KEEPS)
-    assert isinstance(clocks.reconcile(world, store).decision, Act)
-    assert len(world.sent) == 2
+    assert isinstance(clocks.reconcile(cluster, store).decision, Act)
+    assert len(cluster.sent) == 2
 
 
-def fighting(clocks: Clocks) -> tuple[World, Store]:
+def fighting(clocks: Clocks) -> tuple[Cluster, Store]:
     """A level that was taken back twice already, and corrected twice."""
-    world = World({"metadata.version": 27})
-    store = Store(world, {})
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, {})
     store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    settled(world, store, clocks)
+    settled(cluster, store, clocks)
     for _ in range(2):
-        world.apply(UpdateFeature("group.version", 1, 0))
-        assert isinstance(settled(world, store, clocks).decision, Done)
-    world.apply(UpdateFeature("group.version", 1, 0))
-    return world, store
+        assert cluster.move("group.version", 0)
+        assert isinstance(settled(cluster, store, clocks).decision, Done)
+    assert cluster.move("group.version", 0)
+    return cluster, store
 
 
-def settled(world: World, store: Store, clocks: Clocks) -> Reconciliation:
+def settled(cluster: Cluster, store: Store, clocks: Clocks) -> Reconciliation:
     for _ in range(20):
-        last = clocks.reconcile(world, store)
+        last = clocks.reconcile(cluster, store)
         if last.requeue_after is None:
             return last
     raise AssertionError(last)
@@ -118,31 +120,31 @@ def settled(world: World, store: Store, clocks: Clocks) -> Reconciliation:
 @JUMPS
 def test_a_fight_is_an_hour_long_whatever_the_clock_says(jump: timedelta) -> None:
     clocks = Clocks()
-    world, store = fighting(clocks)
+    cluster, store = fighting(clocks)
     clocks.wall += jump
-    last = settled(world, store, clocks)
+    last = settled(cluster, store, clocks)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.CONFLICT_DETECTED
     clocks.wait(CONFLICT_WINDOW)
-    assert isinstance(settled(world, store, clocks).decision, Done)
+    assert isinstance(settled(cluster, store, clocks).decision, Done)
 
 
 def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None:
     clocks = Clocks(NOW + DAY)
-    world, store = fighting(clocks)
+    cluster, store = fighting(clocks)
     clocks.wall = NOW
     clocks.restart()
-    assert isinstance(settled(world, store, clocks).decision, Stalled)
+    assert isinstance(settled(cluster, store, clocks).decision, Stalled)
     clocks.wait(CONFLICT_WINDOW)
-    assert isinstance(settled(world, store, clocks).decision, Done)
+    assert isinstance(settled(cluster, store, clocks).decision, Done)
 
 
 async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() -> None:
     clocks, api, kafka = Clocks(), Orders(), Kafka({"metadata.version": 21})
-    kafka.sends_to_active_controller, kafka.outcomes = False, [OutcomeUnknown("EOF"), Applied()]
+    kafka.through_broker, kafka.outcomes = True, [OutcomeUnknown("EOF")]
     operator = OperatorIdentity("", "operator", "test")
     context = OperatorContext(
-        Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=no_time), operator, AddressPolicy()
+        Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=kafka.sleep), operator, AddressPolicy()
     )
     controller = Controller(api.client(), Claims(), lambda settings: kafka, context, Metrics())
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kafkafeatures.api.names import APPROVE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.core.decide import Done, Held
-from kafkafeatures.core.steps import OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.steps import OutcomeUnknown
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
-from tests.kafkafeatures.reconcile.in_memory import Crash, Store, World, context_of, reconcile_once, run
+from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store, once, run
 from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
 from tests.simulated.orders import KEY, Orders
 
@@ -25,13 +25,13 @@ BOTH = {"metadata.version": 27, "group.version": 1}
 GROUP = {"group.version": 1}
 
 
-def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object) -> tuple[World, Store]:
+def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object) -> tuple[Cluster, Store]:
     """A cluster, and a resource each of whose plans waits for approval."""
-    world = World(begin)
-    store = Store(world, {})
+    cluster = Cluster(begin)
+    store = Store(cluster, {})
     store.wanted = replace(Wanted(levels, policy=ApprovalPolicy.ALWAYS), **how)  # type: ignore[arg-type]
-    assert held(run(world, store)) is Reason.PLAN_PENDING
-    return world, store
+    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    return cluster, store
 
 
 def approve(store: Store) -> str:
@@ -58,57 +58,57 @@ def held(last: Reconciliation) -> Reason:
 
 
 def test_an_approval_is_not_good_for_the_same_change_after_it_was_done_and_undone_by_hand() -> None:
-    world, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
+    cluster, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
     approve(store)
-    world.apply(UpdateFeature("group.version", 0, 1))  # somebody else
-    assert isinstance(run(world, store).decision, Done)
-    world.apply(UpdateFeature("group.version", 1, 0))
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    assert world.sent == []
+    assert cluster.move("group.version", 1)  # somebody else
+    assert isinstance(run(cluster, store).decision, Done)
+    assert cluster.move("group.version", 0)
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert cluster.sent == []
     approve(store)
-    assert isinstance(run(world, store).decision, Done)
-    assert [str(step) for step in world.sent] == ["group.version 0 -> 1"]
+    assert isinstance(run(cluster, store).decision, Done)
+    assert [str(step) for step in cluster.sent] == ["group.version 0 -> 1"]
 
 
 def test_an_approval_is_used_up_with_the_plan_that_it_let_through() -> None:
-    world, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
+    cluster, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
     approve(store)
-    assert isinstance(run(world, store).decision, Done)
-    world.apply(UpdateFeature("group.version", 1, 0))  # somebody else
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    assert len(world.sent) == 1
+    assert isinstance(run(cluster, store).decision, Done)
+    assert cluster.move("group.version", 0)  # somebody else
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert len(cluster.sent) == 1
 
 
 def test_what_was_approved_withdrawn_and_asked_for_again_waits_again() -> None:
-    world, store = waiting(GROUP)
+    cluster, store = waiting(GROUP)
     approve(store)
     ask(store, {})
-    assert isinstance(run(world, store).decision, Done)
+    assert isinstance(run(cluster, store).decision, Done)
     ask(store, GROUP)
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    assert world.sent == []
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert cluster.sent == []
 
 
 def test_what_was_approved_exchanged_for_something_else_and_asked_for_again_waits_again() -> None:
-    world, store = waiting(GROUP)
+    cluster, store = waiting(GROUP)
     approve(store)
     for levels in ({"metadata.version": 22}, GROUP):
         ask(store, levels)
-        assert held(run(world, store)) is Reason.PLAN_CHANGED
-    assert world.sent == []
+        assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert cluster.sent == []
 
 
 def test_an_approval_that_was_taken_back_is_not_good_a_second_time() -> None:
-    world, store = waiting(GROUP)
+    cluster, store = waiting(GROUP)
     ask(store, GROUP, suspend=True)
     first = approve(store)
-    run(world, store)
+    run(cluster, store)
     assert store.status["plan"]["approvedBy"] == "PlanHash"
     ask(store, GROUP, suspend=False, approvals=frozenset())
-    assert held(run(world, store)) is Reason.PLAN_PENDING
+    assert held(run(cluster, store)) is Reason.PLAN_PENDING
     ask(store, GROUP, approvals=frozenset({first}))
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    assert world.sent == []
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert cluster.sent == []
 
 
 def test_the_status_says_whether_the_document_or_an_annotation_approved_the_plan() -> None:
@@ -133,88 +133,88 @@ def test_the_status_says_whether_the_document_or_an_annotation_approved_the_plan
 
 
 def test_a_level_moved_by_somebody_else_under_way_ends_the_plan() -> None:
-    world, store = waiting(BOTH)
+    cluster, store = waiting(BOTH)
     approve(store)
-    asyncio.run(reconcile_once(context_of(world, store)))
-    assert [str(step) for step in world.sent] == ["metadata.version 21 -> 27"]
-    world.apply(UpdateFeature("metadata.version", 27, 25))  # somebody else
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    world.apply(UpdateFeature("metadata.version", 25, 27))
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    assert len(world.sent) == 1
+    once(cluster, store)
+    assert [str(step) for step in cluster.sent] == ["metadata.version 21 -> 27"]
+    assert cluster.move("metadata.version", 25)  # somebody else
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert cluster.move("metadata.version", 27)
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert len(cluster.sent) == 1
 
 
 def test_a_step_done_by_somebody_else_before_any_of_ours_ends_the_plan_also_when_it_is_undone() -> None:
-    world, store = waiting(BOTH)
+    cluster, store = waiting(BOTH, begin={"metadata.version": 23})  # from 27 Kafka goes back so far
     approve(store)
-    world.apply(UpdateFeature("metadata.version", 21, 27))
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    world.apply(UpdateFeature("metadata.version", 27, 21))
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    assert world.sent == []
+    assert cluster.move("metadata.version", 27)
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert cluster.move("metadata.version", 23)
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert cluster.sent == []
 
 
 @pytest.mark.parametrize("at", range(30))
 def test_progress_and_restarts_do_not_void_the_approval_of_a_standing_plan(at: int) -> None:
-    world, store = waiting(BOTH)
+    cluster, store = waiting(BOTH)
     approve(store)
-    world.crash_in = at
+    cluster.crash_in = at
     with contextlib.suppress(Crash):
-        run(world, store)
-    world.crash_in = None
-    assert isinstance(run(world, store).decision, Done)
-    assert world.levels == BOTH
-    assert world.effective == 2
+        run(cluster, store)
+    cluster.crash_in = None
+    assert isinstance(run(cluster, store).decision, Done)
+    assert cluster.levels == BOTH
+    assert cluster.effective == 2
 
 
 def test_what_was_not_applied_is_sent_again_under_the_same_approval() -> None:
-    world, store = waiting(GROUP)
+    cluster, store = waiting(GROUP)
     approve(store)
-    world.outcomes = [OutcomeUnknown("EOF")]
-    assert isinstance(run(world, store).decision, Done)
-    assert len(world.sent) == 2
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    assert isinstance(run(cluster, store).decision, Done)
+    assert len(cluster.sent) == 2
 
 
 def test_a_status_that_was_lost_does_not_make_an_old_approval_good_again() -> None:
-    world, store = waiting(GROUP)
+    cluster, store = waiting(GROUP)
     approve(store)
-    assert isinstance(run(world, store).decision, Done)
-    world.apply(UpdateFeature("group.version", 1, 0))  # somebody else
+    assert isinstance(run(cluster, store).decision, Done)
+    assert cluster.move("group.version", 0)  # somebody else
     store.status = {}
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
-    assert len(world.sent) == 1
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert len(cluster.sent) == 1
     approve(store)
-    assert isinstance(run(world, store).decision, Done)
+    assert isinstance(run(cluster, store).decision, Done)
 
 
 def test_on_the_command_line_a_plan_may_be_approved_before_a_status_shows_it() -> None:
     shown = waiting(GROUP)[1].status["plan"]["hash"]
-    world = World(BEGIN)
-    store = Store(world, {})
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {})
     store.wanted = Wanted(
         GROUP, policy=ApprovalPolicy.ALWAYS, approvals=frozenset({shown}), only=shown, may_approve_unseen=True
     )
-    assert isinstance(run(world, store).decision, Done)
-    assert len(world.sent) == 1
+    assert isinstance(run(cluster, store).decision, Done)
+    assert len(cluster.sent) == 1
 
 
 @pytest.mark.parametrize("policy", ApprovalPolicy)
 def test_the_hash_of_another_plan_holds_everything_under_every_policy(policy: ApprovalPolicy) -> None:
-    world = World(BEGIN)
-    store = Store(world, {})
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {})
     store.wanted = Wanted({"metadata.version": 22}, policy=policy, approvals=frozenset({"sha256:" + "0" * 64}))
-    assert held(run(world, store)) is Reason.PLAN_CHANGED
+    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert "approvedBy" not in store.status["plan"]
     approve(store)
-    assert isinstance(run(world, store).decision, Done)
+    assert isinstance(run(cluster, store).decision, Done)
 
 
 def test_a_held_plan_causes_no_write_while_nothing_changes() -> None:
-    world, store = waiting(GROUP)
+    cluster, store = waiting(GROUP)
     ask(store, GROUP, approvals=frozenset({"sha256:" + "0" * 64}))
-    run(world, store)
+    run(cluster, store)
     writes = store.writes
-    run(world, store)
+    run(cluster, store)
     assert store.writes == writes
 
 
@@ -236,8 +236,8 @@ _DOINGS = st.lists(
 @example([("level by hand", "group.version", 1), ("level by hand", "group.version", 0)], OnDrift.REPORT)
 def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[tuple[str, ...]], on: OnDrift) -> None:
     """And so, under `Always`, nothing is sent but a plan that was approved since it was made."""
-    world = World(BEGIN)
-    store = Store(world, {})
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {})
     store.wanted = Wanted(GROUP, policy=ApprovalPolicy.ALWAYS, on_drift=on)
     over: list[str] = []
 
@@ -245,17 +245,17 @@ def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[
         with contextlib.suppress(Crash):
             for _ in range(12):
                 before = store.status.get("plan", {}).get("hash", "")
-                sent = len(world.sent)
-                last = asyncio.run(reconcile_once(context_of(world, store)))
+                sent = len(cluster.sent)
+                last = once(cluster, store)
                 now = store.status.get("plan", {}).get("hash", "")
                 if before not in ("", now):
                     over.append(before)
                 assert now not in over
-                if len(world.sent) > sent:
+                if len(cluster.sent) > sent:
                     assert store.wanted.approvals == {now}
                 if last.requeue_after is None:
                     break
-        world.crash_in = None
+        cluster.crash_in = None
 
     settle()
     for what, *how in doings:
@@ -263,7 +263,7 @@ def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[
             case "level by hand":
                 feature, by = how
                 level = 21 + int(by) if feature == "metadata.version" else int(by) % 2
-                world.apply(UpdateFeature(str(feature), world.levels.get(str(feature), 0), level))
+                cluster.move(str(feature), level)  # which Kafka may refuse
             case "document":
                 ask(store, how[0])  # type: ignore[arg-type]
             case "approve" if "plan" in store.status:
@@ -273,9 +273,9 @@ def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[
             case "take the approval back":
                 ask(store, dict(store.wanted.levels), approvals=frozenset())
             case "die":
-                world.crash_in = int(how[0])
+                cluster.crash_in = int(how[0])
             case "outcome unknown":
-                world.outcomes = [OutcomeUnknown("EOF")]
+                cluster.outcomes = [OutcomeUnknown("EOF")]
             case _:
                 pass  # there is nothing to approve, or no old hash
         settle()

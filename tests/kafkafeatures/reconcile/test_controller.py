@@ -1,4 +1,4 @@
-"""Passes around a simulated API server and a scripted cluster: what is opened, said, and how soon it is tried again."""
+"""Between a simulated API server and a simulated cluster: what is opened, said, and how soon it is tried again."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from kafkafeatures.reconcile.connections import LONGEST_REQUEST
 from kafkafeatures.reconcile.controller import CHECK_EVERY, SLOWEST_WAIT, Controller, OperatorContext
 from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
 from tests.e2e.rig.certificates import Certificates
-from tests.kafkafeatures.reconcile.in_memory import World, no_time
-from tests.kafkafeatures.worlds import NOW, SILENT
+from tests.kafkafeatures.reconcile.simulated import Cluster
+from tests.kafkafeatures.worlds import NOW
 from tests.simulated.kubernetes import Request
 from tests.simulated.orders import KEY, Orders
 
@@ -38,7 +38,7 @@ def nothing() -> None:
     """For what happens elsewhere."""
 
 
-class Kafka(World):
+class Kafka(Cluster):
     looks = closed = 0
     same = False
     """What its log says."""
@@ -77,7 +77,7 @@ class Rig:
         self.seconds = 0.0
         operator = OperatorIdentity("ours", "operator", instance)
         context = OperatorContext(
-            Environment(lambda: NOW, lambda: self.seconds, sleep=no_time), operator, AddressPolicy()
+            Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, AddressPolicy()
         )
         self.claims = Claims()
         self.client = api.client()
@@ -110,7 +110,7 @@ async def test_a_secret_that_may_not_be_read_is_said_in_the_status() -> None:
 async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> None:
     api = Orders(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
     rig = Rig(api)
-    rig.kafka.down = SILENT
+    rig.kafka.away = True
     seen = []
     for password in ("first", "first", "second"):
         login = {"username": "orders", "password": password}
@@ -342,7 +342,7 @@ async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() ->
     """What it would own is not known as long as its passes end in conflicts."""
     rig = Rig(Orders())
     rig.kafka.during_look = rig.api.edit
-    rig.kafka.down = SILENT
+    rig.kafka.away = True
     younger = {"metadata": {"namespace": "a", "name": "b", "uid": "c", "creationTimestamp": "2026-06-01T00:00:00Z"}}
     rig.claims.note(rig.api.object)
     rig.claims.note(younger)

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import read_status
 from kafkafeatures.core.conditions import MAX_MESSAGE
-from kafkafeatures.core.steps import Applied, OutcomeUnknown
+from kafkafeatures.core.steps import OutcomeUnknown
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
-from tests.kafkafeatures.reconcile.in_memory import no_time
 from tests.kafkafeatures.reconcile.test_controller import Kafka
-from tests.kafkafeatures.worlds import NOW, SILENT
+from tests.kafkafeatures.worlds import NOW
 from tests.simulated import schema
 from tests.simulated.orders import KEY, Orders
 
@@ -33,7 +32,7 @@ async def written_by_the_operator() -> dict[str, Any]:
     """A status with everything in it: a plan half done, an open intent, history, blockers, a used consent."""
     api, kafka = Orders(), Kafka({"metadata.version": 21, "group.version": 1})
     api.edit(features=BOTH, consents=["group.version:1->0"])
-    kafka.outcomes = [Applied(), OutcomeUnknown("EOF")]
+    kafka.outcomes = [None, OutcomeUnknown("EOF")]
     controller = controller_of(api, kafka)
     for _ in range(2):
         await controller.reconcile(KEY)
@@ -45,9 +44,8 @@ async def written_by_the_operator() -> dict[str, Any]:
 
 
 def controller_of(api: Orders, kafka: Kafka) -> Controller:
-    context = OperatorContext(
-        Environment(lambda: NOW, lambda: 0.0, sleep=no_time), OperatorIdentity("", "operator", "test"), AddressPolicy()
-    )
+    environment = Environment(lambda: NOW, lambda: 0.0, sleep=kafka.sleep)
+    context = OperatorContext(environment, OperatorIdentity("", "operator", "test"), AddressPolicy())
     return Controller(api.client(), Claims(), lambda settings: kafka, context, Metrics())
 
 
@@ -107,7 +105,7 @@ def test_no_damaged_status_stops_a_reconciliation(damage: list[tuple[Path, str, 
         api.edit(features=BOTH)
         api.server.schema = schema.open_status()
         api.edit_status(lambda status: status.update(damaged(damage)))
-        kafka.down = SILENT if away else None
+        kafka.away = away
         controller = controller_of(api, kafka)
         for _ in range(3):
             pause = await controller.reconcile(KEY)

@@ -13,8 +13,18 @@ from kafkafeatures.core.decide import Done, Stalled
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown
 from kafkafeatures.reconcile.evaluate import EffectRecord
-from tests.kafkafeatures.reconcile.in_memory import Store, World, context_of, reconcile_once, run
+from tests.kafkafeatures.reconcile.simulated import (
+    Cluster,
+    Store,
+    context_of,
+    once,
+    reconcile_once,
+    run,
+    without_levels,
+)
 from tests.kafkafeatures.worlds import NOW
+from tests.kafkasim.clusters import plan
+from tests.simulated import schema
 
 AT = stamp(NOW)
 BEGIN = {"metadata.version": 21}
@@ -22,17 +32,18 @@ RESTART = {"kind": "RestartNode", "nodeId": 3, "podUid": "u", "at": AT}
 
 
 def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_everything() -> None:
-    world = World(BEGIN)
-    store = Store(world, {"metadata.version": 27})
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    store.server.schema = schema.open_status()
     store.status = {"intents": [RESTART], "rollout": {"id": "1"}}
-    last = run(world, store)
+    last = run(cluster, store)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.UNKNOWN_INTENT
     assert "RestartNode" in last.decision.message
-    assert world.sent == []
+    assert cluster.sent == []
     assert (store.status["intents"], store.status["rollout"]) == ([RESTART], {"id": "1"})
-    del store.status["intents"]  # by a person who looked what became of it
-    assert isinstance(run(world, store).decision, Done)
+    store.status = {"rollout": {"id": "1"}}  # by a person who looked what became of it
+    assert isinstance(run(cluster, store).decision, Done)
 
 
 @pytest.mark.parametrize(
@@ -41,59 +52,59 @@ def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_ever
     ids=lambda change: next(iter(change)),
 )
 def test_an_intent_that_cannot_be_read_is_kept_and_stops_everything(change: dict[str, Any]) -> None:
-    world = World(BEGIN)
-    store = Store(world, {"metadata.version": 27})
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
     intent = {"kind": "UpdateFeature", "target": "f", "before": "0", "after": "1", "via": "Broker", "at": AT, **change}
     intent = {name: value for name, value in intent.items() if value is not None}
+    store.server.schema = schema.open_status()
     store.status = {"intents": [intent]}
-    last = run(world, store)
+    last = run(cluster, store)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.UNKNOWN_INTENT
-    assert (world.sent, store.status["intents"]) == ([], [intent])
+    assert (cluster.sent, store.status["intents"]) == ([], [intent])
 
 
 @pytest.mark.parametrize("outcome", [OutcomeUnknown("EOF"), Applied()])
 def test_a_single_controller_settles_nothing_by_one_reading(outcome: Outcome) -> None:
     """It is a majority of itself, and what it was sent may still be in its queue."""
-    world = World(BEGIN)
-    world.voters, world.quorum_works, world.fetches = (3001,), False, False
-    store = Store(world, {"metadata.version": 27})
-    world.outcomes = [outcome]
-    asyncio.run(reconcile_once(context_of(world, store)))
-    world.levels.update(BEGIN)  # not there yet
+    cluster = Cluster(BEGIN, plan(controllers={3001: "4.2"}))
+    store = Store(cluster, {"metadata.version": 27})
+    cluster.outcomes = [outcome]
+    once(cluster, store)
+    assert cluster.levels == BEGIN  # not there yet
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
-        world.levels["metadata.version"] = 27  # now it is
+        assert cluster.move("metadata.version", 27)  # now it is
 
-    asyncio.run(reconcile_once(replace(context_of(world, store), sleep=sleep)))
+    asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=sleep)))
     assert slept == [1.0]
     assert store.status["history"][-1]["result"] == "Applied"
-    assert len(world.sent) == 1
+    assert len(cluster.sent) == 1
 
 
 def test_a_level_that_was_read_once_as_before_settles_nothing() -> None:
-    world = World(BEGIN)
-    store = Store(world, {"metadata.version": 27})
-    world.outcomes = [OutcomeUnknown("EOF")]
-    asyncio.run(reconcile_once(context_of(world, store)))
-    world.no_levels = True
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    once(cluster, store)
+    cluster.shows = without_levels
 
     async def sleep(seconds: float) -> None:
-        world.no_levels = False
+        cluster.shows = lambda readings: readings
 
-    asyncio.run(reconcile_once(replace(context_of(world, store), sleep=sleep)))
+    asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=sleep)))
     assert store.status["intents"]
     assert "history" not in store.status
 
 
 def test_the_effect_log_hears_of_each_step_before_it_is_sent() -> None:
-    world = World(BEGIN)
-    store = Store(world, {"metadata.version": 27})
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
     heard: list[tuple[EffectRecord, int]] = []
-    context = replace(context_of(world, store), effects=lambda one: heard.append((one, len(world.sent))))
+    context = replace(context_of(cluster, store), effects=lambda one: heard.append((one, len(cluster.sent))))
     asyncio.run(reconcile_once(context))
     (record, sent_before) = heard[0]
     assert (str(record.step), record.resource, sent_before) == ("metadata.version 21 -> 27", "ns/name", 0)
-    assert len(heard) == len(world.sent) == 1
+    assert len(heard) == len(cluster.sent) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,57 +12,41 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Done, Held, Stalled
 from kafkafeatures.core.readings import Readings
-from kafkafeatures.core.steps import Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.steps import DryRun, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
-from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
-from kafkasim.ports import SimulatedCluster
-from tests.kafkafeatures.reconcile.in_memory import Store, World, reconcile_once
-from tests.kafkasim.clusters import plan, world
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
+from tests.kafkasim.clusters import plan
+from tests.simulated import schema
 
 A, B = "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"
 LOWER = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
 
 
-class Simulated(SimulatedCluster):
-    """One that tells what it was asked to change, and may lose the request or the answer."""
+class Simulated(Cluster):
+    """One that may lose the request or the answer."""
 
     def __init__(self, cluster_id: str, group_version: int = 0) -> None:
         levels = {"metadata.version": 25, "group.version": group_version}
-        super().__init__(world(replace(plan(), levels=levels, cluster_id=cluster_id)))
+        super().__init__(levels, replace(plan(), cluster_id=cluster_id))
         self.validated: list[UpdateFeature] = []
-        self.sent: list[UpdateFeature] = []
         self.loses = ""
 
-    async def validate(self, changes: Any) -> Any:
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         self.validated += changes
         return await super().validate(changes)
 
     async def update(self, change: UpdateFeature) -> Outcome:
-        self.sent.append(change)
-        if self.loses == "request":
-            return OutcomeUnknown("EOF")
+        self.outcomes = [OutcomeUnknown("EOF")] if self.loses == "request" else []
         outcome = await super().update(change)
         return OutcomeUnknown("EOF") if self.loses == "answer" else outcome
 
     def level(self, feature: str) -> int:
-        return self.world.image.features.get(feature, 0)
-
-
-def one(store: Store, kafka: SimulatedCluster) -> Reconciliation:
-    return asyncio.run(reconcile_once(ReconcileContext(store=store, kafka=kafka, now=kafka.now, sleep=kafka.sleep)))
-
-
-def until_settled(store: Store, kafka: SimulatedCluster) -> Reconciliation:
-    for _ in range(20):
-        last = one(store, kafka)
-        if last.requeue_after is None:
-            return last
-    raise AssertionError(last)
+        return self.levels.get(feature, 0)
 
 
 def store_of(wanted: Wanted) -> Store:
-    made = Store(World({}), {})
+    made = Store(Simulated(A), {})
     made.wanted = wanted
     return made
 
@@ -78,19 +63,19 @@ def test_an_intent_and_a_spent_consent_wait_for_their_own_cluster(named: str, le
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=level)
     store = store_of(replace(LOWER, cluster_id=A))
     ours.loses = lost
-    one(store, ours)
+    once(ours, store)
     before = facts(store)
     assert (before["intents"][0]["target"], before["spentConsents"]) == ("group.version", ["group.version:1->0"])
     store.wanted = replace(LOWER, cluster_id=named)
     for _ in range(3):
-        last = one(store, other)
+        last = once(other, store)
         assert isinstance(last.decision, Stalled)
         assert last.decision.reason is Reason.CLUSTER_ID_MISMATCH
     assert facts(store) == before
     assert (other.sent, other.validated, other.level("group.version")) == ([], [], level)
 
     store.wanted, ours.loses = replace(LOWER, cluster_id=A), ""
-    assert isinstance(until_settled(store, ours).decision, Done)
+    assert isinstance(run(ours, store).decision, Done)
     assert (len(ours.sent), ours.level("group.version")) == (1 if lost == "answer" else 2, 0)
     assert store.status["spentConsents"] == ["group.version:1->0"]
     assert "intents" not in store.status
@@ -101,10 +86,10 @@ def test_what_was_reached_on_one_cluster_is_no_drift_of_another(named: str) -> N
     ours, other = Simulated(A), Simulated(B)
     wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     store = store_of(wanted)
-    assert isinstance(until_settled(store, ours).decision, Done)
+    assert isinstance(run(ours, store).decision, Done)
     before = facts(store)
     store.wanted = replace(wanted, cluster_id=named)
-    assert isinstance(one(store, other).decision, Stalled)
+    assert isinstance(once(other, store).decision, Stalled)
     assert facts(store) == before
     assert (other.sent, other.validated) == ([], [])
     assert "DriftDetected" not in {condition["type"] for condition in store.status["conditions"]}
@@ -113,17 +98,19 @@ def test_what_was_reached_on_one_cluster_is_no_drift_of_another(named: str) -> N
 def test_a_status_that_lost_the_id_of_its_cluster_is_of_no_cluster_until_the_document_names_one() -> None:
     ours, other = Simulated(A), Simulated(B)
     store = store_of(Wanted({"group.version": 1}))
-    until_settled(store, ours)
+    run(ours, store)
     store.wanted = replace(LOWER, levels={"group.version": 0})
-    for damage in (lambda: store.status.pop("clusterId"), lambda: store.status.update(clusterId=["?"])):
-        damage()
+    store.server.schema = schema.open_status()
+    for lost in ({}, {"clusterId": ["?"]}):
+        kept = {name: value for name, value in store.status.items() if name != "clusterId"}
+        store.status = {**kept, **lost}
         for cluster in (other, ours):
-            last = one(store, cluster)
+            last = once(cluster, store)
             assert isinstance(last.decision, Stalled)
             assert last.decision.reason is Reason.CLUSTER_ID_MISMATCH
     assert (other.sent, other.validated, len(ours.sent)) == ([], [], 1)
     store.wanted = replace(store.wanted, cluster_id=A)
-    assert isinstance(until_settled(store, ours).decision, Done)
+    assert isinstance(run(ours, store).decision, Done)
     assert store.status["clusterId"] == A
 
 
@@ -131,11 +118,11 @@ def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() ->
     ours, other = Simulated(A, group_version=1), Simulated(B)
     wanted = Wanted({"group.version": 0})
     store = store_of(replace(wanted, cluster_id=A))
-    assert isinstance(one(store, ours).decision, Stalled)  # no consent
+    assert isinstance(once(ours, store).decision, Stalled)  # no consent
     store.wanted = replace(wanted, cluster_id=B)
-    one(store, other)  # in sync there
+    once(other, store)  # in sync there
     store.wanted = replace(wanted, cluster_id=A, on_drift=OnDrift.CORRECT, consents=LOWER.consents)
-    last = one(store, ours)
+    last = once(ours, store)
     assert not isinstance(last.decision, Held | Stalled)
     assert "correctsDrift" not in store.status["intents"][0]  # and no correction of a drift that never was
 
@@ -143,7 +130,7 @@ def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() ->
 def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
     ours, other = Simulated(A), Simulated(B)
     store = store_of(Wanted({"group.version": 1}))
-    until_settled(store, ours)
+    run(ours, store)
 
     async def on_paper() -> Any:
         return await evaluate(ReconcileContext(store, other, other.now, other.sleep), await store.read())
@@ -160,7 +147,7 @@ def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=0)
     store = store_of(LOWER)
     ours.loses = "request"
-    one(store, ours)
+    once(ours, store)
     before = facts(store)
     looks = iter((ours, other))
 
@@ -169,7 +156,7 @@ def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
             return await next(looks).read()
 
     switched = Switched(A)
-    last = one(store, switched)
+    last = once(switched, store)
     assert store.status["intents"][0] == before["intents"][0]
     assert "history" not in store.status
     assert store.status["spentConsents"] == ["group.version:1->0"]

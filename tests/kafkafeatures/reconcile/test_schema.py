@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.reconcile.kubernetes_store import dropped_fields
 from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
+from tests.kafkasim.clusters import CLUSTER_ID
 from tests.simulated import schema
 from tests.simulated.kubernetes import Fault, Request, refusal
 from tests.simulated.orders import KEY, Orders
@@ -99,7 +100,7 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used
     assert rig.api.status["spentConsents"] == ["metadata.version:21->20"]
     rig.api.server.schema = older("spentConsents")
     rig.api.edit_status(lambda status: status.pop("spentConsents"))
-    rig.kafka.levels["metadata.version"] = 21  # raised by hand
+    assert rig.kafka.move("metadata.version", 21)  # by hand
     rig.api.edit(drift={"onDrift": "Correct"})
     another = Rig(rig.api, rig.kafka)
     await another.work()
@@ -124,7 +125,7 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_wh
         await rig.work()
     rig.api.edit_status(lambda status: [status.pop(name) for name in forgotten])
     rig.api.server.schema = older(*forgotten)
-    rig.kafka.levels["metadata.version"] = 21  # raised by hand
+    assert rig.kafka.move("metadata.version", 21)  # by hand
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
     if meanwhile == "a pass fails before":
@@ -164,22 +165,24 @@ async def test_the_cluster_of_the_first_contact_stays_pinned_where_the_server_dr
     rig.api.server.schema = older("intents")
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
-    rig.kafka.cluster_id = "cluster-2"  # the addresses lead elsewhere meanwhile
+    rig.kafka.world.cluster_id = "cluster-2"  # the addresses lead elsewhere meanwhile
     rig.api.server.schema = schema.current()
     for instance in ("test", "restarted"):
         await Rig(rig.api, rig.kafka, instance).work()
-        assert rig.api.condition("Stalled")["message"].startswith("connected to cluster cluster-2, expected cluster-1")
+        assert rig.api.condition("Stalled")["message"].startswith(
+            f"connected to cluster cluster-2, expected {CLUSTER_ID}"
+        )
     assert rig.kafka.sent == []
 
 
-@pytest.mark.parametrize("named", ["cluster-2", "cluster-1"])
+@pytest.mark.parametrize("named", ["cluster-2", CLUSTER_ID])
 async def test_a_resource_whose_pinned_cluster_was_dropped_sends_nothing_until_the_document_names_it(
     named: str,
 ) -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 25}))
     rig.api.edit(mode="Observe")
     await rig.work()
-    assert rig.api.status["clusterId"] == "cluster-1"
+    assert rig.api.status["clusterId"] == CLUSTER_ID
     rig.api.server.schema = older("clusterId")
     rig.api.edit_status(lambda status: status.pop("clusterId"))
     rig.api.edit(mode="Apply")
@@ -187,7 +190,7 @@ async def test_a_resource_whose_pinned_cluster_was_dropped_sends_nothing_until_t
     await another.work()
     assert "status.clusterId" in rig.api.condition("Stalled")["message"]
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
-    rig.kafka.cluster_id = named
+    rig.kafka.world.cluster_id = named
     rig.api.server.schema = schema.current()
     for _ in range(3):
         await another.work()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +21,11 @@ from kafkafeatures.core.readings import (
     ReplicaProgress,
     Role,
 )
-from kafkafeatures.core.steps import DryRun, DryRunAccepted, Outcome, UpdateFeature
 from kafkafeatures.core.wanted import Mode, Wanted
-from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.kafka import cluster as real
 from kafkafeatures.kafka.settings import Address, ClusterSettings
-from kafkasim.world import World as SimulatedWorld
-from tests.kafkafeatures.reconcile.in_memory import Store, World, context_of, reconcile_once
+from kafkasim.world import World
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
 from tests.kafkasim.clusters import plan, served
 
@@ -47,35 +44,17 @@ IN_ZOOKEEPER = probe(
 )  # fmt: skip
 
 
-class Port:
-    """Shows what the observer makes of these answers; everything that is asked for is granted."""
-
-    sends_to_active_controller = True
-
-    def __init__(self, asked: ClusterProbe, log: LogReading | Failure) -> None:
-        self.asked, self.log = asked, log
-        self.sent: list[UpdateFeature] = []
-
-    async def read(self) -> Readings:
-        return Readings(self.asked, self.log)
-
-    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
-        return DryRunAccepted()
-
-    async def update(self, change: UpdateFeature) -> Outcome:
-        self.sent.append(change)
-        raise AssertionError(change)
-
-
 def reconciled(
     wanted: Wanted, seen: ClusterProbe, log: LogReading | Failure = NO_LOG
 ) -> tuple[Decision, dict[str, Any]]:
-    """The decision, and the status that says so."""
-    store, port = Store(World({}), {}), Port(seen, log)
+    """The decision, and the status that says so. Nothing is sent."""
+    cluster = Cluster({"metadata.version": 21})
+    cluster.shows = lambda _: Readings(seen, log)  # kafkasim has no ZooKeeper, nor a leader without followers
+    store = Store(cluster, {})
     store.wanted = wanted
-    last = asyncio.run(reconcile_once(replace(context_of(store.world, store), kafka=port)))
+    last = once(cluster, store)
     assert not isinstance(last.decision, Failure)
-    assert port.sent == []
+    assert cluster.sent == []
     return last.decision, store.status
 
 
@@ -136,7 +115,7 @@ def test_with_a_quorum_it_is_in_sync(seen: ClusterProbe, log: LogReading | Failu
     assert conditions(status)["Ready"] == ("True", "InSync")
 
 
-def kill_all_controllers(world: SimulatedWorld) -> None:
+def kill_all_controllers(world: World) -> None:
     for id_ in world.voters:
         world.stop(Role.CONTROLLER, id_, kill=True)
 
@@ -147,7 +126,7 @@ async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_n
     async with served(plan()) as server:
         at = {role: tuple(Address(one.host, one.port) for one in server.world.of_role(role)) for role in named}
         settings = ClusterSettings(at[Role.BROKER], at.get(Role.CONTROLLER, ()), request_timeout=1.0)
-        async with Cluster(settings) as cluster:
+        async with real.Cluster(settings) as cluster:
             await server.act(kill_all_controllers)
             decision = decide(IN_SYNC, observe(*await cluster.read()))
     assert isinstance(decision, Wait)

@@ -1,0 +1,226 @@
+"""A simulated cluster and a resource on the simulated API server, for reconciliations in a row: what the process does
+to both, what goes wrong on the way, and where the process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.readings import Failure, ProbedNode, Readings
+from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.kube.api import Key
+from kafkafeatures.reconcile.act import Reconciliation, reconcile
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
+from kafkafeatures.reconcile.ports import Resource
+from kafkasim.plan import Plan
+from kafkasim.ports import SimulatedCluster
+from kafkasim.readings import Access, Client
+from kafkasim.releases import KRAFT_VERSION
+from kafkasim.rules import FeatureUpdate, UpgradeType
+from kraftlog.schema import table
+from tests.kafkafeatures.worlds import SILENT
+from tests.kafkasim.clusters import plan, world
+from tests.simulated.kubernetes import ApiServer
+
+KEY = Key("ns", "name")
+UNREACHABLE = Access(reaches_brokers=False, reaches_controllers=False)
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class Cluster(SimulatedCluster):
+    """Three controllers and three brokers of Kafka 4.2, unless a plan says otherwise; and what a client gets of them.
+
+    `outcomes`: what the next changes come to, which never arrive; None: as the cluster decides. `sent`: all of them.
+    `crash_in`: so many calls, or returns from one, until the process dies. `shows`: what becomes of a reading, for what
+    no simulated cluster comes to. `through_broker`: the active controller is not reached with a change.
+    """
+
+    def __init__(self, levels: Mapping[str, int], of: Plan | None = None) -> None:
+        of = of or plan()
+        super().__init__(world(replace(of, levels={**of.levels, **levels})))
+        self.outcomes: list[Outcome | None] = []
+        self.sent: list[UpdateFeature] = []
+        self.crash_in: int | None = None
+        self.shows: Callable[[Readings], Readings] = lambda readings: readings
+        self.through_broker = False
+        self._began = self._moves
+
+    def tick(self) -> None:
+        if self.crash_in is not None:
+            if self.crash_in == 0:
+                raise Crash
+            self.crash_in -= 1
+
+    def reach(self, access: Access) -> None:
+        """What a client reaches, and may do, from now on."""
+        self._access, self._client = access, Client(self.world, access)
+
+    @property
+    def away(self) -> bool:
+        """Whether no node can be reached."""
+        return self._access is UNREACHABLE
+
+    @away.setter
+    def away(self, away: bool) -> None:
+        self.reach(UNREACHABLE if away else Access())
+
+    @property
+    def sends_to_active_controller(self) -> bool:
+        return not self.through_broker and super().sends_to_active_controller
+
+    async def read(self) -> Readings:
+        self.tick()
+        return self.shows(await super().read())
+
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
+        self.tick()
+        assert all(change.feature != KRAFT_VERSION for change in changes)
+        return await super().validate(changes)
+
+    async def update(self, change: UpdateFeature) -> Outcome:
+        self.tick()
+        self.sent.append(change)
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        outcome = outcome or await super().update(change)
+        self.tick()
+        return outcome
+
+    # --- what is true of it, and what others do to it ---
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """Those that are finalized."""
+        image = self.world.image
+        return {**image.features, **({KRAFT_VERSION: image.kraft_version} if image.kraft_version else {})}
+
+    @property
+    def effective(self) -> int:
+        """How many levels were written since the beginning, the same one again among them."""
+        return self._moves - self._began
+
+    def move(self, feature: str, level: int) -> bool:
+        """By somebody else, at the active controller; whether it was taken."""
+        leader = self.world.active_node
+        assert leader is not None
+        before = self.levels.get(feature, 0)
+        kind = UpgradeType.SAFE_DOWNGRADE if level < before else UpgradeType.UPGRADE
+        update = FeatureUpdate(feature, level, kind)
+        answer = self.world.update_features(leader, [update], validate_only=False)
+        self._pass_time(10)
+        return bool(answer.verdict.levels)
+
+    @property
+    def _moves(self) -> int:
+        return self.world.image.counts.get(table.FEATURE_LEVEL.key, 0)
+
+
+def without_levels(readings: Readings) -> Readings:
+    """Nodes that answer before they know any finalized level, and whose log is not there to be read."""
+
+    def shown(node: ProbedNode) -> ProbedNode:
+        if isinstance(node.answer, Failure):
+            return node
+        return replace(node, answer=replace(node.answer, finalized={}, finalized_epoch=-1))
+
+    return Readings(replace(readings.probe, nodes=tuple(map(shown, readings.probe.nodes))), SILENT)
+
+
+class Store:
+    """The resource `ns/name`, as production's own store reads and writes it; the process may die at a write.
+
+    `writes`: of its status.
+    """
+
+    def __init__(self, cluster: Cluster, levels: Mapping[str, int]) -> None:
+        self._cluster, self._wanted = cluster, Wanted(levels)
+        self.server = ApiServer(cluster.now)
+        self.server.create(*KEY, spec_of(self._wanted))
+        operator = OperatorIdentity("", "operator", "test")
+        self._store = KubernetesStore(self.server.client(), KEY, lambda: operator)
+
+    async def read(self) -> Resource:
+        await self._store.fetch()
+        found = await self._store.read()
+        of_a_command = {"only": self._wanted.only, "may_approve_unseen": self._wanted.may_approve_unseen}
+        return replace(found, wanted=replace(found.wanted, **of_a_command))  # type: ignore[arg-type]
+
+    async def write_status(self, status: Status) -> None:
+        self._cluster.tick()
+        await self._store.write_status(status)
+        self._cluster.tick()
+
+    @property
+    def wanted(self) -> Wanted:
+        return self._wanted
+
+    @wanted.setter
+    def wanted(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self.server.edit(*KEY, lambda one: one.update(spec=spec_of(wanted)))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """As it is kept; a copy, without who wrote it."""
+        found = self.server.get(*KEY)
+        assert found is not None
+        return {name: one for name, one in found.get("status", {}).items() if name != "operator"}
+
+    @status.setter
+    def status(self, status: Mapping[str, Any]) -> None:
+        self.server.edit_status(*KEY, lambda one: one.update(status=dict(status)))
+
+    @property
+    def writes(self) -> int:
+        return sum(times for manager, times in self.server.status_writes.items() if manager != "kubectl-edit")
+
+
+def spec_of(wanted: Wanted) -> dict[str, Any]:
+    """The document that asks for it."""
+    assert not wanted.bundle
+    cluster = {"bootstrapServers": "kafka:9092", **({"clusterId": wanted.cluster_id} if wanted.cluster_id else {})}
+    approved = dict.fromkeys(("planHash",), *wanted.approvals) if wanted.approvals else {}
+    return {
+        "cluster": cluster,
+        "mode": wanted.mode.value,
+        "suspend": wanted.suspend,
+        "consents": sorted(wanted.consents),
+        "features": {"levels": [{"name": name, "level": level} for name, level in wanted.levels.items()]},
+        "approval": {"policy": wanted.policy.value, **approved},
+        "drift": {"onDrift": wanted.on_drift.value},
+    }
+
+
+async def reconcile_once(context: ReconcileContext) -> Reconciliation:
+    """Read the resource, and reconcile it."""
+    return await reconcile(context, await context.store.read())
+
+
+async def no_time(seconds: float) -> None:
+    """Time passes without anybody waiting for it."""
+
+
+def context_of(cluster: Cluster, store: Store) -> ReconcileContext:
+    return ReconcileContext(store=store, kafka=cluster, now=cluster.now, sleep=cluster.sleep)
+
+
+def once(cluster: Cluster, store: Store) -> Reconciliation:
+    return asyncio.run(reconcile_once(context_of(cluster, store)))
+
+
+def run(cluster: Cluster, store: Store, *, most: int = 20) -> Reconciliation:
+    """Reconcile until there is nothing more to do."""
+    for _ in range(most):
+        last = once(cluster, store)
+        if last.requeue_after is None:
+            return last
+    raise AssertionError(f"not settled after {most} reconciliations: {last}")

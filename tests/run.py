@@ -43,7 +43,7 @@ SUITES = [
     Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES]], 4),
     Suite(
         "kafka",
-        [[*SIDE_BY_SIDE, "-n", "2", "tests/e2e/kafka"]],
+        [[*SIDE_BY_SIDE, "-n", "3", "tests/e2e/kafka"]],
         7,
         {"java": "a JDK or JRE, 17 or newer", "mvn": "Maven 3.8 or newer"},
     ),

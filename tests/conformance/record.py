@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
-import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
@@ -16,7 +14,7 @@ from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, UpdateFeaturesRequest
 from tests.conformance import changes, downgrades, unregistrations
 from tests.conformance.cases import GOLDEN, UPGRADE, WORLDS, Updates, World, cases, request_of
-from tests.e2e.rig.cluster import Cluster, Node
+from tests.e2e.rig.cluster import Cluster, Node, asked
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 
@@ -29,17 +27,13 @@ RAISE_KRAFT = encode_request(
 
 def ask(node: Node, request: bytes) -> bytes:
     """The reply without its length, over a connection of its own."""
-    with socket.create_connection(("127.0.0.1", node.port), timeout=30) as link, link.makefile("rb") as stream:
-        link.sendall(struct.pack(">i", len(request)) + request)
-        (length,) = struct.unpack(">i", stream.read(4))
-        return stream.read(length)
+    return asked(node.port, request)
 
 
-def answers(world: World, folder: Path) -> Iterator[tuple[Updates, bytes]]:
-    """Every case, asked of the active controller."""
-    with Cluster(folder, world.version, controllers=1, brokers=1, release_version=world.format) as cluster:
-        for updates in cases(world):
-            yield updates, ask(cluster.nodes[3001], request_of(world, updates))
+def answers(world: World, cluster: Cluster) -> Iterator[tuple[Updates, bytes]]:
+    """Every case, asked of the active controller of one with one broker, formatted as the world is."""
+    for updates in cases(world):
+        yield updates, ask(cluster.nodes[3001], request_of(world, updates))
 
 
 def changed(world: World, folder: Path) -> Iterator[changes.Row]:
@@ -133,8 +127,10 @@ def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
     for world in WORLDS.values():
         with tempfile.TemporaryDirectory() as folder:
-            found = answers(world, Path(folder) / "cases")
-            _write(world.golden, ({"updates": updates, "reply": reply.hex()} for updates, reply in found))
+            root = Path(folder) / "cases"
+            with Cluster(root, world.version, controllers=1, brokers=1, release_version=world.format) as cluster:
+                found = answers(world, cluster)
+                _write(world.golden, ({"updates": updates, "reply": reply.hex()} for updates, reply in found))
             _write(changes.golden_of(world), map(_shown, changed(world, Path(folder) / "changes")))
             rows = lowered(world, Path(folder) / "downgrades")
             _write(downgrades.golden_of(world), ({**asdict(row), "reply": row.reply.hex()} for row in rows))

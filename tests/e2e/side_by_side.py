@@ -14,22 +14,44 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-FOLDER = re.compile(r"kubernetes/(\w+)/")  # its conftest.py has a control plane, a node, a Kafka, or people
-SIX = re.compile(r"kafka/test_(asking|describe|nodes_that_are_gone)\.py.*\[(\d+\.\d+\.\d+)")  # see kafka/conftest.py
+from tests.e2e.rig.releases import NEWEST, OLD
+
+RELEASE = r"\[.*?(\d+\.\d+\.\d+)"
+TOGETHER = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in {
+        r"kubernetes/(\w+)/": r"\1",  # its conftest.py has a control plane, a node, a Kafka, or people
+        # By the name of a cluster in kafka/conftest.py.
+        rf"kafka/test_(?:asking|describe|nodes_that_are_gone)\.py.*{RELEASE}": r"six \1",
+        rf"kafka/test_\w+\.py::test_(?:a_real_node_still_answers|the_newest_level_of_each).*{RELEASE}": r"small \1",
+        r"kafka/test_plan\.py::test_an_old_kafka_": f"small {OLD}",
+        r"kafka/test_describe\.py::test_an_old_broker_": f"small {NEWEST}",
+        r"kafka/test_\w+\.py::test_combined_nodes_": f"combined {NEWEST}",
+        r"kafka/test_security\.py.*\[(\d.*)\]": r"secured \1",
+        r"kafka/test_bad_input\.py::test_a_client_certificate_": f"secured {NEWEST}-SSL",
+        r"kafka/test_bad_input\.py::test_(?:a_login|a_mechanism|plaintext_to|tls_to|a_node_whose)_": (
+            f"secured {NEWEST}-SCRAM-SHA-256"
+        ),
+        # A cluster for each release, or for each case.
+        rf"kafka/test_(fresh_logs)\.py.*{RELEASE}": r"\1 \2",
+        r"kafka/test_(?:conformance|downgrades)\.py::(.*)": r"\1",
+    }.items()
+)
 
 FIRST = (
     *("on_node", "test_outages", "test_many", "one_kafka", "test_lost_connections"),
-    *("test_downgrades", "six", "test_followed_logs", "test_killed"),
+    *("test_followed_logs", "test_apply", "six", "test_a_downgrade_that_is_called_safe", "test_killed", "test_ghost"),
+    *("test_plan", "test_security", "test_bad_input", "test_unregister", "test_a_real_cluster"),
 )
 """What takes longest begins first, so that nobody is left with it at the end."""
 
 
 def together(nodeid: str) -> str:
     """The same for two tests that need one process."""
-    if folder := FOLDER.search(nodeid):
-        return folder[1]
-    six = SIX.search(nodeid)
-    return f"six {six[2]}" if six else nodeid.partition("::")[0].rpartition("/")[2]
+    for pattern, name in TOGETHER:
+        if found := pattern.search(nodeid):
+            return found.expand(name)
+    return nodeid.partition("::")[0].rpartition("/")[2]
 
 
 def place(nodeid: str) -> int:
@@ -38,8 +60,8 @@ def place(nodeid: str) -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "six" in getattr(item, "fixturenames", ()):
-            assert SIX.search(item.nodeid), f"{item.nodeid} shares six nodes"
+        shared = {"six", "combined"} & set(getattr(item, "fixturenames", ()))
+        assert all(together(item.nodeid).startswith(name) for name in shared), f"{item.nodeid} shares {shared}"
     items.sort(key=lambda item: place(item.nodeid))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,10 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kafkafeatures.core.observation import Known, NodeState, Observation
+from kafkafeatures.core.observe import observe
+from kafkafeatures.kafka.cluster import Cluster as Client
+from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.process import wait_until
 
 SELDOM = 0.5
-"""Seconds between two runs of a command that is waited for: each costs a third of a second of a core."""
+"""Seconds between two looks at a cluster that is waited for."""
 
 KAFKAFEATURES = [sys.executable, "-m", "kafkafeatures"]
 
@@ -39,6 +45,34 @@ def describe(cluster: Cluster, *flags: str, servers: bool = True, controllers: b
 def node(document: dict[str, Any], id_: int) -> dict[str, Any]:
     """One node of a document."""
     return next(one for one in document["nodes"] if one["id"] == id_)
+
+
+def seen(cluster: Cluster, *, servers: bool = True, controllers: bool = False) -> Observation:
+    """What `describe` is made of, without the command: for waits, where each look would start a process."""
+    settings = ClusterSettings(
+        parse_addresses(cluster.bootstrap_servers if servers else "", ""),
+        parse_addresses(cluster.bootstrap_controllers if controllers else "", ""),
+    )
+
+    async def read() -> Observation:
+        async with Client(settings) as client:
+            return observe(*await client.read())
+
+    return asyncio.run(read())
+
+
+def active(cluster: Cluster, *, servers: bool = True, controllers: bool = False) -> int | None:
+    """The active controller, where one is known."""
+    found = seen(cluster, servers=servers, controllers=controllers).active_controller
+    return found.value if isinstance(found, Known) else None
+
+
+def wait_for(cluster: Cluster, state: NodeState, *nodes: int) -> None:
+    def holds() -> bool:
+        found = {one.id: one.state for one in seen(cluster).nodes}
+        return all(found.get(id_) is state for id_ in nodes)
+
+    wait_until(f"{nodes} are {state}", holds, step=SELDOM)
 
 
 def levels(document: dict[str, Any]) -> dict[str, int]:

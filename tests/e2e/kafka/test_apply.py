@@ -21,7 +21,7 @@ from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_address
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
-from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, describe, levels, run, write_document
+from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, active, describe, levels, run, write_document
 from tests.e2e.kafka.wire import feature_records
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
@@ -70,8 +70,8 @@ def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_p
     }
     assert status["changeCount"] == 2
     assert [one["action"] for one in status["history"]] == ["metadata.version 21 -> 29", "group.version 0 -> 1"]
-    assert cluster.features()["metadata.version"][2] == "4.2-IV1"
-    assert cluster.features()["group.version"][2] == "1"
+    theirs = cluster.features()
+    assert (theirs["metadata.version"][2], theirs["group.version"][2]) == ("4.2-IV1", "1")
     assert feature_records(cluster) == before + 2
 
     state = document.with_suffix(".status.yaml")
@@ -248,7 +248,7 @@ def test_a_frozen_leader_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> N
     # The old leader wakes up with the request in its hands; it must have been too late, or have changed nothing more.
     wait_until(
         "the old leader follows the new one",
-        lambda: describe(cluster, servers=False, controllers=True)["activeController"] == new,
+        lambda: active(cluster, servers=False, controllers=True) == new,
         step=SELDOM,
     )
     assert levels(describe(cluster))["metadata.version"] == 33

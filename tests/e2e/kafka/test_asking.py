@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,13 +208,11 @@ async def test_describe_quorum_shows_whether_a_majority_follows_the_leader(clust
         assert time.monotonic() - began < 90
 
 
-async def test_combined_nodes_of_a_dynamic_quorum_are_asked_on_both_listeners(tmp_path: Path) -> None:
-    with Cluster(tmp_path, NEWEST, controllers=0, brokers=0, combined=3, dynamic=True) as cluster:
-        cluster.wait_ready()
-        result, took = await surveyed(settings(cluster, controllers=False))
-        print(f"{NEWEST} combined: {took:.3f} s")
-        assert answering(result, Role.BROKER) == {1, 2, 3}
-        assert answering(result, Role.CONTROLLER) == {1, 2, 3}
-        assert len({(n.host, n.port) for n in result.nodes}) == 6
-        again, _ = await surveyed(settings(cluster, servers=False))
-        assert answering(again, Role.CONTROLLER) == {1, 2, 3}
+async def test_combined_nodes_of_a_dynamic_quorum_are_asked_on_both_listeners(combined: Cluster) -> None:
+    result, took = await surveyed(settings(combined, controllers=False))
+    print(f"{NEWEST} combined: {took:.3f} s")
+    assert answering(result, Role.BROKER) == {1, 2, 3}
+    assert answering(result, Role.CONTROLLER) == {1, 2, 3}
+    assert len({(n.host, n.port) for n in result.nodes}) == 6
+    again, _ = await surveyed(settings(combined, servers=False))
+    assert answering(again, Role.CONTROLLER) == {1, 2, 3}

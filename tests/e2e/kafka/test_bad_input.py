@@ -10,7 +10,7 @@ import contextlib
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import FailureKind
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
-from tests.e2e.kafka.cli import SELDOM, describe, node, run, write_document
+from tests.e2e.kafka.cli import SELDOM, active, describe, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import USERS, Cluster, Node
 from tests.e2e.rig.process import free_port, wait_until
@@ -160,11 +160,9 @@ def test_a_store_that_is_not_pem_is_refused_with_the_way_to_convert_it(tmp_path:
 # --- a secured node ---
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    root = tmp_path_factory.mktemp("secured")
-    with Cluster(root, NEWEST, controllers=1, brokers=1, kind="SCRAM-SHA-256") as running:
-        yield running
+@pytest.fixture
+def secured(borrow: Callable[[str], Cluster]) -> Cluster:
+    return borrow(f"secured {NEWEST}-SCRAM-SHA-256")
 
 
 def config(folder: Path, **lines: str) -> tuple[str, str]:
@@ -235,7 +233,7 @@ def test_a_node_whose_ca_is_not_trusted(secured: Cluster, tmp_path: Path) -> Non
 def test_a_node_with_a_wrong_certificate(tmp_path: Path, which: str, said: str) -> None:
     certificates = Certificates()
     with Cluster(
-        tmp_path / "kafka", NEWEST, controllers=1, brokers=1, kind="SSL", controller_kind="PLAINTEXT",
+        tmp_path / "kafka", NEWEST, controllers=0, brokers=0, combined=1, kind="SSL", controller_kind="PLAINTEXT",
         certificates=certificates, node_certificate=getattr(certificates, which),
     ) as cluster:  # fmt: skip
         files = "--config", str(cluster.client_config())
@@ -249,13 +247,11 @@ def test_a_node_with_a_wrong_certificate(tmp_path: Path, which: str, said: str) 
         assert "Traceback" not in done.stderr
 
 
-def test_a_client_certificate_that_is_missing(tmp_path: Path) -> None:
-    with Cluster(
-        tmp_path / "kafka", NEWEST, controllers=1, brokers=1, kind="SSL", controller_kind="PLAINTEXT"
-    ) as cluster:
-        files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(cluster.root / "ca.pem"))
-        done = ask("--bootstrap-server", cluster.bootstrap_servers, *files)
-        one_line(done, 5, cluster.bootstrap_servers, "the node requires a client certificate; configure one (mTLS)")
+def test_a_client_certificate_that_is_missing(borrow: Callable[[str], Cluster], tmp_path: Path) -> None:
+    cluster = borrow(f"secured {NEWEST}-SSL")
+    files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(cluster.root / "ca.pem"))
+    done = ask("--bootstrap-server", cluster.bootstrap_servers, *files)
+    one_line(done, 5, cluster.bootstrap_servers, "the node requires a client certificate; configure one (mTLS)")
 
 
 # --- a plaintext cluster that is not well ---
@@ -355,7 +351,7 @@ def test_without_a_leader_everybody_is_shown_and_nothing_is_sent(ailing: Cluster
         other.start()
     wait_until(
         "a leader is back",
-        lambda: describe(ailing)["activeController"] in {n.id for n in ailing.controllers},
+        lambda: active(ailing) in {n.id for n in ailing.controllers},
         step=SELDOM,
     )
     assert node(describe(ailing), 1)["finalized"]["metadata.version"] == 25

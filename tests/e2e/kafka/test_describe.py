@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 from kafka import KafkaAdminClient
 
+from kafkafeatures.core.observation import NodeState
 from kafkafeatures.core.releases import level_name
 from kafkafeatures.kafka.api_names import API_NAMES
-from tests.e2e.kafka.cli import SELDOM, describe, node, run
+from tests.e2e.kafka.cli import describe, node, run, wait_for
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
@@ -94,7 +96,7 @@ def test_a_stopped_broker_and_a_stopped_controller_are_shown_as_what_they_are(cl
     cluster.nodes[standby].kill()
     try:
         # The leader takes a broker that only just fetched the log for a running one, so its word is waited for.
-        wait_until("the stopped broker is a ghost", lambda: node(describe(cluster), 2)["state"] == "Ghost", step=SELDOM)
+        wait_for(cluster, NodeState.GHOST, 2)
         document = describe(cluster)
         assert node(document, standby)["state"] == "Unreachable"
         assert "refused" in node(document, standby)["why"]
@@ -109,24 +111,22 @@ def test_a_stopped_broker_and_a_stopped_controller_are_shown_as_what_they_are(cl
         cluster.nodes[standby].start()
 
 
-def test_an_old_broker_that_the_controller_refuses_is_shown_as_refused(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    with Cluster(
-        tmp_path_factory.mktemp("refused"), NEWEST, controllers=1, brokers=1, release_version="4.2"
-    ) as cluster:
-        old = cluster.add_broker(9, MIDDLE, start=False)
+def test_an_old_broker_that_the_controller_refuses_is_shown_as_refused(borrow: Callable[[str], Cluster]) -> None:
+    cluster = borrow(f"small {NEWEST}")
+    old = cluster.add_broker(9, MIDDLE, start=False)
+    try:
         old.start(wait=False)
         wait_until("it is refused", lambda: "UNSUPPORTED_VERSION" in old.log)
         document = describe(cluster)
         assert node(document, 9)["state"] == "Refused"
         assert node(document, 1)["state"] == "Live"
+    finally:
+        cluster.remove_node(9)
 
 
-def test_combined_nodes_are_one_node_with_two_roles(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with Cluster(tmp_path_factory.mktemp("combined"), NEWEST, controllers=0, brokers=0, combined=1) as cluster:
-        for servers, controllers in ((True, False), (False, True), (True, True)):
-            document = describe(cluster, servers=servers, controllers=controllers)
-            assert [(one["id"], one["roles"], one["state"]) for one in document["nodes"]] == [
-                (1, ["Controller", "Broker"], "Live")
-            ]
+def test_combined_nodes_are_one_node_with_two_roles(combined: Cluster) -> None:
+    for servers, controllers in ((True, False), (False, True), (True, True)):
+        document = describe(combined, servers=servers, controllers=controllers)
+        assert [(one["id"], one["roles"], one["state"]) for one in document["nodes"]] == [
+            (id_, ["Controller", "Broker"], "Live") for id_ in (1, 2, 3)
+        ]

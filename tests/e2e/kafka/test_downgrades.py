@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka.admin import ResourcePattern, ResourceType
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.plan import undo_of
@@ -23,14 +23,14 @@ from tests.conformance.changes import WHICH_LEVELS, levels_in
 from tests.conformance.downgrades import LOWEST, LOWEST_LEVEL, METADATA, recorded
 from tests.conformance.record import QUORUM, ask, finalize, lowered
 from tests.e2e.rig.cluster import Cluster, Node
+from tests.e2e.rig.held import hold_credential, hold_quota, hold_rights, hold_topic
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import NEWEST, OLD, RECENT, release
+from tests.e2e.rig.releases import NEWEST, OLD
 
 EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
 PROVED = [world for world in WORLDS.values() if os.environ.get("SOAK") or world.version in (OLD, NEWEST)]
 SCRAM_SINCE = 11  # metadata.version 3.5-IV2
 
-CONFIGS = "kafka.admin.ConfigCommand"  # 4.4 has it in the tools that are not published
 WRITTEN = {
     "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD", "CLIENT_QUOTA_RECORD", "ACCESS_CONTROL_ENTRY_RECORD",
 }  # fmt: skip
@@ -46,16 +46,16 @@ def test_a_real_node_still_takes_back_what_was_recorded(world: World, tmp_path: 
 @pytest.mark.parametrize("world", PROVED, ids=lambda world: world.version)
 def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_path: Path) -> None:
     """State of every kind is written at the higher level. After the downgrade the same records, byte for byte, are in
-    the snapshot that the controller writes at the lower level, and both nodes start from it.
+    the snapshot that is written at the lower level, and the controller and the broker start from it: one process.
     """
     # A killed broker is not let in again before its session has ended.
     sessions = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "500"}
     properties = {"metadata.log.max.record.bytes.between.snapshots": "1", **sessions}
     with Cluster(
-        tmp_path / "kafka", world.version, controllers=1, brokers=1, release_version=LOWEST, authorizer=True,
-        properties=properties,
+        tmp_path / "kafka", world.version, controllers=0, brokers=0, combined=1, release_version=LOWEST,
+        authorizer=True, properties=properties,
     ) as cluster:  # fmt: skip
-        active = cluster.nodes[3001]
+        active = cluster.nodes[1]
         supported = decode_response(18, 4, ask(active, WHICH_LEVELS))[1].supported_features[METADATA]
         for floor, top in spans(supported):
             assert undo_of(UpdateFeature(METADATA, floor, top)) is Undo.SAFE
@@ -66,10 +66,8 @@ def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_pat
             assert {kind for kind, _ in higher} >= WRITTEN
             finalize(active, world, METADATA, floor, SAFE)
             assert snapshot(active) == higher, (floor, top)
-            for node in cluster.nodes.values():
-                node.kill()
-            for node in cluster.nodes.values():
-                node.start(wait=False)
+            active.kill()
+            active.start(wait=False)
             cluster.wait_ready()
             assert levels_in(ask(active, WHICH_LEVELS))[0][METADATA] == floor
             assert lasting(snapshot(active)) == lasting(higher), (floor, top)
@@ -85,21 +83,12 @@ def spans(supported: VersionRange) -> Iterator[tuple[int, int]]:
 
 def fill(cluster: Cluster, level: int) -> None:
     """Topics, configs, quotas, credentials and rights, named after the level at which they are written."""
-    at = ("--bootstrap-server", cluster.bootstrap_servers)
-    user = ("--alter", "--entity-type", "users", "--entity-name", f"u{level}", "--add-config")
-    topic = ("--create", "--topic", f"t{level}", "--partitions", "3", "--config", "retention.ms=86400000")
-    right = ("--add", "--allow-principal", f"User:u{level}", "--operation", "Read", "--topic", f"t{level}")
-    commands = [
-        cluster.tool_command("org.apache.kafka.tools.TopicCommand", *at, *topic),
-        release(RECENT).java(CONFIGS, *at, *user, "consumer_byte_rate=1048576", log4j="tool"),
-    ]
+    topic, user = f"t{level}", f"u{level}"
+    hold_topic(cluster, topic, {0: [1], 1: [1], 2: [1]}, **{"retention.ms": "86400000"})
+    hold_rights(cluster, user, "READ", resource=ResourcePattern(ResourceType.TOPIC, topic))
+    hold_quota(cluster.nodes[1], user, "consumer_byte_rate", 1048576.0)
     if level >= SCRAM_SINCE:
-        commands.append(release(RECENT).java(CONFIGS, *at, *user, "SCRAM-SHA-256=[password=x-y-z]", log4j="tool"))
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for command in commands]
-    cluster.acls(*right)
-    for one in running:
-        said, _ = one.communicate(timeout=120)
-        assert one.returncode == 0, said.decode()
+        hold_credential(cluster, user, "x-y-z")
 
 
 def snapshot(active: Node) -> Counter[tuple[str, bytes]]:

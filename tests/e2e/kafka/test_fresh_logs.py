@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from kraftlog import Replay
+from tests.e2e.kafka.wire import meddle
 from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.held import hold_topic
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, OLD, RECENT
 from tests.kraftlog.dump import compare
 
-RELEASES = {OLD: ("3.7", "21"), MIDDLE: ("4.0", "27"), RECENT: ("4.0", "29")}
+RELEASES = {OLD: ("3.7", 21), MIDDLE: ("4.0", 27), RECENT: ("4.0", 29)}
 DUMP_TOOL = {OLD: "kafka.tools.DumpLogSegments", MIDDLE: "kafka.tools.DumpLogSegments"}
 """Where it was before it moved to org.apache.kafka.tools."""
 
@@ -28,15 +30,8 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         tmp_path_factory.mktemp("written"), version, controllers=1, brokers=2, dynamic=version != OLD,
         release_version=release, properties=often,
     ) as cluster:  # fmt: skip
-        where = "--bootstrap-server", cluster.bootstrap_servers
-        done = cluster.tool(
-            "org.apache.kafka.tools.FeatureCommand", *where, "upgrade", "--feature", f"metadata.version={level}"
-        )
-        assert done.returncode == 0, done.stdout
-        done = cluster.tool(
-            "org.apache.kafka.tools.TopicCommand", *where, "--create", "--topic", "t", "--partitions", "3"
-        )
-        assert done.returncode == 0, done.stdout
+        meddle(cluster, "metadata.version", level)
+        hold_topic(cluster, "t", {0: [1], 1: [2], 2: [1]})
         cluster.nodes[2].stop()
         wait_until("there is a snapshot", lambda: files_of(cluster, "checkpoint"))
     return cluster
@@ -67,4 +62,4 @@ def test_the_image_is_what_happened(written: Cluster) -> None:
     assert image.unreadable == 0
     assert set(image.brokers) == {1, 2}
     assert set(image.controllers) == {3001}
-    assert image.features["metadata.version"] == int(RELEASES[written.version][1])
+    assert image.features["metadata.version"] == RELEASES[written.version][1]

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.core.observation import NodeState
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.conformance.record import ask
 from tests.conformance.unregistrations import request_of
-from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, describe, levels, node, run, write_document
-from tests.e2e.rig.cluster import REGISTERED, Cluster
+from tests.e2e.kafka.cli import KAFKAFEATURES, describe, levels, node, run, wait_for, write_document
+from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST, RECENT
 
@@ -81,7 +82,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert f"controller {GONE} was fetching the metadata log seconds ago" in refused(cluster, GONE)
 
     # Now it is a ghost, of which Kafka's own tool says no more than its range, and which cannot be unregistered yet.
-    wait_until("the removed controller is a ghost", lambda: state(cluster) == "Ghost", step=SELDOM)
+    wait_for(cluster, NodeState.GHOST, GONE)
     assert node(describe(cluster), GONE)["features"]["metadata.version"] == {"min": 7, "max": 30}
     theirs = cluster.tool(
         "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
@@ -98,12 +99,12 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
 
     # The cure, as it was said.
     gone.start(NEWEST)
-    wait_until("it registered anew", lambda: REGISTERED in gone.log)
+    wait_until("it registered anew", gone.has_registered)
     gone.stop()
     done = raised(cluster, document)
     assert done.returncode == 0, done.stderr
     assert levels(describe(cluster))["metadata.version"] == 33
-    wait_until("it is a ghost once more", lambda: state(cluster) == "Ghost", step=SELDOM)
+    wait_for(cluster, NodeState.GHOST, GONE)
     text = run("describe", "--bootstrap-server", cluster.bootstrap_servers).stdout
     assert f"kafkafeatures unregister --controller {GONE} --bootstrap-server {cluster.bootstrap_servers}" in text
     assert typed(cluster, "3004").returncode == 4
@@ -113,7 +114,8 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
 
     # Kafka itself unregisters whom it is told to, also one that was stopped this moment: that is no refused broker.
     gone.start()
-    wait_until("it registered once more", lambda: state(cluster) == "Live" and REGISTERED in gone.log, step=SELDOM)
+    wait_until("it registered once more", gone.has_registered)
+    wait_for(cluster, NodeState.LIVE, GONE)
     gone.kill()
     answer: Any = decode_response(94, 0, ask(cluster.nodes[cluster.leader()], request_of(GONE)))[1]
     assert answer.error_code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,13 @@ def test_dependencies_are_those_of_the_newest_tool() -> None:
 
 
 @pytest.mark.parametrize("version", PRODUCTION)
-def test_the_newest_level_of_each_release_is_in_the_table_by_its_name(version: str, tmp_path: Path) -> None:
-    with Cluster(tmp_path / "kafka", version, controllers=1, brokers=1) as cluster:
-        document = describe(cluster, "--apis")
-        assert node(document, 1)["features"]["metadata.version"]["max"] == PRODUCTION[version]
-        theirs = cluster.features()["metadata.version"]
+def test_the_newest_level_of_each_release_is_in_the_table_by_its_name(
+    version: str, borrow: Callable[[str], Cluster]
+) -> None:
+    cluster = borrow(f"small {version}")
+    document = describe(cluster, "--apis")
+    assert node(document, 1)["features"]["metadata.version"]["max"] == PRODUCTION[version]
+    theirs = cluster.features()["metadata.version"]
     newest = max(level for level in METADATA_VERSIONS if level <= PRODUCTION[version])
     assert theirs[1] == METADATA_VERSIONS[newest].name
     row = release_named(version)

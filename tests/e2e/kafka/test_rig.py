@@ -1,12 +1,16 @@
-"""The rig itself, where it decides something: when one of Kafka's own tools is run again."""
+"""The rig itself, where it decides something: when a tool of Kafka's is run again, who gets a cluster after whom."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from tests.e2e.rig.cluster import TRIES, past_moving_leaders
+from tests.e2e.rig.process import Daemon
+from tests.e2e.rig.shared import Shared
 
 MOVED = (
     "org.apache.kafka.common.errors.NotLeaderOrFollowerException: For requests intended only for the leader, "
@@ -39,3 +43,49 @@ def test_a_tool_that_met_a_moving_leader_is_run_again_and_for_no_other_reason(
     last = past_moving_leaders(run, lambda: happened.append("waited for a leader"))
     assert (last.returncode, last.stderr) == answers[runs - 1]
     assert happened == ["ran", *["waited for a leader", "ran"] * (runs - 1)]
+
+
+class Pair:
+    """Two processes, and something that is to stay."""
+
+    def __init__(self, folder: Path) -> None:
+        self.level = 1
+        self.nodes = {id_: Daemon(["sleep", "600"], folder / str(id_)) for id_ in (1, 2)}
+        for node in self.nodes.values():
+            node.start()
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Shared[Pair]]:
+    lenders = Shared(lambda name: Pair(tmp_path), lambda name, pair: pair.level)
+    yield lenders
+    lenders.end()
+
+
+def test_a_cluster_that_is_given_back_as_it_was_found_is_lent_again(shared: Shared[Pair]) -> None:
+    pair = shared.get("pair")
+    pair.nodes[1].freeze()
+    shared.give_back("pair", failed=False)
+    assert shared.get("pair") is pair
+
+
+@pytest.mark.parametrize("failed", [True, False], ids=["its test failed", "a node was killed"])
+def test_a_cluster_that_may_be_damaged_is_lent_to_nobody_any_more(shared: Shared[Pair], failed: bool) -> None:
+    pair = shared.get("pair")
+    if not failed:
+        pair.nodes[1].kill()
+    shared.give_back("pair", failed=failed)
+    assert not pair.nodes[2].alive
+    assert all(node.alive for node in shared.get("pair").nodes.values())
+
+
+def test_who_changes_what_a_cluster_is_to_keep_is_the_one_that_fails(shared: Shared[Pair]) -> None:
+    pair = shared.get("pair")
+    pair.level = 2
+    with pytest.raises(AssertionError, match="pair is shared, and was left with 2 instead of 1"):
+        shared.give_back("pair", failed=False)
+    assert shared.get("pair").level == 1

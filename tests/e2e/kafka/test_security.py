@@ -20,23 +20,12 @@ from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.kafka.cli import SELDOM, describe, levels, node, run, write_document
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import USERS, Cluster
+from tests.e2e.rig.held import drop_rights, finalized, hold_rights
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import NEWEST, OLD
+from tests.e2e.rig.releases import NEWEST
 from tests.e2e.rig.tokens import CLIENT_ID, CLIENT_SECRET, TokenServer
 
 SASL_AUTHENTICATE = 36
-
-
-@pytest.fixture(
-    scope="module",
-    params=[(NEWEST, "SSL"), (NEWEST, "PLAIN"), (NEWEST, "SCRAM-SHA-256"), (OLD, "SCRAM-SHA-512")],
-    ids="-".join,
-)
-def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    version, kind = request.param
-    root = tmp_path_factory.mktemp("secured")
-    with Cluster(root, version, controllers=1, brokers=1, kind=kind, release_version="3.8") as running:
-        yield running
 
 
 def flags(cluster: Cluster, user: str = "alice") -> tuple[str, ...]:
@@ -105,7 +94,7 @@ def test_apply_raises_a_level_with_secrets_from_a_folder(secured: Cluster, tmp_p
     path = document_for(tmp_path / "levels.yaml", secured, {"metadata.version": 21})
     done = run("apply", "-f", str(path), "--secrets-dir", str(secrets(tmp_path / "secrets", secured)))
     assert done.returncode == 0, done.stderr
-    assert secured.features()["metadata.version"][2] == "3.9-IV0"
+    assert finalized(secured, "metadata.version") == 21
     no_secret_in(done.stdout + done.stderr + path.with_suffix(".status.yaml").read_text())
 
 
@@ -234,11 +223,10 @@ def rights(guarded: Cluster) -> Iterator[Callable[..., None]]:
     """Grants alice operations on the cluster; they are gone after the test."""
 
     def grant(*operations: str) -> None:
-        words = [word for operation in operations for word in ("--operation", operation)]
-        guarded.acls("--add", "--allow-principal", "User:alice", *words, "--cluster")
+        hold_rights(guarded, "alice", *operations)
 
     yield grant
-    guarded.acls("--remove", "--cluster", "--force")
+    drop_rights(guarded)
 
 
 LINE = "kafka-acls.sh --add --allow-principal User:NAME --operation {} --cluster"
@@ -260,7 +248,7 @@ def test_without_any_right_the_living_are_shown_and_what_is_missing_is_named(gua
 
 
 def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callable[..., None]) -> None:
-    rights("Describe")
+    rights("DESCRIBE")
     standby = next(n for n in guarded.controllers if n.id != guarded.leader())
     guarded.nodes[2].stop()
     standby.kill()
@@ -285,7 +273,7 @@ def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callabl
 def test_without_alter_apply_names_the_right_and_describe_still_works(
     guarded: Cluster, rights: Callable[..., None], tmp_path: Path
 ) -> None:
-    rights("Describe", "ClusterAction")
+    rights("DESCRIBE", "CLUSTER_ACTION")
     before = levels(describe(guarded, *flags(guarded), controllers=True))["metadata.version"]
     path = document_for(tmp_path / "levels.yaml", guarded, {"metadata.version": 26})
     words = "apply", "-f", str(path), "--secrets-dir", str(secrets(tmp_path / "secrets", guarded)), "-o", "json"
@@ -302,7 +290,7 @@ def test_without_alter_apply_names_the_right_and_describe_still_works(
     reasons = {one["type"]: one.get("reason") for one in json.loads(refused.stdout)["status"]["conditions"]}
     assert reasons["Stalled"] == "NotAuthorized"
     assert levels(describe(guarded, *flags(guarded), controllers=True))["metadata.version"] == before
-    rights("Alter")
+    rights("ALTER")
     granted = run(*words)
     assert granted.returncode == 0, granted.stderr
     no_secret_in(granted.stdout + granted.stderr)

@@ -6,12 +6,14 @@ import os
 import pty
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, describe, node, run
+from kafkafeatures.core.observation import NodeState
+from tests.e2e.kafka.cli import KAFKAFEATURES, describe, node, run, wait_for
 from tests.e2e.rig.cluster import Cluster
-from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.held import hold_topic
 from tests.e2e.rig.releases import NEWEST
 
 
@@ -20,20 +22,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     sessions = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
     root = tmp_path_factory.mktemp("unregister")
     with Cluster(root, NEWEST, controllers=1, brokers=3, properties=sessions) as running:
-        done = running.tool(
-            "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", running.bootstrap_servers,
-            "--create", "--topic", "orders", "--replica-assignment", "2",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+        hold_topic(running, "orders", {0: [2]})
         for id_ in (2, 3):
             running.nodes[id_].stop()
-        wait_until(
-            "both are ghosts", lambda: {node(seen(running), i)["state"] for i in (2, 3)} == {"Ghost"}, step=SELDOM
-        )
+        wait_for(running, NodeState.GHOST, 2, 3)
         yield running
 
 
-def seen(cluster: Cluster) -> dict[str, object]:
+def shown(cluster: Cluster) -> dict[str, Any]:
     return describe(cluster, controllers=True)
 
 
@@ -56,7 +52,7 @@ def test_whoever_lives_or_hosts_something_stays(cluster: Cluster, broker: int, s
     done = unregister(cluster, broker, "--yes")
     assert done.returncode == 4
     assert said in done.stderr
-    assert {one["id"] for one in seen(cluster)["nodes"]} == {1, 2, 3, 3001}  # type: ignore[attr-defined]
+    assert {one["id"] for one in shown(cluster)["nodes"]} == {1, 2, 3, 3001}
 
 
 def test_without_a_terminal_it_wants_to_be_told_that_you_are_sure(cluster: Cluster) -> None:
@@ -80,8 +76,8 @@ def test_a_ghost_is_forgotten_once_its_id_was_typed(cluster: Cluster) -> None:
     wrong = typed(cluster, "33")
     assert wrong.returncode == 4
     assert b"nothing was changed" in wrong.stderr
-    assert node(seen(cluster), 3)["state"] == "Ghost"
+    assert node(shown(cluster), 3)["state"] == "Ghost"
     done = typed(cluster, "3")
     assert done.returncode == 0, done.stderr
     assert done.stdout == b"broker 3 is no longer registered\n"
-    assert {one["id"] for one in seen(cluster)["nodes"]} == {1, 2, 3001}  # type: ignore[attr-defined]
+    assert {one["id"] for one in shown(cluster)["nodes"]} == {1, 2, 3001}

@@ -12,6 +12,7 @@ with it.
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ import struct
 import subprocess
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -40,24 +42,27 @@ LEADER_MOVED = ("NotLeaderOrFollowerException", "NotControllerException")
 """Answers to Kafka's own tools that say nothing of the cluster but that it is between two leaders."""
 TRIES = 5
 
-_FORMATTED: dict[tuple[str, str | None, bool, bool, str, str], Path] = {}
-"""What Kafka's tool made of the first node of each kind."""
-
 REGISTERED = "registration has been persisted to the metadata log"  # ControllerRegistrationManager.scala
+
+
+def asked(port: int, request: bytes, *, timeout: float = 30) -> bytes:
+    """The reply to a request, both without their length, over a connection of its own."""
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as link, link.makefile("rb") as stream:
+        link.sendall(struct.pack(">i", len(request)) + request)
+        (length,) = struct.unpack(">i", stream.read(4))
+        return stream.read(length)
 
 
 def listed_brokers(port: int) -> set[int]:
     """Ids a broker lists: Metadata v0, by hand. The product's client is what the tests examine, not what they trust."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection, connection.makefile("rb") as reply:
-        request = struct.pack(">hhih3si", 3, 0, 1, 3, b"rig", 0)
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        _, _, count = struct.unpack(">iii", reply.read(12))
-        found = set()
-        for _ in range(count):
-            id_, length = struct.unpack(">ih", reply.read(6))
-            reply.read(length + 4)
-            found.add(id_)
-        return found
+    reply = io.BytesIO(asked(port, struct.pack(">hhih3si", 3, 0, 1, 3, b"rig", 0), timeout=10))
+    _, count = struct.unpack(">ii", reply.read(8))
+    found = set()
+    for _ in range(count):
+        id_, length = struct.unpack(">ih", reply.read(6))
+        reply.read(length + 4)
+        found.add(id_)
+    return found
 
 
 def _lists(port: int, brokers: set[int]) -> bool:
@@ -232,6 +237,10 @@ class Cluster:
             node.start()
         return node
 
+    def remove_node(self, id_: int) -> None:
+        """It is killed, and none of the cluster any more: a test added it."""
+        self.nodes.pop(id_).kill()
+
     def leader(self, *, other_than: int | None = None, seconds: float = 30.0) -> int:
         """The active controller, as the quorum-state files of the live controllers have it."""
         found: list[int] = []
@@ -299,14 +308,6 @@ class Cluster:
                 row["FinalizedVersionLevel:"],
             )
         return found
-
-    def acls(self, *arguments: str) -> None:
-        """`kafka-acls.sh` over the brokers' plaintext listener, where nodes (and we) are ANONYMOUS, a super user."""
-        internal = f"127.0.0.1:{self.brokers[0].ports[self.internal]}"
-        done = self.tool("org.apache.kafka.tools.AclCommand", "--bootstrap-server", internal, *arguments, user=None)
-        if "ClassNotFoundException" in done.stderr:
-            done = self.tool("kafka.admin.AclCommand", "--bootstrap-server", internal, *arguments, user=None)
-        assert done.returncode == 0, done.stdout + done.stderr
 
     def client_config(self, user: str = "alice", *, kind: str | None = None, password: str | None = None) -> Path:
         """Kafka client properties for a listener of `kind`, by default the clients' one."""
@@ -394,18 +395,19 @@ class Cluster:
     # --- formatting ---
 
     def _format(self, node: Node) -> None:
-        """With Kafka's tool once for each kind of node in this process; others get a copy: a JVM for each is slow.
+        """With Kafka's tool once for each kind of node on this machine; others get a copy: a JVM for each is slow.
 
-        The first records of a dynamic quorum name its voters; what all others of a kind begin with is the same.
+        The first records of a dynamic quorum name its voters, so that cluster alone can use them; what all others of a
+        kind begin with is the same, and kept with the release.
         """
         voter = "controller" in node.roles
-        logins = self.kind if self.kind.startswith("SCRAM") else ""
-        quorum = self.cluster_id if self.dynamic and voter else ""
-        kind = (self.version, self.release_version, voter, self.dynamic, logins, quorum)
-        if not (formatted := _FORMATTED.get(kind, Path("never"))).exists():
+        logins = f"{self.kind}-{zlib.crc32(repr(USERS).encode()):x}" if self.kind.startswith("SCRAM") else "none"
+        quorum, role = "dynamic" if self.dynamic else "static", "voter" if voter else "broker"
+        kind = "-".join((self.release_version or "newest", quorum, role, logins))
+        formatted = self.root / "formatted" if self.dynamic and voter else self.release.home / "formatted" / kind
+        if not formatted.exists():
             self._format_with_tool(node)
-            formatted = _FORMATTED[kind] = node.folder / "formatted"
-            shutil.copytree(node.folder / "data", formatted)
+            _keep(node.folder / "data", formatted)
         else:
             shutil.copytree(formatted, node.folder / "data")
         meta = node.folder / "data" / "meta.properties"
@@ -431,6 +433,17 @@ class Cluster:
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _keep(folder: Path, name: Path) -> None:
+    """A copy under this name, whole or not at all; another process may be about the same."""
+    name.parent.mkdir(exist_ok=True)
+    copy = name.with_name(f"{name.name}.{uuid64()}")
+    shutil.copytree(folder, copy)
+    try:
+        copy.rename(name)
+    except OSError:  # the other one was faster
+        shutil.rmtree(copy)
 
 
 def past_moving_leaders(

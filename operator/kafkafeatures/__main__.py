@@ -16,7 +16,7 @@ import sys
 def main() -> None:
     """`kafkafeatures`, and `kubectl-kafkafeatures`. Does not return."""
     if sys.argv[1:2] != ["run"]:  # what a command makes it keeps: looking for garbage took a fifteenth of `describe`
-        gc.set_threshold(50_000)
+        gc.set_threshold(200_000)
     from kafkafeatures.cli.main import main as command_line
 
     interrupts.end(command_line())

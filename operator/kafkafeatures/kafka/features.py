@@ -108,17 +108,19 @@ async def update_feature(pool: Pool, way: AddressRoute, change: UpdateFeature) -
 async def validate(pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeature]) -> DryRun:
     """The server's verdict on all `changes` together, with validateOnly: nothing is changed.
 
-    Several stops are tried: nothing can be applied twice. Raises ValueError for changes that must not be sent
-    (`request_for`): kraft.version among others is one, since some releases would raise it although they refuse.
+    Several stops are tried, and on connections that are open: nothing can be applied twice. Raises ValueError for
+    changes that must not be sent (`request_for`): kraft.version among others is one, since some releases would raise it
+    although they refuse.
     """
     request = request_for(changes, validate_only=True)
     if way.closed is not None:
         return DryRunUnavailable(str(way.closed))
     reasons = []
     for address, role in way.stops():
-        reply = await _send(pool, address, role, request)
-        if isinstance(reply, NotSent | OutcomeUnknown):
-            reasons.append(reply.why)
+        try:
+            reply = await pool.ask(address, role, request)
+        except KafkaError as error:
+            reasons.append(str(to_failure(error, str(address))))
             continue
         verdict = _verdict(reply, address)
         if not isinstance(verdict, DryRunUnavailable) or verdict.rights:

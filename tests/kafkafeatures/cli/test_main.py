@@ -149,6 +149,26 @@ def test_describe_imports_the_schemas_of_what_it_sends_and_no_others(simulated: 
     assert run(code=code).stderr == "api_versions describe_cluster describe_quorum fetch\n"
 
 
+@pytest.mark.parametrize("command", ["describe", "plan", "apply"])
+def test_a_command_never_looks_for_garbage(simulated: tuple[str, ...], tmp_path: Path, command: str) -> None:
+    """There is next to none, and one look at all that was imported takes a fifteenth of the command."""
+    document = tmp_path / "levels.yaml"
+    document.write_text(
+        "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"
+        f"spec: {{cluster: {{bootstrapServers: '{simulated[1]}'}}, "
+        "features: {levels: [{name: share.version, level: 1}]}}\n"
+    )
+    words = [command, *(simulated if command == "describe" else ("-f", str(document)))]
+    code = (
+        "import gc, os, sys\nfrom kafkafeatures import __main__ as program, interrupts\n"
+        f"sys.argv = ['kafkafeatures', *{words}]\n"
+        "looks = lambda: [one['collections'] for one in gc.get_stats()]\nbefore = looks()\n"
+        "def end(code): print(code, looks() == before, file=sys.stderr, flush=True); os._exit(code)\n"
+        "interrupts.end = end\nprogram.main()"
+    )
+    assert run(code=code).stderr.splitlines()[-1] == "0 True"
+
+
 @pytest.mark.parametrize(
     ("words", "imported"),
     [

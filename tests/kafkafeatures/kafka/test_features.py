@@ -301,6 +301,17 @@ async def test_no_verdict_anywhere_says_why_for_each() -> None:
     assert "node:1" in verdict.why
 
 
+async def test_a_verdict_is_asked_on_an_open_connection_and_a_change_is_sent_on_its_own() -> None:
+    cluster = answering(OK)
+    async with cluster.pool(settings(servers=(1,), controllers=(3002,))) as pool:
+        way = route(await probe_cluster(pool))
+        before = len(cluster.connects)
+        assert await validate(pool, way, (RAISE,)) == DryRunAccepted()
+        assert len(cluster.connects) == before
+        await update_feature(pool, way, RAISE)
+        assert len(cluster.connects) == before + 1
+
+
 # --- read back ---
 
 

@@ -6,6 +6,7 @@ Called by `tests/simulated/kubernetes.py` at each write. CEL rules are not evalu
 from __future__ import annotations
 
 import copy
+import marshal
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -72,18 +73,13 @@ def _fitter(schema: Mapping[str, Any]) -> Fitter:
     types = (int, str) if schema.get("x-kubernetes-int-or-string") else _TYPES[kind]
     rules = tuple(_rules(schema))
     inside = _of_object(schema) if "properties" in schema else _of_list(schema["items"]) if "items" in schema else None
-    accepted: set[Any] = set()  # texts that were looked at before
 
     def fit(value: Any, problems: list[str]) -> Any:
-        if value.__class__ is str and value in accepted:
-            return value
         if not isinstance(value, types) or (value.__class__ is bool and bool not in types):
             problems.append(f": Invalid value: must be of type {schema.get('type', 'integer or string')}")
             return value
-        found = [f": {problem}" for rule in rules if (problem := rule(value))] if rules else ()
-        problems += found
-        if value.__class__ is str and not found and len(accepted) < 1000:
-            accepted.add(value)
+        if rules:
+            problems += [f": {problem}" for rule in rules if (problem := rule(value))]
         return inside(value, problems) if inside is not None else value
 
     return fit
@@ -113,14 +109,23 @@ def _of_object(schema: Mapping[str, Any]) -> Fitter:
 
 def _of_list(schema: Mapping[str, Any]) -> Fitter:
     item = _fitter(schema)
+    fitted: dict[bytes, Any] = {}  # items that were looked at before: most of a status is as it was
 
     def fit(value: Any, problems: list[str]) -> Any:
         kept, so_far = [], len(problems)
         for at, one in enumerate(value):
+            text = marshal.dumps(one, 2)  # tells 1 from True; equal values are written alike
+            if text in fitted:
+                kept.append(fitted[text])
+                continue
             kept.append(item(one, problems))
             if len(problems) > so_far:
                 problems[so_far:] = [f"[{at}]{problem}" for problem in problems[so_far:]]
                 so_far = len(problems)
+            else:
+                if len(fitted) > 1000:
+                    fitted.clear()
+                fitted[text] = kept[-1]
         return kept
 
     return fit

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.core.decide import Act, Done, Held
 from kafkafeatures.core.events import events_between
@@ -108,6 +109,13 @@ class _Known:
     next_due: _Until | None = None
     unkept: tuple[int, Status] | None = None
     logged: tuple[int, str] = (0, "")
+    document: KafkaFeatures | None = None
+
+    def document_of(self, resource: Mapping[str, Any]) -> KafkaFeatures:
+        """The document as types; read anew only where its spec is another one. Raises InvalidDocument."""
+        if self.document is None or self.document.written != resource.get("spec"):
+            self.document = read_document(resource)
+        return self.document
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +289,7 @@ class Controller:
             await store.write_status(status_of_pending(generation=store.generation, now=now()))
         previous = store.status
         try:
-            document = read_document(store.raw)
+            document = known.document_of(store.raw)
             bootstrap_of(document.spec.cluster)  # before any Secret is asked for
             resource = store.resource(document)
         except InvalidDocument as error:

@@ -113,7 +113,7 @@ class KubernetesStore:
         return [] if as_sent else list(dropped_fields(sent, answer.get("status")))
 
     def _adopt(self, raw: Mapping[str, Any], known: Status | None = None) -> None:
-        """Without who wrote it: that is no part of what is decided on. `known`: the status in it, where it is ours.
+        """Without who wrote it: that is no part of what is decided on. `known`: the status in it, where we wrote it.
 
         Where the schema did not keep which consents were used, all of the document may have been. That is part of
         whatever is written next, so that it outlives the signs it is told from.

@@ -82,25 +82,28 @@ def main() -> int:
     wanted = (arguments.only,) if arguments.only else PARTS
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if arguments.quick:
-        return _measure(wanted, 1, [str(Path(sys.executable).with_name("kafkafeatures"))], QUICK)
+        return _measure(wanted, 1, [str(Path(sys.executable).with_name("kafkafeatures"))], QUICK, sys.executable)
     installed = Path(tempfile.mkdtemp(prefix="bench-venv-"))
     try:
-        return _measure(wanted, arguments.rounds, install(installed), FULL)
+        command = install(installed / "cli", "runtime.lock")
+        operator = install(installed / "operator", "operator.lock") if "operator" in wanted else command
+        return _measure(wanted, arguments.rounds, command, FULL, str(Path(operator[0]).with_name("python")))
     finally:
         shutil.rmtree(installed, ignore_errors=True)
 
 
-def install(folder: Path) -> list[str]:
-    """A fresh environment; the command in it."""
+def install(folder: Path, lock: str) -> list[str]:
+    """A fresh environment, without what only tests need; the command in it."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pip: list[str | Path] = [folder / "bin/pip", "install", "-q", "--disable-pip-version-check"]
-    locks: list[str | Path] = ["-r", ROOT / "requirements/runtime.lock", "-r", ROOT / "requirements/build.lock"]
+    locks: list[str | Path] = ["-r", ROOT / "requirements" / lock, "-r", ROOT / "requirements/build.lock"]
     subprocess.run([*pip, "--require-hashes", *locks], check=True)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", ROOT], check=True)
     return [str(folder / "bin/kafkafeatures")]
 
 
-def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Size) -> int:
+def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Size, python: str) -> int:
+    """`python`: what runs the operator."""
     if {"describe", "apply", "operator"} & set(wanted):
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         try:
@@ -110,7 +113,7 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Siz
                 if "apply" in wanted:
                     apply(cluster, rounds, command, folder)
                 if "operator" in wanted:
-                    _operator(cluster, 2 * rounds, size)
+                    _operator(cluster, 2 * rounds, size, python)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     if "many" in wanted:
@@ -165,10 +168,10 @@ def apply(cluster: Cluster, rounds: int, command: list[str], folder: Path) -> No
     _pair("apply, warm process, new connections", a, "FeatureCommand upgrade", b)
 
 
-def _operator(cluster: Cluster, rounds: int, size: Size) -> None:
+def _operator(cluster: Cluster, rounds: int, size: Size, python: str) -> None:
     from tests.bench.on_kubernetes import operator
 
-    operator(rounds, cluster, interleaved, lambda: _their_upgrade(cluster), _pair, size.at_rest, size.rest)
+    operator(rounds, cluster, interleaved, lambda: _their_upgrade(cluster), _pair, size.at_rest, size.rest, python)
 
 
 def _many(count: int) -> None:

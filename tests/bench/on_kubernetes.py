@@ -76,13 +76,14 @@ def operator(
     pair: Callable[..., None],
     resources: int,
     rest: tuple[float, float],
+    python: str,
 ) -> None:
-    """Start, reaction against Kafka's own tool, then the cost of many resources at rest."""
+    """Start, reaction against Kafka's own tool, then the cost of many resources at rest. `python` runs it."""
     with temporary_folder() as folder, ControlPlane(folder / "plane") as plane:
         measured = Measured(plane, kafka, folder)
         waiting, mark = measured.create({}, mode="Observe"), plane.audit.mark()
         began = datetime.now(UTC)
-        with Operator(plane, folder / "operator") as running:
+        with Operator(plane, folder / "operator", python=python) as running:
             ready = _since(began)
             first, last = plane.audit.wait_for(lambda rows: len(rows) >= 2, mark, subresource="status", user=USER)
             print(

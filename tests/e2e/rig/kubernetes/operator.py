@@ -30,7 +30,7 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 class Operator(Daemon):
     """See the prologue. The account and its rights are there already; `namespaces` none: all of them.
 
-    `kubeconfig`: another one than the account's. `before`: words of the command line before Python's.
+    `kubeconfig`: another one than the account's. `before`: words of the command line before that of `python`.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Operator(Daemon):
         program: tuple[str, ...] = ("kafkafeatures", "run"),
         kubeconfig: Path | None = None,
         before: tuple[str, ...] = (),
+        python: str = sys.executable,
     ) -> None:
         self.plane, self.folder = plane, folder
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         watched = [word for one in namespaces for word in ("--namespace", one)]
-        python = [*before, sys.executable, "-m", *program]
-        command = [*python, "--listen", f"127.0.0.1:{self.port}", *watched, *flags]
+        command = [*before, python, "-m", *program, "--listen", f"127.0.0.1:{self.port}", *watched, *flags]
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig or plane.kubeconfig_of(NAMESPACE, ACCOUNT))}
         super().__init__(command, folder / "log", lambda: self.asked("/readyz")[0] == 200, environment)
 

@@ -223,6 +223,7 @@ def test_a_fight_with_another_writer_is_ended(resources: Resources, kafka: Clust
     resources.wait("fight", "Ready")
     for times in (1, 2):
         meddle(kafka, SHARE, 0)
+        resources.annotate("fight", f"somebody=looks-{times}")  # it would look by itself ten seconds later
         wait_until("corrected", partial(corrected, resources, "fight", times))
         resources.wait("fight", "Ready")
     meddle(kafka, SHARE, 0)

@@ -75,6 +75,8 @@ class ControlPlane(Tools):
         """The state goes, the logs stay."""
         for daemon in (self.controllers, self.api_server, self.etcd):
             daemon.kill()
+        if self._connection is not None:
+            self._connection.close()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
     # --- for tests ---

@@ -172,6 +172,7 @@ def _budget(role: str) -> dict[str, Any]:
 
 def _stateful_set(kafka: Kafka, role: str, image: str) -> dict[str, Any]:
     """A pod is replaced when it is deleted, never by itself; it finds its data again."""
+    probe = {"exec": {"command": ["sh", "-c", "exec bash /config/$POD.probe"]}}
     container = {
         "name": "kafka",
         "image": image,
@@ -179,7 +180,9 @@ def _stateful_set(kafka: Kafka, role: str, image: str) -> dict[str, Any]:
         "command": ["bash", "/config/start.sh"],
         "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "volumeMounts": [{"name": "config", "mountPath": "/config"}, {"name": "data", "mountPath": "/data"}],
-        "readinessProbe": {"exec": {"command": ["sh", "-c", "exec bash /config/$POD.probe"]}, "periodSeconds": 1},
+        # Each look costs a process: often until it has started, then seldom.
+        "startupProbe": {**probe, "periodSeconds": 1, "failureThreshold": 600},
+        "readinessProbe": {**probe, "periodSeconds": 10},
     }
     volumes = [
         {"name": "config", "configMap": {"name": "kafka"}},

@@ -22,10 +22,9 @@ from kafkafeatures.kafka.memory_budget import Limits, MemoryBudget
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
-from kafkafeatures.kube.account import in_pod
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.api_server import ApiServer
-from kafkafeatures.kube.client import connected
+from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
@@ -167,7 +166,7 @@ async def run(
 ) -> None:
     """Until SIGTERM or SIGINT. Raises OSError where the port is taken, and whatever ends a part of it."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    async with connected(environment) as api:
+    async with connected() as api:
         api_server = ApiServer(api, environment)
         opened = opener or real_clusters(settings, environment)
         policy = _policy(settings, api_server)

@@ -21,15 +21,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from typing import Any, Protocol, cast
 
 import aiohttp
+import kopf
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import GROUP, PLURAL, VERSION
 from kafkafeatures.environment import Environment
-from kafkafeatures.imports import hidden
-from kafkafeatures.kube.account import account
-
-with hidden("kubernetes", "pykube"):  # Kopf would import both to know their objects, which it is never given
-    import kopf
+from kafkafeatures.kube.client import account
 
 WATCH_TIMEOUT = 3600
 """Seconds for one watch request, a whole number as the API server wants it."""
@@ -155,14 +152,13 @@ class Watches:
         where names do not resolve, Kopf would give up.
         """
         await self._pause("login")
-        known = await account()
+        info = kopf.ConnectionInfo(**(await account())._asdict())
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=known.context()),
-            headers={**known.headers, "User-Agent": USER_AGENT},
+            connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+            headers={**info.as_http_headers(), "User-Agent": USER_AGENT},
             middlewares=(self._request,),
-            proxy=known.proxy,
         )
-        return kopf.AiohttpSession(server=known.server, aiohttp_session=session)
+        return kopf.AiohttpSession(server=info.server, aiohttp_session=session)
 
     async def _request(
         self,

@@ -23,7 +23,7 @@ async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monke
     """As many as one resource can look up at once (`kafka/pool.py`), and one more."""
 
     @asynccontextmanager
-    async def connected(_: Environment) -> AsyncIterator[None]:
+    async def connected() -> AsyncIterator[None]:
         over = threading.Event()
         hanging = [asyncio.create_task(asyncio.to_thread(over.wait, 20)) for _ in range(100)]
         try:
@@ -138,7 +138,7 @@ async def operator(
     monkeypatch: pytest.MonkeyPatch, api: Api, namespaces: tuple[str, ...] = ()
 ) -> AsyncIterator[tuple[Controller, Host]]:
     @asynccontextmanager
-    async def connected(_: Environment) -> AsyncIterator[Api]:
+    async def connected() -> AsyncIterator[Api]:
         yield api
 
     for name, value in (("connected", connected), ("Controller", Controller)):

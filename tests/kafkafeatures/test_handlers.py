@@ -21,7 +21,7 @@ from kafkafeatures import handlers
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import host
-from kafkafeatures.kube.account import Account
+from kafkafeatures.kube.client import Account
 from tests.kafkafeatures.threads import until
 
 LOST, END = "lost", "ended"
@@ -140,7 +140,7 @@ async def hosted(
     await web.TCPSite(runner, "127.0.0.1", 0).start()
 
     async def account() -> Account:
-        return Account(f"http://127.0.0.1:{runner.addresses[0][1]}")
+        return Account(f"http://127.0.0.1:{runner.addresses[0][1]}", None, None, None, None, None, True)
 
     monkeypatch.setattr(handlers, "account", account)
     running = asyncio.create_task(host(operator, namespaces, environment))

@@ -18,16 +18,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 from aiohttp import ClientConnectionError
+from kubernetes.aio.client import ApiClient
 
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
-from kafkafeatures.kube.account import Account
 from kafkafeatures.kube.client import KubeApi
-from kafkafeatures.kube.connection import Reply as Answer
 from tests.simulated import schema
 
 Json = dict[str, Any]
@@ -150,7 +149,7 @@ class ApiServer:
 
     def client(self, faults: Faults = no_faults, latency: Callable[[], Awaitable[None]] | None = None) -> KubeApi:
         """A connection of one process: when it began, and which versions it saw, is its own."""
-        return KubeApi(_Requests(self, faults, latency))
+        return KubeApi(cast(ApiClient, _Connection(self, faults, latency)))
 
     def create(self, namespace: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> Json:
         """A KafkaFeatures, as a person applies it. AssertionError where the schema refuses it."""
@@ -446,30 +445,42 @@ class Watch:
         return events
 
 
-class _Requests:
-    """`Requests` of one process."""
-
-    account = Account("https://127.0.0.1:6443")
+class _Connection:
+    """The client library's `ApiClient`, as far as `KubeApi` uses it."""
 
     def __init__(self, server: ApiServer, faults: Faults, latency: Callable[[], Awaitable[None]] | None) -> None:
         self._server, self._faults, self._latency = server, faults, latency
+        self.configuration = SimpleNamespace(host="https://127.0.0.1:6443", ssl_ca_cert=None)
 
-    async def send(self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> Answer:
-        request = Request(method, path, dict(query), body)
+    async def param_serialize(
+        self, method: str, path: str, *, query_params: Any, body: Any, **_: Any
+    ) -> tuple[Request]:
+        return (Request(method, path, dict(query_params), body),)
+
+    async def call_api(self, request: Request, **_: Any) -> _Answer:
         if self._latency is not None:
             await self._latency()
         fault = self._faults(request)
         if fault is None or fault.lag:
-            return self._answer(self._server.answer(request, fault.lag if fault else 0))
+            return _Answer(self._server, self._server.answer(request, fault.lag if fault else 0))
         if fault.carried_out:
             self._server.answer(request)
         if fault.reply is None:
             raise ClientConnectionError("Server disconnected")
-        return self._answer(fault.reply)
+        return _Answer(self._server, fault.reply)
 
-    def _answer(self, reply: Reply) -> Answer:
-        headers = {"Date": format_datetime(self._server.now().astimezone(UTC), usegmt=True), **reply.headers}
-        return Answer(reply.status, reply.reason, headers, self._server.written(reply.body))
+
+class _Answer:
+    def __init__(self, server: ApiServer, reply: Reply) -> None:
+        self.status, self.reason = reply.status, reply.reason
+        self._server, self._reply, self._now = server, reply, server.now()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Date": format_datetime(self._now.astimezone(UTC), usegmt=True), **self._reply.headers}
+
+    async def read(self) -> bytes:
+        return self._server.written(self._reply.body)
 
 
 def _collection(namespace: str) -> str:

@@ -1,7 +1,8 @@
 """The API server, as far as we use it: KafkaFeatures and their statuses, Secrets, ConfigMaps, Events.
 
 Called by `reconcile/kubernetes_store.py`, `reconcile/controller.py` and `app.py`. Every request has a deadline and none
-is repeated here: the queue tries the whole reconciliation again.
+is repeated here: the queue tries the whole reconciliation again. The token is read again every minute in a pod, and
+when it is refused.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
-from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.kube.api import Key, Listing
-from kafkafeatures.kube.connection import Requests, http_requests
-from kafkafeatures.kube.errors import Gone, Refusal, Unavailable, translated
+from kubernetes.aio import client, config
+from kubernetes.aio.client import ApiException
 
+from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
+from kafkafeatures.kube.api import Key, Listing
+from kafkafeatures.kube.errors import Gone, NoAccount, Unavailable, translated
+
+REQUEST_TIMEOUT = 10.0
+"""Seconds for one request."""
 NAMES = 5.0
 """Seconds for a name of the API server to resolve; probes wait meanwhile."""
 PAGE = 500
@@ -33,18 +37,65 @@ PAGE = 500
 logger = logging.getLogger(__name__)
 
 
+def in_pod() -> bool:
+    """Whether the account of a pod is to be used."""
+    return "KUBECONFIG" not in os.environ and os.path.exists(config.incluster_config.SERVICE_TOKEN_FILENAME)
+
+
+class Account(NamedTuple):
+    """Who we are to the API server, and where it is."""
+
+    server: str
+    ca_path: str | None
+    certificate_path: str | None
+    private_key_path: str | None
+    scheme: str | None
+    token: str | None
+    insecure: bool
+
+
+async def account() -> Account:
+    """As the files say now, which change: kubelet renews a pod's token in good time. Raises NoAccount."""
+    found = await _configuration()
+    scheme, _, token = found.api_key.get("BearerToken", "").partition(" ")
+    files = found.ssl_ca_cert, found.cert_file, found.key_file
+    return Account(found.host, *files, scheme.capitalize() or None, token or None, not found.verify_ssl)
+
+
 @asynccontextmanager
-async def connected(environment: Environment = SYSTEM) -> AsyncIterator[KubeApi]:
+async def connected() -> AsyncIterator[KubeApi]:
     """A client with the account of the pod, or that of KUBECONFIG outside of one."""
-    async with http_requests(environment) as requests:
-        yield KubeApi(requests)
+    async with client.ApiClient(await _configuration()) as api:
+        yield KubeApi(api)
+
+
+async def _configuration() -> client.Configuration:
+    configuration = client.Configuration()
+    configuration.client_session_kwargs = {"trust_env": False}  # or ~/.netrc is read for every single request
+    await _load(configuration)
+    return configuration
+
+
+async def _load(configuration: client.Configuration) -> None:
+    try:
+        if in_pod():
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
+        else:
+            await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
+    except Exception as error:  # a file that is no kubeconfig raises whatever their loader stumbles over
+        where = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise NoAccount(f"no API server: {why}; run it in a pod, or check {where} (KUBECONFIG)") from None
 
 
 class KubeApi:
-    """`KubernetesApi` over HTTP. Raises KubeError."""
+    """`KubernetesApi` over HTTP. Raises KubeError.
 
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
+    Paths and plain objects instead of the client's generated classes: `CoreV1Api` alone takes 23 MB.
+    """
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
         self._newest = 0
         """The highest resourceVersion of any answer. In etcd it is a number that only ever grows, but for a restore."""
         self.began: datetime | None = None
@@ -52,7 +103,7 @@ class KubeApi:
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
         """(IP address, port) of the API server, by every name we have for it that resolves soon."""
-        url = urlsplit(self._requests.account.server)
+        url = urlsplit(self._api.configuration.host)
         port = url.port or 443
         found = set()
         for host in {url.hostname, os.environ.get("KUBERNETES_SERVICE_HOST"), "kubernetes.default.svc"} - {None, ""}:
@@ -65,7 +116,7 @@ class KubeApi:
 
     def trust(self) -> ssl.SSLContext:
         """What the API server proves itself to. Raises OSError where the file of its CA cannot be used."""
-        return ssl.create_default_context(cafile=self._requests.account.ca_path)
+        return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
     async def serves_resources(self) -> bool:
         groups = await self._ask("GET", "/apis")
@@ -135,12 +186,24 @@ class KubeApi:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         with translated(f"{method} {path}"):
-            reply = await self._requests.send(method, path, query or {}, body)
+            request = await self._api.param_serialize(
+                method,
+                path,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": "application/json"},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            reply = await self._api.call_api(*request, _request_timeout=REQUEST_TIMEOUT)
             if self.began is None and "Date" in reply.headers:
                 self.began = parsedate_to_datetime(reply.headers["Date"])
+            data = await reply.read()  # type: ignore[no-untyped-call]  # theirs
+            if reply.status == 401:
+                with suppress(NoAccount):
+                    await _load(self._api.configuration)  # for the next request
             if not 200 <= reply.status < 300:
-                raise Refusal(reply.status, reply.reason, reply.headers, reply.body)
-            found: dict[str, Any] = json.loads(reply.body)
+                raise ApiException(http_resp=reply, body=data.decode("utf-8", "replace"))
+            found: dict[str, Any] = json.loads(data)
         return found
 
 

@@ -8,17 +8,17 @@
     ├── NoAccount        nothing says where the API server is and who we are to it; before any request
     └── Unavailable      401, 429, 5xx, no connection, no answer in time: try again, not before `retry_after`
 
-The mapping from answers and from the exceptions of HTTP is `translated`, and nowhere else.
+The mapping from the client's exceptions is `translated`, and nowhere else.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from aiohttp import ClientError
+from kubernetes.aio.client import ApiException
 
 
 class KubeError(Exception):
@@ -55,22 +55,12 @@ class Unavailable(KubeError):
         self.retry_after = retry_after
 
 
-@dataclass
-class Refusal(Exception):
-    """An answer that is not a success, as it came; `translated` makes one of the above of it."""
-
-    status: int
-    reason: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Turn whatever a request raises into a KubeError. `what`: the request, for people."""
+    """Turn whatever the client raises into a KubeError. `what`: the request, for people."""
     try:
         yield
-    except Refusal as error:
+    except ApiException as error:
         raise _of(error, what) from None
     except (json.JSONDecodeError, UnicodeDecodeError):  # a gateway in between, with a page of its own
         raise Unavailable(f"{what}: the answer is not JSON; check that the address is the API server's") from None
@@ -78,7 +68,7 @@ def translated(what: str) -> Iterator[None]:
         raise Unavailable(f"{what}: {str(error) or type(error).__name__}") from None
 
 
-def _of(error: Refusal, what: str) -> KubeError:
+def _of(error: ApiException, what: str) -> KubeError:
     text = f"{what}: {error.status} {_words(error)}"
     match error.status:
         case 404:
@@ -93,13 +83,14 @@ def _of(error: Refusal, what: str) -> KubeError:
             return Unavailable(text, retry_after=_retry_after(error))
 
 
-def _words(error: Refusal) -> str:
+def _words(error: ApiException) -> str:
     try:
-        return str(json.loads(error.body)["message"])[:500]
+        return str(json.loads(error.body or "")["message"])[:500]
     except (TypeError, ValueError, KeyError):
-        return error.reason
+        return str(error.reason)
 
 
-def _retry_after(error: Refusal) -> float:
-    value = error.headers.get("Retry-After", "")
+def _retry_after(error: ApiException) -> float:
+    headers = error.headers or {}
+    value = str(headers.get("Retry-After", ""))
     return float(value) if value.isdigit() else 0.0

@@ -25,9 +25,9 @@ from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
 from kafkafeatures.api.schema import as_json
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.api.status import EMPTY, Intent, Status, read_status
+from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.core.resolve import wanted_of
-from kafkafeatures.core.steps import InFlight, UpdateFeature, in_flight
+from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.reconcile.ports import Resource
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
@@ -131,12 +131,6 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9][0-9]{0,17})$"), list("-+0123456789"))
 
 
-def _accepted(intent: Intent) -> bool:
-    """Whether it was carried out already, and the active controller said yes."""
-    found = in_flight(intent)
-    return isinstance(found, InFlight) and found.accepted
-
-
 class FileStore:
     """`ResourceStore` for one document and its state file. A context manager: it holds the lock.
 
@@ -200,12 +194,7 @@ class FileStore:
         )
 
     async def write_status(self, status: Status) -> None:
-        """On disk, then renamed over the old one.
-
-        The rename is on disk too before an act follows. Any other one may be lost with the power: what it tells is read
-        from the cluster once more.
-        """
-        act_follows = any(one not in self._status.intents and not _accepted(one) for one in status.intents)
+        """On disk, then renamed over the old one."""
         self._status = status
         document = {
             "apiVersion": API_VERSION,
@@ -227,12 +216,11 @@ class FileStore:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._state)
-        if act_follows:
-            folder = os.open(self._state.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        folder = os.open(self._state.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the rename itself
+        finally:
+            os.close(folder)
 
     def _digest(self) -> str:
         spec = json.dumps(as_json(self._resource.spec), sort_keys=True)

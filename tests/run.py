@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 PY = [sys.executable, "-m"]
 PYTEST = [*PY, "pytest", "-q", "--durations=5"]
-SIDE_BY_SIDE = [*PYTEST, "-p", "tests.e2e.side_by_side", "--dist", "loadscope", "--no-loadscope-reorder"]
-"""In some processes, file by file: most of what these tests do is wait for real nodes."""
+# In three processes, file by file: most of what these tests do is wait for real nodes.
+SIDE_BY_SIDE = [*PYTEST, "-p", "tests.e2e.side_by_side", "-n", "3", "--dist", "loadscope", "--no-loadscope-reorder"]
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ SUITES = [
     Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES]], 4),
     Suite(
         "kafka",
-        [[*SIDE_BY_SIDE, "-n", "3", "tests/e2e/kafka"]],
+        [[*SIDE_BY_SIDE, "tests/e2e/kafka"]],
         7,
         {"java": "a JDK or JRE, 17 or newer", "mvn": "Maven 3.8 or newer"},
     ),
     Suite(
         "kubernetes",
-        [[*SIDE_BY_SIDE, "-n", "3", "tests/e2e/kubernetes"]],
+        [[*SIDE_BY_SIDE, "tests/e2e/kubernetes"]],
         13,
         {
             "java": "a JDK or JRE, 17 or newer",

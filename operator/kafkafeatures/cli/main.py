@@ -37,16 +37,22 @@ COMMANDS = {
 
 
 class _Parser(argparse.ArgumentParser):
+    command = ""
+    """The one that was named: its help has the flags, also where this parser is that of all commands."""
+
     def error(self, message: str) -> NoReturn:
-        self.exit(Exit.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(Exit.USAGE, f"{self.prog}: {message}; see {f'{self.prog} {self.command}'.strip()} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code; never raises for what a user can do wrong."""
     sys.stdout, sys.stderr = Patient.wrapping(sys.stdout), Patient.wrapping(sys.stderr)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     parser = _parser(words)
     try:
+        _check_command(parser, words)
         parsed = parser.parse_args(words)
     except SystemExit as done:  # argparse ends by itself for --help and for wrong flags
         return int(done.code or 0)
@@ -73,12 +79,22 @@ def _say(text: str) -> None:
     print(f"kafkafeatures: {text}", file=sys.stderr)
 
 
+def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        from difflib import get_close_matches
+
+        similar = get_close_matches(words[0], COMMANDS, n=1)
+        meant = f" (did you mean {similar[0]!r}?)" if similar else ""
+        parser.error(f"unknown command {words[0][:60]!r}{meant}")
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kafkafeatures",
         description="Finalized feature levels of Apache Kafka clusters: see them, plan them, raise them safely.",
         allow_abbrev=False,
     )
+    parser.command = words[0] if words and words[0] in COMMANDS else ""
     parser.add_argument("--version", action="version", version=f"kafkafeatures {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser, prog=parser.prog)
     for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:

@@ -1,7 +1,8 @@
 """The matrix of features (or APIs) by nodes.
 
 Nodes that say the same share a column, so that three nodes and three hundred read alike. Where the columns do not fit
-the terminal the picture is turned: a row per group, a column per feature. Ghosts, refused and silent nodes have lines
+the terminal the picture is turned: a row per group, a column per feature; where words would be broken even so,
+each feature has lines of its own. Ghosts, refused and silent nodes have lines
 of their own. A cell that blocks is red, and marked `!` for those who see no colour. Used by `describe` and by `plan`.
 """
 
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kafkafeatures.cli.output import natural_width
+from kafkafeatures.cli.output import least_width, natural_width
 from kafkafeatures.core.blockers import shortened, title_of, verb
 from kafkafeatures.core.cluster_document import supported_by_all
 from kafkafeatures.core.observation import (
@@ -250,6 +251,9 @@ def _table(
     table = _upright(corner, rows, groups)
     if turn and natural_width(console, table) > console.width:
         table = _turned(corner, rows, groups)
+        if least_width(console, table) > console.width:
+            _lined(console, rows, groups)
+            return
     console.print(table)
 
 
@@ -274,6 +278,15 @@ def _turned(corner: tuple[str, str], rows: Sequence[tuple[str, str]], groups: Se
     for group in groups:
         table.add_row(f"{group.role.lower()} {group.ids}", *group.cells)
     return table
+
+
+def _lined(console: Console, rows: Sequence[tuple[str, str]], groups: Sequence[_Group]) -> None:
+    titles = [f"{group.role.lower()} {group.ids}" for group in groups]
+    width = max(map(len, titles))
+    for index, (name, level) in enumerate(rows):
+        console.print(Text.assemble((name, "bold"), f"  finalized {level}"), overflow="fold")
+        for title, group in zip(titles, groups, strict=True):
+            console.print(Text.assemble(f"  {title:<{width}}  ", group.cells[index]), overflow="fold")
 
 
 def _folded(ids: str, width: int = 18) -> str:

@@ -132,6 +132,11 @@ def console(*, errors: bool = False) -> Console:
     return CleanConsole(file=_clean(stream), width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
+def least_width(console: Console, table: Table) -> int:
+    """Of the table with no word broken."""
+    return console.measure(table, options=console.options.update(max_width=100_000)).minimum
+
+
 def natural_width(console: Console, table: Table) -> int:
     """Of the table with nothing cut off: asked about a terminal of its own width, rich answers what it would cut to."""
     return console.measure(table, options=console.options.update(max_width=100_000)).maximum

@@ -147,8 +147,8 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
         consent = change.consent
         if not consent or (consent in question.consents and consent not in question.spent):
             continue
-        if change.feature == KRAFT_VERSION and change.after < change.before:
-            continue  # no consent would help: `kraft_version_can_be_raised` speaks of it
+        if change.is_downgrade and (change.feature == KRAFT_VERSION or _floor_above(change) is not None):
+            continue  # no consent would help: `kraft_version_can_be_raised`, or the floor below, speaks of it
         what = (
             f"{change.feature} is finalized at {format_level(change.feature, change.before)}; "
             f"{format_level(change.feature, change.after)} is a downgrade"
@@ -184,13 +184,19 @@ def _with_its_level(change: UpdateFeature, consent: str) -> str:
 def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Blocker]:
     """Kafka refuses to go below a level that changed metadata; no release has the lossy way (KAFKA-13896)."""
     for change in question.changes:
-        floor = floor_of(change.before) if change.feature == METADATA_VERSION else None
-        if floor is not None and change.after < floor:
+        floor = _floor_above(change)
+        if floor is not None:
             yield _refused_downgrade(
                 change,
                 f"metadata.version {format_level(change.feature, change.before)} can be downgraded to "
                 f"{format_level(change.feature, floor)}, not to {change.after}: metadata would be lost",
             )
+
+
+def _floor_above(change: UpdateFeature) -> int | None:
+    """The lowest level that Kafka allows, where the change goes below it."""
+    floor = floor_of(change.before) if change.feature == METADATA_VERSION else None
+    return floor if floor is not None and change.after < floor else None
 
 
 def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:

@@ -36,11 +36,13 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
     ("words", "code", "said"),
     [
         ((), 64, ""),
-        (("descibe",), 64, "invalid choice"),
+        (("descibe",), 64, "unknown command 'descibe' (did you mean 'describe'?); see kafkafeatures --help"),
+        (("zzz",), 64, "unknown command 'zzz'; see kafkafeatures --help"),
+        (("help", "descibe"), 64, "did you mean 'describe'?"),
         (("describe",), 64, "--bootstrap-server or --bootstrap-controller"),
         (("describe", "--bootstrap-server", "nonsense"), 64, "expected host:port"),
         (("describe", "--bootstrap-server", "a:1", "--request-timeout", "0"), 64, "expected 0.1 to"),
-        (("describe", "--boot", "a:1"), 64, "unrecognized arguments"),
+        (("describe", "--boot", "a:1"), 64, "unrecognized arguments: --boot a:1; see kafkafeatures describe --help"),
         (("describe", "--bootstrap-server", "a:1", "--config", "/nowhere"), 4, "/nowhere: No such file"),
         (("describe", "--bootstrap-server", "127.0.0.1:1"), 5, "127.0.0.1:1: connection refused"),
         (("describe", "--bootstrap-server", "no.such.host.invalid:1"), 5, "host name is not known"),
@@ -64,6 +66,11 @@ def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 1
+
+
+def test_help_of_a_command_is_asked_for_in_either_way() -> None:
+    assert run("help", "plan").stdout == run("plan", "--help").stdout
+    assert run("help").stdout == run("--help").stdout
 
 
 @pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)])

@@ -107,6 +107,20 @@ def test_many_kinds_of_nodes_turn_the_picture_instead_of_breaking_it(width: int)
     assert "…" not in "".join(lines)
 
 
+def test_where_words_would_be_broken_each_feature_has_lines_of_its_own() -> None:
+    names = ("eligible.leader.replicas", "share", "streams", "transaction")
+    new = NEW | {f"{name}.version": (0, 1) for name in names}
+    live = (node(i, said=answer(new), written=new) for i in (3001, 3002, 1))
+    lines = drawn(observation(*live, node(2, said=answer(OLD), written=OLD)), width=60)
+    at = lines.index("metadata.version  finalized 21 (3.9-IV0)")
+    assert lines[at + 1 : at + 4] == [
+        "  controllers 3001, 3002  7-27",
+        "  broker 1                7-27",
+        "  broker 2                1-21 !",
+    ]
+    assert not any(word in "".join(lines) for word in ("…", "NODES", "FEATURE"))
+
+
 def test_apis_are_rows_of_their_own_picture() -> None:
     lines = drawn(observation(), apis=True)
     assert line_with(lines, "ApiVersions (18)").split()[-2:] == ["0-4", "0-4"]

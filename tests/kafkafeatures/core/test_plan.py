@@ -148,11 +148,12 @@ def test_a_consent_is_good_once() -> None:
     assert spent.reason is Reason.CONSENT_SPENT
 
 
-def test_no_consent_crosses_a_level_that_changed_metadata() -> None:
-    wanted = Wanted({"metadata.version": 22}, consents=frozenset({"metadata.version:25->22"}))
-    decision = deciding(wanted)
+@pytest.mark.parametrize("consents", [frozenset({"metadata.version:25->22"}), frozenset[str]()])
+def test_no_consent_crosses_a_level_that_changed_metadata_and_none_is_asked_for(consents: frozenset[str]) -> None:
+    decision = deciding(Wanted({"metadata.version": 22}, consents=consents))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
+    assert "consent" not in "".join(one.remedy for one in decision.blockers)
     allowed = Wanted({"metadata.version": 23}, consents=frozenset({"metadata.version:25->23"}))
     assert deciding(allowed) == Act(change("metadata.version 25->23"))
 

@@ -39,6 +39,7 @@ from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
 from kafkasim.ports import SimulatedCluster
 from tests.bench import bench_kraftlog
+from tests.bench.new_start import new_start
 from tests.bench.secured import secured
 from tests.bench.weighed import Weighed, weighed
 from tests.e2e.kafka.cli import write_document
@@ -49,7 +50,7 @@ from tests.kafkafeatures.worlds import answer, node, observation
 from tests.kafkasim.clusters import plan, world
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("describe", "apply", "operator", "many", "secured", "decide", "nodes", "log")
+PARTS = ("describe", "apply", "operator", "many", "start", "secured", "decide", "nodes", "log")
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Siz
             shutil.rmtree(folder, ignore_errors=True)
     if "many" in wanted:
         _many(size.resources)
+    if "start" in wanted:
+        new_start(size.resources)
     if "secured" in wanted:
         secured(size.secured)
     if "decide" in wanted:

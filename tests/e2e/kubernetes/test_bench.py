@@ -17,6 +17,7 @@ LINES = (
     "operator at rest, 3 resources",
     "created to settled: ",
     "start to settled: ",
+    "10 resources in memory, raised: ",
     "decide, 1000 nodes",
     "describe -o json, 10 simulated nodes, 10 live: median",
     "image: 0.1 MB snapshot + 1000 records",

@@ -1,6 +1,17 @@
-"""The same examples on every run, and no deadline per example: the machine's mood is not what is tested."""
+"""The same examples on every run, and no deadline per example: the mood of a machine is not tested. Long files come
+first, so that no process is left with one at the end.
+"""
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")
+
+LONG = "test_terminal test_command_line test_fuzz test_new_effect test_interrupts test_remedies test_main".split()
+"""Those that start programs, longest first. `pytest --dist loadfile --no-loadscope-reorder` hands out by file."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.kafkasim.test_process import ENVIRONMENT, heard, say, simulator
+from tests.kafkasim.commands import ENVIRONMENT, shell
+from tests.kafkasim.test_process import heard, say, simulator
 
 PROGRAM = f"{sys.executable} -m kafkafeatures"
 
@@ -21,13 +22,6 @@ PROGRAM = f"{sys.executable} -m kafkafeatures"
 def cluster() -> Iterator[dict[str, Any]]:
     with simulator("--release", "4.2", "--metadata-version", "25") as process:
         yield heard(process)
-
-
-def shell(line: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {line}"], env=ENVIRONMENT, cwd=folder, capture_output=True, text=True,
-        timeout=60, check=False,
-    )  # fmt: skip
 
 
 def document(

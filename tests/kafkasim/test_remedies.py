@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +11,9 @@ import pytest
 import yaml
 
 from kafkafeatures.core.remedies import cluster_flags
-from tests.kafkasim.test_process import ENVIRONMENT, heard, simulator
+from tests.kafkasim.commands import in_bash, shell
+from tests.kafkasim.test_process import heard, simulator
 
-WIDE = {**ENVIRONMENT, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 REMEDY = re.compile(r"kafkafeatures (unregister|apply) [^;\n]+")
 
 
@@ -24,12 +21,6 @@ REMEDY = re.compile(r"kafkafeatures (unregister|apply) [^;\n]+")
 def servers() -> Iterator[str]:
     with simulator("--release", "4.2", "--metadata-version", "25", "--ghost-broker", "7=4.0") as process:
         yield str(heard(process)["bootstrapServers"])
-
-
-def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-c", line], env=WIDE, cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 def write_document(folder: Path, servers: str, levels: dict[str, int]) -> None:
@@ -56,7 +47,7 @@ def test_the_cure_of_a_ghost_is_printed_as_the_command_that_cures_it(
     printed = shell(command.format(servers), tmp_path)
     found = REMEDY.search(printed.stdout)
     assert found is not None, printed
-    cured = shell(f"{found[0]} --yes", tmp_path)
+    cured = in_bash(f"{found[0]} --yes", tmp_path)
     assert (cured.returncode, cured.stdout) == (0, "broker 7 is no longer registered\n"), cured
     assert shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path).returncode == 0
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kafkasim.commands import shell
 from tests.kafkasim.test_process import heard, say, simulator
-from tests.kafkasim.test_remedies import REMEDY, shell, write_document
+from tests.kafkasim.test_remedies import REMEDY, write_document
 
 
 @pytest.fixture

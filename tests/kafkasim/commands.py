@@ -1,0 +1,79 @@
+"""Lines of a shell with our commands in them. What is one command and nothing else runs in a process forked from this
+one, which has imported everything before: starting Python anew for each took most of the time of these tests. What a
+shell adds (pipes, closed outputs, redirections) runs in bash, and so does whatever a test asks to `start`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, NoReturn
+
+from kafkafeatures.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT: Mapping[str, str] = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT / "operator"),
+    "COLUMNS": "80",
+    "NO_COLOR": "1",
+    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # where `kafkafeatures` is
+}
+PROGRAMS = ("kafkafeatures ", f"{sys.executable} -m kafkafeatures ")
+MOST_SECONDS = 60
+
+
+def shell(line: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Its end, and all that it said. Standard input is empty."""
+    program = next((one for one in PROGRAMS if line.startswith(one)), None)
+    if program is None or set(line) & set("|&;<>$`*?~#"):
+        return in_bash(line, folder)
+    return command(shlex.split(line.removeprefix(program)), folder)
+
+
+def in_bash(line: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], env=ENVIRONMENT, cwd=folder, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=MOST_SECONDS, check=False,
+    )  # fmt: skip
+
+
+def command(words: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    with TemporaryFile() as out, TemporaryFile() as error:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            _become(words, folder or Path.cwd(), out, error)
+        _, status = os.waitpid(child, 0)
+        said = []
+        for file in (out, error):
+            file.seek(0)
+            said.append(file.read().decode())
+    return subprocess.CompletedProcess([*words], os.waitstatus_to_exitcode(status), *said)
+
+
+def _become(words: Sequence[str], folder: Path, out: IO[bytes], error: IO[bytes]) -> NoReturn:
+    """The command, in this process, until its end."""
+    code = 70
+    try:
+        signal.alarm(MOST_SECONDS)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(ENVIRONMENT)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, file in enumerate((out, error), start=1):
+            os.dup2(file.fileno(), number)
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+        code = main(words)
+        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)

@@ -54,7 +54,8 @@ def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, 
 
 
 def _too_large(status: Status) -> bool:
-    return _size(replace(status, unknown={}, intents=())) > MAX_STATUS
+    ours = replace(status, unknown={}, intents=()) if status.unknown or status.intents else status
+    return _size(ours) > MAX_STATUS
 
 
 def _size(status: Status) -> int:

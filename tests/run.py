@@ -35,13 +35,16 @@ class Suite:
 HISTORIES = os.environ.get("HISTORIES") or ("100000" if os.environ.get("SOAK") else "3000")
 """Of the simulation; `make check` asks for 300."""
 
+CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if os.environ.get("SOAK") else []
+"""Whether the histories would find a defect: each of those that can be put back."""
+
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.3),
     Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.3),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
     Suite("unit", [[*PYTEST, *IN_TWO, "tests", "--ignore=tests/e2e"]], 3),
-    Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES]], 4),
+    Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES], *CALIBRATION], 4),
     Suite(
         "kafka",
         [[*SIDE_BY_SIDE, "tests/e2e/kafka"]],

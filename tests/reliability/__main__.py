@@ -120,14 +120,18 @@ def main() -> int:
     calibrating = commands.add_parser("calibrate")
     calibrating.add_argument("--runs", type=int, default=3000)
     calibrating.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    calibrating.add_argument("--only", action="append", default=[], metavar="NAME", help="one defect; may be repeated")
     flags = parser.parse_args()
     if flags.command == "trace":
         print(*(trace_of(simulate(seed)) for seed in flags.seeds))
         return 0
     if flags.command == "calibrate":
-        from tests.reliability.calibration import calibrated
+        from tests.reliability.calibration import DEFECTS, calibrated
 
-        return calibrated(flags.runs, flags.processes)
+        unknown = sorted({*flags.only} - {defect.name for defect in DEFECTS})
+        if unknown:
+            calibrating.error(f"unknown defect {unknown[0]!r}; expected one of {', '.join(d.name for d in DEFECTS)}")
+        return calibrated(flags.runs, flags.processes, flags.only)
     return told(flags.seed) if flags.verbose else simulated(flags.seed, flags.runs, flags.processes)
 
 

@@ -6,38 +6,36 @@ was sent to it, what its controllers wrote. What the operator says of itself cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from tests.reliability.records import Approved, Calmed, History, Looked, Moved, Record, Sent, Stored
+from tests.reliability.facts import (
+    APPROVE,
+    OPERATOR,
+    Act,
+    Facts,
+    applies,
+    bundle,
+    condition,
+    desired,
+    intents,
+    irreversible,
+    level_in,
+    lossless,
+    wants,
+    writer,
+)
+from tests.reliability.records import Approved, Calmed, History, Looked, Sent, Stored
 
-OPERATOR = "kafkafeatures.dev/"
-PAUSE, APPROVE = "kafkafeatures.dev/pause", "kafkafeatures.dev/approve"
 KNOWS_OTHERS_WITHIN = 400.0
 """Seconds until a process has surely heard of another resource: a list, and a read of each."""
-
-CHANGED = frozenset((1, 3, 5, 6, 7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33))
-"""Levels of metadata.version at which records were added: Kafka does not go back below them (MetadataVersion.java)."""
-BUNDLES: Mapping[str, Mapping[str, int]] = {
-    "4.0": {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
-    "4.1": {
-        "metadata.version": 27,
-        "group.version": 1,
-        "transaction.version": 2,
-        "eligible.leader.replicas.version": 1,
-    },
-    "4.2": {
-        "metadata.version": 29,
-        "group.version": 1,
-        "transaction.version": 2,
-        "eligible.leader.replicas.version": 1,
-        "share.version": 1,
-        "streams.version": 1,
-    },
-}
+HAND_OVER = 32.0
+"""Seconds in which a process that was replaced may write on; with the API server's whole seconds."""
+HOUR = 3600.0
+CORRECTIONS = 2
+"""Foreign changes of one level that are corrected within an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,128 +48,6 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.rule} at {self.at:.3f} s: {self.text}"
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """An effect with the version of the resource that announced it, and the one before that. None: nothing did."""
-
-    sent: Sent
-    place: int
-    begun: Stored | None
-    before: Stored | None
-
-
-Intent = tuple[str, int, int, str]
-
-
-def intents(stored: Stored) -> tuple[Intent, ...]:
-    """(feature, before, after, when) of each."""
-    status = stored.status
-    found = status.get("intents") or ([status["intent"]] if status.get("intent") else [])
-    return tuple((one["target"], int(one["before"]), int(one["after"]), one["at"]) for one in found)
-
-
-def desired(stored: Stored) -> dict[str, int]:
-    """Levels that are named, and those of a release, which are lower bounds."""
-    features = stored.spec.get("features") or {}
-    return {one["name"]: int(one["level"]) for one in features.get("levels") or ()}
-
-
-def bundle(stored: Stored) -> Mapping[str, int]:
-    """Of a releaseVersion."""
-    return BUNDLES.get((stored.spec.get("features") or {}).get("releaseVersion", ""), {})
-
-
-def wants(stored: Stored, feature: str) -> int | None:
-    """The level in either way."""
-    return desired(stored).get(feature, bundle(stored).get(feature))
-
-
-def applies(stored: Stored) -> bool:
-    """Whether its owner lets it act at all."""
-    held = stored.spec.get("suspend") or stored.annotations.get(PAUSE) == "true"
-    return stored.spec.get("mode", "Apply") == "Apply" and not held
-
-
-def irreversible(feature: str, before: int, after: int) -> bool:
-    """Whether Kafka would refuse to undo it."""
-    return feature == "metadata.version" and any(level in CHANGED for level in range(before + 1, after + 1))
-
-
-def lossless(feature: str, before: int, after: int) -> bool:
-    """Whether its undo is proved to lose nothing: a downgrade, or metadata.version where no record changed."""
-    return after < before or (feature == "metadata.version" and not irreversible(feature, before, after))
-
-
-def condition(stored: Stored, kind: str) -> Mapping[str, Any]:
-    """Of the status; empty where it is absent."""
-    return next((one for one in stored.status.get("conditions", ()) if one["type"] == kind), {})
-
-
-class Facts:
-    """The record, by resource and by effect."""
-
-    def __init__(self, history: History) -> None:
-        self.records: list[Record] = history.records
-        self.versions: dict[str, list[tuple[int, Stored]]] = {}
-        for place, record in enumerate(self.records):
-            if isinstance(record, Stored):
-                self.versions.setdefault(record.uid, []).append((place, record))
-
-    def of_kind(self, kind: type[Any]) -> Iterator[tuple[int, Any]]:
-        """With the place in the record."""
-        return iter(self._by_kind.get(kind, ()))
-
-    @cached_property
-    def _by_kind(self) -> dict[type[Any], list[tuple[int, Any]]]:
-        found: dict[type[Any], list[tuple[int, Any]]] = {}
-        for place, record in enumerate(self.records):
-            found.setdefault(type(record), []).append((place, record))
-        return found
-
-    @cached_property
-    def moved_by(self) -> dict[int | None, list[tuple[int, Moved]]]:
-        """By the number of an effect."""
-        found: dict[int | None, list[tuple[int, Moved]]] = {}
-        for place, moved in self.of_kind(Moved):
-            found.setdefault(moved.by, []).append((place, moved))
-        return found
-
-    @cached_property
-    def acts(self) -> list[Act]:
-        """Every effect, with the intent that was written for it; no intent serves twice."""
-        used: set[int] = set()
-        found = []
-        for place, sent in self.of_kind(Sent):
-            begun = before = None
-            for (_, earlier), (at, version) in zip(
-                [(-1, None), *self.versions.get(sent.uid, [])], self.versions.get(sent.uid, []), strict=False
-            ):
-                if at > place:
-                    break
-                new = set(intents(version)) - (set(intents(earlier)) if earlier else set())
-                wrote = (version.status.get("operator") or {}).get("instance", sent.process)
-                fits = any(one[:3] == (sent.feature, sent.before, sent.after) for one in new)
-                if fits and at not in used and version.by.startswith(OPERATOR) and wrote == sent.process:
-                    begun, before, begun_at = version, earlier, at
-            if begun is not None:
-                used.add(begun_at)
-            found.append(Act(sent, place, begun, before))
-        return found
-
-    def last_look(self, place: int, process: str, uid: str) -> Looked | None:
-        """The last time that this process read a cluster for this resource, before that place."""
-        for record in reversed(self.records[:place]):
-            if isinstance(record, Looked) and record.uid == uid and record.process == process:
-                return record
-        return None
-
-    def between(self, uid: str, since: float, until: float) -> list[Stored]:
-        """Versions that were there at some time in between."""
-        versions = [one for _, one in self.versions.get(uid, ())]
-        first = max((at for at, one in enumerate(versions) if one.at <= since), default=0)
-        return [one for one in versions[first:] if one.at <= until]
 
 
 Rule = Callable[[Facts], Iterator[Violation]]
@@ -236,18 +112,31 @@ def _closes(act: Act) -> bool:
 
 
 def never_on_a_wrong_cluster(facts: Facts) -> Iterator[Violation]:
-    """Not on another one than its status is bound to, than its document names, than it ever changed before."""
-    changed: dict[str, str] = {}
+    """Not on another one than its document names, nor than the one that was pinned in the status at first contact."""
     for act in facts.acts:
-        sent = act.sent
-        bound = {changed.setdefault(sent.uid, sent.cluster_id)}
-        if act.begun is not None:
-            bound.add(act.begun.spec["cluster"].get("clusterId") or sent.cluster_id)
-            bound.add(act.begun.status.get("clusterId", ""))
-        if act.before is not None:
-            bound.add(act.before.status.get("clusterId") or sent.cluster_id)
-        if bound != {sent.cluster_id}:
-            yield Violation("right cluster", sent.at, f"{sent}, but it is bound to {sorted(map(str, bound))}")
+        named = act.begun.spec["cluster"].get("clusterId") if act.begun is not None else None
+        pinned = facts.pinned(act.sent.uid, act.place)
+        if {act.sent.cluster_id, named or act.sent.cluster_id, pinned} != {act.sent.cluster_id}:
+            yield Violation("right cluster", act.sent.at, f"{act.sent}, but named is {named}, and pinned {pinned}")
+
+
+def a_status_tells_of_one_cluster(facts: Facts) -> Iterator[Violation]:
+    """The pinned one: its id stays, and levels of another one are never written down."""
+    for uid, versions in facts.versions.items():
+        for (_, earlier), (place, version) in pairwise(versions):
+            pinned = facts.pinned(uid, place)
+            if not version.by.startswith(OPERATOR) or not pinned:
+                continue
+            if version.status.get("clusterId") != pinned:
+                text = f"pinned was {pinned}, now it is {version.status.get('clusterId')}"
+                yield Violation("one cluster", version.at, text)
+            look = facts.last_look(place, writer(version), uid)
+            if look is not None and look.cluster_id != pinned and _levels(earlier) != _levels(version):
+                yield Violation("one cluster", version.at, f"levels of {look.cluster_id} are told as those of {pinned}")
+
+
+def _levels(stored: Stored) -> dict[str, Any]:
+    return {one["name"]: one.get("finalized") for one in stored.status.get("features") or ()}
 
 
 def what_is_open_stays_alone(facts: Facts) -> Iterator[Violation]:
@@ -268,7 +157,10 @@ def _forgotten(facts: Facts, act: Act, other: Act) -> bool:
 
 
 def what_became_of_an_effect_is_told_as_it_was(facts: Facts) -> Iterator[Violation]:
-    """A history entry that says it was left undone, or done, is true for ever."""
+    """A history entry that says it was left undone, or done, is true for ever, and was read from its own cluster.
+
+    Nothing is said to be settled while a broker may still deliver it, unless its level was read meanwhile.
+    """
     by_begin = {id(act.begun): act for act in facts.acts if act.begun is not None}
     for versions in facts.versions.values():
         open_act: Act | None = None
@@ -279,26 +171,29 @@ def what_became_of_an_effect_is_told_as_it_was(facts: Facts) -> Iterator[Violati
             if not gone or kept or not version.by.startswith(OPERATOR) or open_act is None:
                 continue
             sent, history = open_act.sent, version.status.get("history") or [{}]
-            open_act = None
-            said = str(history[-1].get("result", "")).lower()
+            begun_at, open_act = open_act.place, None
+            said = str(history[-1].get("result", ""))
             if sent.feature not in str(history[-1].get("action", "")) or history == earlier.status.get("history"):
                 continue
-            moved = [one for at, one in facts.moved_by.get(sent.number, ())]
-            if moved and any(
-                word in said for word in ("not applied", "notapplied", "not sent", "notsent", "refused", "rejected")
-            ):
-                yield Violation("outcome", version.at, f"{sent} is told as {said!r}, but it was applied")
-            if said in ("read back", "applied") and not any(
-                look.cluster_id == sent.cluster_id and look.levels.get(sent.feature, 0) == sent.after
-                for at, look in facts.of_kind(Looked)
-                if open_place(facts, sent) < at < place
-            ):
-                yield Violation("outcome", version.at, f"{sent} is told as {said!r}, but the level was never read")
+            looks = [
+                one
+                for one in facts.records[begun_at:place]
+                if isinstance(one, Looked) and (one.uid, one.cluster_id) == (sent.uid, sent.cluster_id)
+            ]
+            read = any(one.levels.get(sent.feature, 0) == sent.after for one in looks)
+            if sent.number in facts.moved_by and said in ("NotApplied", "NotSent", "Rejected"):
+                yield Violation("outcome", version.at, f"{sent} is told as {said}, but it was applied")
+            elif said == "Applied" and not read:
+                yield Violation("outcome", version.at, f"{sent} is told as {said}, but the level was never read")
+            elif said not in ("NotSent", "Rejected") and not looks:
+                yield Violation("outcome", version.at, f"{sent} is told as {said}, but its cluster was not read")
+            elif facts.is_kept(sent.number, place) and not read and _in_one_process(facts, sent, version):
+                yield Violation("outcome", version.at, f"{sent} is told as {said}, but a broker still keeps it")
 
 
-def open_place(facts: Facts, sent: Sent) -> int:
-    """Where in the record an effect is."""
-    return next(place for place, one in facts.of_kind(Sent) if one is sent)
+def _in_one_process(facts: Facts, sent: Sent, until: Stored) -> bool:
+    """From one process to the next only the wall clock tells how long ago something was."""
+    return writer(until) == sent.process or not facts.clock_was_set(sent.at, until.at)
 
 
 def every_node_supports_what_is_sent(facts: Facts) -> Iterator[Violation]:
@@ -391,61 +286,74 @@ def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
             yield Violation("approval", sent.at, f"{sent} of plan {plan}, not {sorted(map(str, given))}")
         computed = sent.feature not in desired(act.begun)
         unsafe = not lossless(sent.feature, sent.before, sent.after)
-        if not (policy == "Always" or (policy == "IrreversibleOnly" and computed and unsafe)):
+        restores = sent.number in facts.restores and irreversible(sent.feature, sent.before, sent.after)
+        needed = restores or policy == "Always" or (policy == "IrreversibleOnly" and computed and unsafe)
+        if not given and not needed:
             continue
         approved = [
-            one
+            (place, one)
             for place, one in facts.of_kind(Approved)
             if place < act.place and one.uid == sent.uid and one.hash == plan and one.hash in given
         ]
         if not approved:
             yield Violation("approval", sent.at, f"{sent} of plan {plan}, which nobody approved")
             continue
-        if f"{sent.feature} {sent.before} -> {sent.after}" not in approved[-1].steps:
-            yield Violation("approval", sent.at, f"{sent}, but approved was {approved[-1].steps}")
-        for one in facts.between(sent.uid, approved[-1].at, act.begun.at):
-            if wants(one, sent.feature) != sent.after:
-                yield Violation("approval", sent.at, f"{sent} was withdrawn since its plan was approved")
-                break
-        moved = any(
-            one.sent.number in facts.moved_by and one.place < act.place
-            for one in facts.acts
-            if one.sent.uid == sent.uid and one.sent.at > approved[-1].at
-            if (one.sent.feature, one.sent.after) == (sent.feature, sent.after)
-        )
-        if moved:
-            yield Violation("approval", sent.at, f"{sent} was carried out already since its plan was approved")
+        since, approval = approved[-1]
+        if f"{sent.feature} {sent.before} -> {sent.after}" not in approval.steps:
+            yield Violation("approval", sent.at, f"{sent}, but approved was {approval.steps}")
+        used = _used_up(facts, act, since)
+        if used:
+            yield Violation("approval", sent.at, f"{sent}, but since its plan was approved {used}")
+
+
+UNREAD = ("ConflictDetected", "SchemaOutdated", "ClusterIdMismatch", "InvalidSpec", "InternalError")
+
+
+def _was_evaluated(stored: Stored) -> bool:
+    """Whether this status is that of its document held against a cluster that was read."""
+    ready = condition(stored, "Ready")
+    evaluated = ready.get("status") != "Unknown" and ready.get("reason") not in UNREAD
+    return evaluated and stored.status.get("observedGeneration") == stored.generation
+
+
+def _used_up(facts: Facts, act: Act, since: int) -> str:
+    """What ended the approved plan, as far as an operator wrote down that it knew."""
+    sent = act.sent
+    for place, one in facts.versions_before(act):
+        if place < since or not one.by.startswith(OPERATOR) or not _was_evaluated(one):
+            continue
+        state = level_in(one, sent.feature)
+        if wants(one, sent.feature) != sent.after:
+            return "it was withdrawn"
+        if state and state.get("finalized", sent.before) != sent.before:
+            return f"its level was seen at {state['finalized']}"
+    return ""
 
 
 def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Violation]:
-    """A level that was reached and that somebody else changed."""
+    """A level that was reached and that somebody else changed; and not more than twice within an hour."""
+    corrected: dict[tuple[str, str], list[Act]] = {}
     for act in facts.acts:
-        if act.begun is None or (act.begun.spec.get("drift") or {}).get("onDrift") == "Correct":
-            continue
         sent = act.sent
-        reached: Stored | None = None
-        for place, version in facts.versions[sent.uid]:
-            if version is act.begun:
-                break
-            state = {one["name"]: one for one in version.status.get("features") or ()}.get(sent.feature) or {}
-            if wants(version, sent.feature) != sent.after:
-                reached = None
-            elif state.get("state") == "InSync" and state.get("desired") == sent.after:
-                reached = version
-                by_others = place
-            elif (
-                version.by.startswith(OPERATOR) and state.get("state") not in ("InSync", "Drifted", None)
-            ) or not version.status.get("features"):
-                reached = None
-        if reached is None or "features" not in act.begun.status:
+        if act.begun is None or sent.number not in facts.restores:
             continue
-        moved = [
-            one
-            for at, one in facts.of_kind(Moved)
-            if by_others < at < act.place and (one.cluster_id, one.feature) == (sent.cluster_id, sent.feature)
-        ]
-        if moved and all(one.by is None for one in moved):
+        if (act.begun.spec.get("drift") or {}).get("onDrift", "Report") != "Correct":
             yield Violation("drift", sent.at, f"{sent} corrects what somebody else changed, without being asked to")
+        earlier = corrected.setdefault((sent.uid, sent.feature), [])
+        if len([one for one in earlier if sent.at - one.sent.at < HOUR]) >= CORRECTIONS:
+            yield Violation("drift", sent.at, f"{sent} is the third correction within an hour")
+        if sent.number in facts.moved_by:
+            earlier.append(act)
+
+
+def two_operators_stop(facts: Facts) -> Iterator[Violation]:
+    """Who reads a status that another process wrote, which was not replaced, sends nothing."""
+    for act in facts.acts:
+        began = facts.began.get(act.sent.process, act.sent.at)
+        read = [version for _, version in facts.versions_before(act) if version.by.startswith(OPERATOR)]
+        if read and writer(read[-1]) not in ("", act.sent.process) and read[-1].at - began > HAND_OVER:
+            text = f"{act.sent} on top of a status that {writer(read[-1])} wrote"
+            yield Violation("two operators", act.sent.at, text)
 
 
 def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
@@ -471,7 +379,7 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
             (one for one in reversed(facts.records[:place]) if isinstance(one, Looked) and one.uid == uid), None
         )
         there = {feature: look.levels.get(feature, 0) for feature in levels} if look else {}
-        fought = ready.get("reason") == "ConflictDetected" and None in facts.moved_by
+        fought = ready.get("reason") == "ConflictDetected" and _was_fought_over(facts, uid, calmed.at)
         if (there != dict(levels) or ready.get("status") != "True") and not fought:
             yield Violation("settles", version.at, f"{uid} wants {dict(levels)} and has {there}: {dict(ready)}")
     for record in facts.records[place:]:
@@ -480,16 +388,28 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
             return
 
 
+def _was_fought_over(facts: Facts, uid: str, until: float) -> bool:
+    """Whether a feature was corrected as often as it may be within the last hour."""
+    corrected = [
+        act.sent.feature
+        for act in facts.acts
+        if act.sent.uid == uid and act.sent.number in facts.restores and until - act.sent.at < HOUR
+    ]
+    return any(corrected.count(feature) >= CORRECTIONS for feature in corrected)
+
+
 RULES: tuple[Rule, ...] = (
     the_intent_is_written_before_the_act,
     the_effect_log_tells_of_every_effect,
     nothing_is_done_that_the_owner_does_not_ask_for,
     no_downgrade_without_a_consent_and_none_twice,
     never_on_a_wrong_cluster,
+    a_status_tells_of_one_cluster,
     what_is_open_stays_alone,
     what_became_of_an_effect_is_told_as_it_was,
     every_node_supports_what_is_sent,
     an_owner_acts_alone,
+    two_operators_stop,
     ready_means_read,
     generations_only_grow,
     approvals_are_for_one_plan,

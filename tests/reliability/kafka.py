@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.readings import Failure, FailureKind, Readings, Role
 from kafkasim.node import Node
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
@@ -20,10 +20,10 @@ from kafkasim.readings import Access
 from kafkasim.releases import KRAFT_VERSION
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
-from tests.reliability.records import Looked, Moved
+from tests.reliability.records import Kept, Looked, Moved
 
 START_MS = 1_800_000_000_000
-KEPT_FOR_MS = 290_000
+KEPT_FOR_MS = 280_000
 """A broker keeps a request that no controller takes for about so long; the operator waits a little longer."""
 
 
@@ -32,7 +32,8 @@ class Roads:
     """How likely a request fails, and how: drawn anew for each history, all nothing once it calms down.
 
     `no_log`: chance that a client may not read the metadata log; `by_broker`: that it reaches no controller;
-    `leader_dies`: as a change arrives.
+    `mute_leader`: that the active controller does not say what it supports, so that requests go through a broker;
+    `leader_dies`: as a change arrives; `quorum_lost`: all controllers do.
     """
 
     lost_before: float = 0.0
@@ -40,13 +41,15 @@ class Roads:
     no_log: float = 0.0
     by_broker: float = 0.0
     leader_dies: float = 0.0
+    quorum_lost: float = 0.0
     slow: float = 0.0
+    mute_leader: float = 0.0
 
 
 class RecordedWorld(World):
     """A world that says who moved a level. `sender`: the number of the effect that is on its way now."""
 
-    def __init__(self, plan: Plan, record: Callable[[Moved], None], random: Random) -> None:
+    def __init__(self, plan: Plan, record: Callable[[Moved | Kept], None], random: Random) -> None:
         self.sender: int | None = None
         self._record = record
         super().__init__(plan, now_ms=START_MS, random=random)
@@ -75,7 +78,12 @@ class RecordedWorld(World):
     def keep(self, at: Node, request: Callable[[], object]) -> None:
         number, since = self.sender, self.now_ms
 
+        if number is not None:
+            self._record(Kept(self.seconds, number, False))
+
         def arrive() -> None:
+            if number is not None:
+                self._record(Kept(self.seconds, number, True))
             if at.running and self.now_ms - since <= KEPT_FOR_MS:
                 with self.sent_by(number), suppress(NoActiveControllerError):
                     request()
@@ -102,6 +110,24 @@ class _Sender:
         self._world.sender = self._before
 
 
+class _Client(SimulatedCluster):
+    """One whose question to the active controller may go unanswered, while the metadata log is read from it."""
+
+    def __init__(self, world: World, access: Access, mute: Callable[[], bool]) -> None:
+        super().__init__(world, access)
+        self._mute = mute
+
+    async def read(self) -> Readings:
+        readings = await super().read()
+        if not self._mute():
+            return readings
+        silent = Failure(FailureKind.TIMED_OUT, "controller", "no answer in time")
+        leader = Role.CONTROLLER, self.world.active
+        nodes = [replace(one, answer=silent) if (one.role, one.id) == leader else one for one in readings.probe.nodes]
+        self._last = replace(readings.probe, nodes=tuple(nodes))
+        return Readings(self._last, readings.log)
+
+
 @dataclass
 class Cluster:
     """One world, as old as everything else."""
@@ -122,7 +148,8 @@ class Cluster:
     def client(self, roads: Roads, random: Random) -> SimulatedCluster:
         """What one connection reaches, for as long as it lasts."""
         detour = random.random() < roads.by_broker
-        return SimulatedCluster(self.world, Access(controllers=not detour, reaches_controllers=not detour))
+        access = Access(controllers=not detour, reaches_controllers=not detour)
+        return _Client(self.world, access, lambda: random.random() < roads.mute_leader)
 
     def move(self, feature: str, level: int) -> None:
         """By somebody else, at the active controller."""
@@ -144,10 +171,10 @@ class Cluster:
             cluster_id=world.cluster_id,
             levels={**world.image.features, KRAFT_VERSION: world.image.kraft_version},
             quorum=world.active is not None and len(running) * 2 > len(world.voters),
-            ranges=self._ranges(),
+            ranges=self.ranges(),
         )
 
-    def _ranges(self) -> dict[str, tuple[int, int]]:
+    def ranges(self) -> dict[str, tuple[int, int]]:
         """What every node that counts supports: the highest minimum, the lowest maximum."""
         image, nodes = self.world.image, self.world.nodes
         supported: list[Mapping[str, tuple[int, int]]] = [

@@ -64,9 +64,9 @@ class Surrounding:
 
 
 class Process:
-    """See the module. `name` is its instance."""
+    """See the module. `name` is its instance, `operator` the installation."""
 
-    def __init__(self, world: Surrounding, name: str) -> None:
+    def __init__(self, world: Surrounding, name: str, operator: str) -> None:
         self.world, self.name = world, name
         self.dead = False
         self.uids: dict[str, str] = {}
@@ -78,7 +78,7 @@ class Process:
         self._api = world.server.client(self._fault, self._latency)
         self._claims = Claims()
         context = OperatorContext(
-            environment, OperatorIdentity("ops", "operator", name), AddressPolicy(), self.logged.append
+            environment, OperatorIdentity("ops", operator, name), AddressPolicy(), self.logged.append
         )
         self._controller = Controller(self._api, self._claims, self._open, context, self)
         self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
@@ -255,6 +255,9 @@ class _Connection:
             return OutcomeUnknown("EOF") if self._draw(0.7) else NotSent("no connection")
         if cluster.world.active is not None and self._draw(roads.leader_dies):
             cluster.world.stop(Role.CONTROLLER, cluster.world.active, kill=True)
+        if self._draw(roads.quorum_lost):
+            for node in cluster.world.voting():
+                cluster.world.stop(node.role, node.id, kill=True)
         with cluster.world.sent_by(number):
             outcome = await self._client.update(change)
         await self._back()

@@ -88,6 +88,22 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A broker that has no controller keeps an effect. `over`: it keeps it no longer: delivered, or given up."""
+
+    at: float
+    number: int
+    over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Jumped:
+    """Somebody set the wall clock of the operators."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Approved:
     """A person read a plan in the status, and approved it."""
 
@@ -107,7 +123,7 @@ class Calmed:
     cluster_of: Mapping[str, str]
 
 
-Record = Stored | Looked | Sent | Moved | Approved | Calmed
+Record = Stored | Looked | Sent | Moved | Kept | Jumped | Approved | Calmed
 
 
 @dataclass(slots=True)

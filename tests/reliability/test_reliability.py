@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.reliability import checker
-from tests.reliability.calibration import DEFECTS, Defect, defective, source_of
+from tests.reliability import checker, facts, records
+from tests.reliability.calibration import DEFECTS, Defect, defective, source_of, tried
 from tests.reliability.checker import violations
 from tests.reliability.records import History, Looked, Sent, Stored
 from tests.reliability.simulation import simulate, trace_of
@@ -48,7 +48,7 @@ def test_the_same_seed_is_the_same_history() -> None:
 
 
 def test_the_checker_knows_nothing_of_the_operator() -> None:
-    for module in (checker.__file__, str(Path(checker.__file__).with_name("records.py"))):
+    for module in (checker.__file__, facts.__file__, records.__file__):
         imported = {
             name.name if isinstance(node, ast.Import) else node.module
             for node in ast.walk(ast.parse(Path(module).read_text()))
@@ -92,6 +92,7 @@ FORGED: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "held back": (Stored, in_each_version(lambda one: one["spec"].update(suspend=True))),
     "asked for": (Stored, in_each_version(lambda one: one["spec"].update(features={}))),
     "right cluster": (Sent, lambda one: replace(one, cluster_id="another")),
+    "one cluster": (Looked, lambda one: replace(one, cluster_id="another")),
     "preflight": (Looked, lambda one: replace(one, ranges={})),
     "ready": (Looked, lambda one: replace(one, quorum=False)),
     "approval": (Stored, in_each_version(lambda one: one["spec"].update(approval={"policy": "Always"}))),
@@ -111,3 +112,10 @@ def test_a_record_that_was_changed_breaks_the_promise(rule: str) -> None:
 def test_a_defect_can_still_be_put_back(defect: Defect) -> None:
     """What it takes to be found is in docs/explanation/how-we-test.md."""
     compile(defective(defect, source_of(defect)), defect.module, "exec")
+
+
+@pytest.mark.parametrize("name", ["act-first", "two-operators", "younger-acts"])
+def test_a_defect_that_is_put_back_is_found(name: str) -> None:
+    """Those that the first few histories show; `make soak` tries all of them."""
+    (defect,) = (one for one in DEFECTS if one.name == name)
+    assert tried(defect, 40)

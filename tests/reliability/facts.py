@@ -1,0 +1,228 @@
+"""The record of a history by resource and by effect, and what can be read from a version of a resource.
+
+For the rules of `checker.py`. Imports nothing of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+from tests.reliability.records import History, Jumped, Kept, Looked, Moved, Record, Sent, Stored
+
+OPERATOR = "kafkafeatures.dev/"
+PAUSE, APPROVE = "kafkafeatures.dev/pause", "kafkafeatures.dev/approve"
+KEPT_FOR = 290.0
+"""Seconds for which a broker may keep a request, at most."""
+
+CHANGED = frozenset((1, 3, 5, 6, 7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33))
+"""Levels of metadata.version at which records were added: Kafka does not go back below them (MetadataVersion.java)."""
+BUNDLES: Mapping[str, Mapping[str, int]] = {
+    "4.0": {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
+    "4.1": {
+        "metadata.version": 27,
+        "group.version": 1,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+    },
+    "4.2": {
+        "metadata.version": 29,
+        "group.version": 1,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+        "share.version": 1,
+        "streams.version": 1,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """An effect with the version of the resource that announced it, and the one before that. None: nothing did."""
+
+    sent: Sent
+    place: int
+    begun: Stored | None
+    before: Stored | None
+
+
+Intent = tuple[str, int, int, str]
+
+
+def intents(stored: Stored) -> tuple[Intent, ...]:
+    """(feature, before, after, when) of each."""
+    status = stored.status
+    found = status.get("intents") or ([status["intent"]] if status.get("intent") else [])
+    return tuple((one["target"], int(one["before"]), int(one["after"]), one["at"]) for one in found)
+
+
+def desired(stored: Stored) -> dict[str, int]:
+    """Levels that are named, and those of a release, which are lower bounds."""
+    features = stored.spec.get("features") or {}
+    return {one["name"]: int(one["level"]) for one in features.get("levels") or ()}
+
+
+def bundle(stored: Stored) -> Mapping[str, int]:
+    """Of a releaseVersion."""
+    return BUNDLES.get((stored.spec.get("features") or {}).get("releaseVersion", ""), {})
+
+
+def wants(stored: Stored, feature: str) -> int | None:
+    """The level in either way."""
+    return desired(stored).get(feature, bundle(stored).get(feature))
+
+
+def applies(stored: Stored) -> bool:
+    """Whether its owner lets it act at all."""
+    held = stored.spec.get("suspend") or stored.annotations.get(PAUSE) == "true"
+    return stored.spec.get("mode", "Apply") == "Apply" and not held
+
+
+def writer(stored: Stored) -> str:
+    """The process that wrote its status; empty where it handed over, and where none did."""
+    return str((stored.status.get("operator") or {}).get("instance", ""))
+
+
+def level_in(stored: Stored, feature: str) -> Mapping[str, Any]:
+    """What its status says of a feature; empty where it says nothing."""
+    return next((one for one in stored.status.get("features") or () if one["name"] == feature), {})
+
+
+def irreversible(feature: str, before: int, after: int) -> bool:
+    """Whether Kafka would refuse to undo it."""
+    return feature == "metadata.version" and any(level in CHANGED for level in range(before + 1, after + 1))
+
+
+def lossless(feature: str, before: int, after: int) -> bool:
+    """Whether its undo is proved to lose nothing: a downgrade, or metadata.version where no record changed."""
+    return after < before or (feature == "metadata.version" and not irreversible(feature, before, after))
+
+
+def condition(stored: Stored, kind: str) -> Mapping[str, Any]:
+    """Of the status; empty where it is absent."""
+    return next((one for one in stored.status.get("conditions", ()) if one["type"] == kind), {})
+
+
+class Facts:
+    """The record, by resource and by effect."""
+
+    def __init__(self, history: History) -> None:
+        self.records: list[Record] = history.records
+        self.versions: dict[str, list[tuple[int, Stored]]] = {}
+        for place, record in enumerate(self.records):
+            if isinstance(record, Stored):
+                self.versions.setdefault(record.uid, []).append((place, record))
+
+    def of_kind(self, kind: type[Any]) -> Iterator[tuple[int, Any]]:
+        """With the place in the record."""
+        return iter(self._by_kind.get(kind, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Any], list[tuple[int, Any]]]:
+        found: dict[type[Any], list[tuple[int, Any]]] = {}
+        for place, record in enumerate(self.records):
+            found.setdefault(type(record), []).append((place, record))
+        return found
+
+    @cached_property
+    def moved_by(self) -> dict[int | None, list[tuple[int, Moved]]]:
+        """By the number of an effect."""
+        found: dict[int | None, list[tuple[int, Moved]]] = {}
+        for place, moved in self.of_kind(Moved):
+            found.setdefault(moved.by, []).append((place, moved))
+        return found
+
+    @cached_property
+    def acts(self) -> list[Act]:
+        """Every effect, with the intent that was written for it; no intent serves twice."""
+        used: set[int] = set()
+        found = []
+        for place, sent in self.of_kind(Sent):
+            begun = before = None
+            for (_, earlier), (at, version) in zip(
+                [(-1, None), *self.versions.get(sent.uid, [])], self.versions.get(sent.uid, []), strict=False
+            ):
+                if at > place:
+                    break
+                new = set(intents(version)) - (set(intents(earlier)) if earlier else set())
+                wrote = (version.status.get("operator") or {}).get("instance", sent.process)
+                fits = any(one[:3] == (sent.feature, sent.before, sent.after) for one in new)
+                if fits and at not in used and version.by.startswith(OPERATOR) and wrote == sent.process:
+                    begun, before, begun_at = version, earlier, at
+            if begun is not None:
+                used.add(begun_at)
+            found.append(Act(sent, place, begun, before))
+        return found
+
+    @cached_property
+    def began(self) -> dict[str, float]:
+        """When each process first looked at a cluster: by then it had heard of the API server."""
+        found: dict[str, float] = {}
+        for _, one in self.of_kind(Looked):
+            found.setdefault(one.process, one.at)
+        return found
+
+    def versions_before(self, act: Act) -> list[tuple[int, Stored]]:
+        """Those of its resource before the one that announced it, with their places; none where nothing did."""
+        if act.begun is None:
+            return []
+        return list(takewhile(lambda each: each[1] is not act.begun, self.versions[act.sent.uid]))
+
+    def clock_was_set(self, since: float, until: float) -> bool:
+        """Whether the wall clock jumped in between."""
+        return any(since <= one.at <= until for _, one in self.of_kind(Jumped))
+
+    def is_kept(self, number: int, place: int) -> bool:
+        """Whether a broker keeps this effect at that place in the record."""
+        found = [one for at, one in self.kept.get(number, ()) if at < place]
+        return bool(found) and not found[-1].over and self.records[place].at - found[-1].at < KEPT_FOR
+
+    @cached_property
+    def kept(self) -> dict[int, list[tuple[int, Kept]]]:
+        """By the number of an effect."""
+        found: dict[int, list[tuple[int, Kept]]] = {}
+        for place, one in self.of_kind(Kept):
+            found.setdefault(one.number, []).append((place, one))
+        return found
+
+    @cached_property
+    def restores(self) -> frozenset[int]:
+        """Effects that restore a level which their resource had reached, and only somebody else changed since."""
+        return frozenset(act.sent.number for act in self.acts if self._restores(act))
+
+    def _restores(self, act: Act) -> bool:
+        sent, reached = act.sent, -1
+        for place, version in self.versions_before(act):
+            there = level_in(version, sent.feature)
+            in_sync = there.get("state") == "InSync" and there.get("desired") == sent.after
+            if wants(version, sent.feature) != sent.after:
+                reached = -1
+            elif in_sync and version.by.startswith(OPERATOR):
+                reached = place
+        moved = [
+            one
+            for at, one in self.of_kind(Moved)
+            if reached < at < act.place and (one.cluster_id, one.feature) == (sent.cluster_id, sent.feature)
+        ]
+        return reached >= 0 and bool(moved) and all(one.by is None for one in moved)
+
+    def last_look(self, place: int, process: str, uid: str) -> Looked | None:
+        """The last time that this process read a cluster for this resource, before that place."""
+        for record in reversed(self.records[:place]):
+            if isinstance(record, Looked) and record.uid == uid and record.process == process:
+                return record
+        return None
+
+    def pinned(self, uid: str, place: int) -> str:
+        """The cluster id that an operator wrote down first, before that place; empty where none did."""
+        ids = (one.status.get("clusterId") for at, one in self.versions.get(uid, ()) if at < place)
+        return next((one for one in ids if one), "")
+
+    def between(self, uid: str, since: float, until: float) -> list[Stored]:
+        """Versions that were there at some time in between."""
+        versions = [one for _, one in self.versions.get(uid, ())]
+        first = max((at for at, one in enumerate(versions) if one.at <= since), default=0)
+        return [one for one in versions[first:] if one.at <= until]

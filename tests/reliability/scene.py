@@ -1,0 +1,235 @@
+"""What one history happens to: clusters, resources, processes, weather, and the hands that can touch them.
+
+The beginning of a history is drawn here, and what people can do is a method each. What is done when is decided by
+`simulation.py`, and by `stories.py` where several acts have to follow each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from kafkafeatures.api.names import APPROVE
+from kafkafeatures.core.readings import Role
+from kafkafeatures.core.steps import UpdateFeature
+from kafkasim.plan import NodePlan, Plan
+from kafkasim.releases import release_named
+from tests.reliability.kafka import START_MS, Cluster, RecordedWorld, Roads
+from tests.reliability.process import Process, Surrounding, Weather
+from tests.reliability.records import Approved, History, Jumped, Sent, Stored
+from tests.simulated.kubernetes import ApiServer
+
+NAMESPACE = "kafka"
+START = datetime.fromtimestamp(START_MS / 1000, UTC)
+LEVELS: Mapping[str, tuple[int, ...]] = {
+    "metadata.version": (21, 22, 24, 25, 26, 27, 28, 29),
+    "group.version": (0, 1),
+    "transaction.version": (0, 1, 2),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+}
+THEMES = ("anything", "drift", "approval", "kept request", "another cluster", "two operators")
+"""What most of a history is about."""
+
+
+class Scene:
+    """See the module."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.history = History(seed)
+        self.loop = asyncio.get_running_loop()
+        self.skew = timedelta(0)
+        self.processes: list[Process] = []
+        self.sent = 0
+        self._instances = 0
+        self.weather = self._drawn_weather()
+        self.server = ApiServer(lambda: START + timedelta(seconds=self.loop.time()))
+        self.server.listener = self._stored
+        self.theme = self.random.choice(THEMES)
+        there_are = 2 if self.theme == "another cluster" else self.random.choice((1, 1, 2))
+        clusters = [self._cluster(name) for name in ("a", "b")[:there_are]]
+        self.clusters = {one.name: one for one in clusters}
+        self.names = ("orders", "payments", "stock")[: self.random.choice((1, 1, 1, 2, 3))]
+        self._around = Surrounding(
+            server=self.server,
+            clusters=self.clusters,
+            weather=self.weather,
+            random=self.random,
+            wall=lambda: START + timedelta(seconds=self.loop.time()) + self.skew,
+            record=self.history.records.append,
+            sent=self._note_sent,
+            reconciled=self._count,
+        )
+
+    # --- what is written down ---
+
+    def _stored(self, event: Mapping[str, Any], by: str) -> None:
+        self.history.records.append(Stored(self.loop.time(), event["type"], event["object"], by))
+        for process in self.processes:
+            if self.random.random() >= self.weather.unseen:
+                delay = self.random.random() * (30.0 if self.random.random() < self.weather.late else 0.1)
+                self.loop.call_later(delay, process.shown, event["object"])
+
+    def _note_sent(self, process: str, uid: str, cluster_id: str, change: UpdateFeature, logged: bool) -> int:
+        self.sent += 1
+        sent = Sent(
+            self.loop.time(), process, uid, cluster_id, change.feature, change.before, change.after, self.sent, logged
+        )
+        self.history.records.append(sent)
+        return self.sent
+
+    def _count(self) -> None:
+        self.history.reconciliations += 1
+
+    # --- the beginning ---
+
+    def _drawn_weather(self) -> Weather:
+        """Often only a few kinds of faults, so that each is seen alone as well."""
+
+        def chance(most: float) -> float:
+            return self.random.random() * most if self.random.random() < 0.35 else 0.0
+
+        roads = Roads(chance(0.3), chance(0.5), chance(1.0), chance(1.0), chance(0.5), chance(0.3), chance(0.5))
+        return Weather(
+            chance(0.04), chance(0.1), chance(0.1), chance(0.15), chance(0.5), chance(0.6), chance(0.3), roads
+        )
+
+    def _cluster(self, name: str) -> Cluster:
+        pick = self.random.choice
+        controllers = range(3001, 3001 + pick((1, 3, 3)))
+        brokers = range(1, 1 + pick((1, 2, 3)))
+        newest, older = pick((("4.2", "4.2"), ("4.2", "4.1"), ("4.2", "4.0"), ("4.2", "3.9")))
+        level = pick((17, 21)) if older == "3.9" else pick((21, 25))
+        nodes = [NodePlan(Role.CONTROLLER, i, release_named(pick((newest, newest, older)))) for i in controllers]
+        nodes += [NodePlan(Role.BROKER, i, release_named(pick((newest, newest, older)))) for i in brokers]
+        if self.random.random() < 0.15:
+            nodes.append(NodePlan(Role.BROKER, 9, release_named(older), ghost=True))
+        plan = Plan(tuple(nodes), {"metadata.version": level})
+        return Cluster(name, RecordedWorld(plan, self.history.records.append, self.random), self.loop.time)
+
+    def create(self, name: str) -> None:
+        """By a person."""
+        metadata = {"finalizers": ["example.com/keep"]} if self.random.random() < 0.1 else {}
+        self.server.create(NAMESPACE, name, self.spec(name), **metadata)
+
+    def spec(self, name: str, cluster: str = "") -> dict[str, Any]:
+        """A document, drawn: more often than not of levels that every node of the cluster supports."""
+        pick, random = self.random.choice, self.random.random
+        cluster = cluster or pick(sorted(self.clusters))
+        spec: dict[str, Any] = {
+            "mode": pick(("Apply", "Apply", "Apply", "Apply", "Apply", "Apply", "Observe")),
+            "cluster": {"bootstrapServers": f"{name}.{cluster}:9092"},
+            "features": {"levels": self._levels(self.clusters[cluster])},
+            "approval": {"policy": pick(("IrreversibleOnly", "IrreversibleOnly", "Never", "Never", "Always"))},
+            "drift": {"onDrift": pick(("Report", "Correct")), "checkEvery": "30s"},
+        }
+        if random() < 0.1:
+            spec["features"] = {"releaseVersion": pick(("4.0", "4.1", "4.2"))}
+        if random() < 0.3:
+            spec["cluster"]["clusterId"] = self.clusters[cluster].world.cluster_id
+        if random() < 0.6:
+            spec["consents"] = self.consents(cluster)
+        return spec
+
+    def _levels(self, cluster: Cluster) -> list[dict[str, Any]]:
+        drawn = {name: self.random.choice(LEVELS[name]) for name in sorted(LEVELS) if self.random.random() < 0.45}
+        if self.random.random() < 0.7:
+            can = self.to_be_had(cluster)
+            drawn = {name: self.random.choice(can[name]) for name in drawn if name in can}
+        return [{"name": name, "level": level} for name, level in drawn.items()]
+
+    def to_be_had(self, cluster: Cluster) -> dict[str, tuple[int, ...]]:
+        """Levels that every node supports, by feature; metadata.version not below what there is."""
+        ranges, levels = cluster.ranges(), cluster.world.levels
+        found = {}
+        for name in sorted(LEVELS):
+            low, high = ranges.get(name, (0, 0))
+            low = max(low, levels["metadata.version"]) if name == "metadata.version" else low
+            there = tuple(level for level in LEVELS[name] if low <= level <= high)
+            if high and there:
+                found[name] = there
+        return found
+
+    def consents(self, cluster: str) -> list[str]:
+        """To every downgrade from where the cluster is now."""
+        levels = self.clusters[cluster].world.levels
+        found = [
+            f"{name}:{levels.get(name, 0)}->{level}"
+            for name, choice in sorted(LEVELS.items())
+            for level in choice
+            if level < levels.get(name, 0)
+        ]
+        return found[:16]
+
+    # --- processes and clocks ---
+
+    def begin(self, operator: str = "operator") -> None:
+        """A process of the operator, or of another installation of it."""
+        self._instances += 1
+        self.processes.append(Process(self._around, f"operator-{self._instances}", operator))
+
+    def revive(self) -> None:
+        """Kubernetes starts anew what died."""
+        self.processes = [one for one in self.processes if not one.dead]
+        if not self.processes and self.random.random() < 0.7:
+            self.begin()
+
+    def set_clock(self, seconds: float) -> None:
+        """So far is the wall clock off from now on."""
+        self.skew = timedelta(seconds=seconds)
+        self.history.records.append(Jumped(self.loop.time()))
+
+    # --- what people see and do ---
+
+    def catch_up(self) -> None:
+        """Clusters are as old as everything else."""
+        for one in self.clusters.values():
+            one.catch_up()
+
+    async def wait(self, seconds: float) -> None:
+        """A while passes."""
+        await asyncio.sleep(seconds)
+        self.catch_up()
+
+    def some_cluster(self) -> Cluster:
+        """Any."""
+        return self.clusters[self.random.choice(sorted(self.clusters))]
+
+    def some_resource(self) -> dict[str, Any] | None:
+        """Any; None where all are deleted."""
+        there = self.resources()
+        return self.random.choice(there) if there else None
+
+    def resources(self) -> list[dict[str, Any]]:
+        """All that are there."""
+        return [found for name in self.names if (found := self.server.stored(NAMESPACE, name)) is not None]
+
+    def cluster_of(self, one: Mapping[str, Any]) -> Cluster:
+        """That its document names; the first where it names none that is there."""
+        name = str(one["spec"]["cluster"]["bootstrapServers"]).partition(":")[0].partition(".")[2]
+        return self.clusters[name if name in self.clusters else "a"]
+
+    def edit(self, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change a document, if it is still there."""
+        if self.server.get(NAMESPACE, name) is not None:
+            self.server.edit(NAMESPACE, name, change)
+
+    def approve(self, one: Mapping[str, Any]) -> None:
+        """Exactly the plan that its status shows, by annotation or in the document."""
+        plan, name = (one.get("status") or {}).get("plan") or {}, one["metadata"]["name"]
+        if not plan.get("hash"):
+            return
+        steps = tuple(each["detail"].partition(" (")[0] for each in plan.get("steps", ()) if each["state"] != "Done")
+        self.history.records.append(Approved(self.loop.time(), one["metadata"]["uid"], plan["hash"], steps))
+
+        def annotated(each: dict[str, Any]) -> None:
+            each["metadata"].setdefault("annotations", {})[APPROVE] = plan["hash"]
+
+        def written(each: dict[str, Any]) -> None:
+            each["spec"].setdefault("approval", {})["planHash"] = plan["hash"]
+
+        self.edit(name, annotated if self.random.random() < 0.7 else written)

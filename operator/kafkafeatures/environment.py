@@ -26,7 +26,7 @@ class Environment:
     clock: Callable[[], datetime] = _now
     """The wall clock, in UTC. It may be wrong, and be set at any time."""
     monotonic: Callable[[], float] = time.monotonic
-    """Seconds of a clock that nobody sets."""
+    """Seconds of a monotonic clock."""
     random: Callable[[], float] = random.random
     """A number from 0 up to 1, for names and jitter; never for a secret."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

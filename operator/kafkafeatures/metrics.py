@@ -27,7 +27,7 @@ class Metrics:
 
     def __init__(self, environment: Environment = SYSTEM) -> None:
         self._clock = environment.clock
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which nobody asked for
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which is not needed
         self.registry = CollectorRegistry()
         self._said: dict[Key, Status] = {}
         self._passes = Counter(

@@ -154,7 +154,7 @@ async def _control(server: SimulatorServer, at_end: asyncio.Event | None) -> Non
     loop = asyncio.get_running_loop()
     mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and sys.stdin.isatty())):
-        return  # closed, a file or /dev/null: nobody to take requests from
+        return  # closed, a file or /dev/null: there is nothing to take requests from
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with contextlib.closing(transport):
         while line := await reader.readline():

@@ -46,7 +46,7 @@ async def perform(server: SimulatorServer, request: str) -> None:
 
 
 def _set(world: World, feature: str, level: int) -> None:
-    """Somebody else's `kafka-features.sh`."""
+    """As `kafka-features.sh` in other hands would."""
     active = world.active_node
     if active is None:
         raise RefusedError("no controller is active")

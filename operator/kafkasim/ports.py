@@ -2,7 +2,7 @@
 
 Called by tests that run thousands of reconciliations a second: crash exploration, properties over whole lives. It
 supplies readings (`readings.py`), which production's observer judges, and takes requests by the way that production's
-router names. A call takes a little virtual time, and `sleep` takes as much as it is told, so nobody ever waits.
+router names. A call takes a little virtual time, and `sleep` takes as much as it is told, so no test ever waits.
 """
 
 from __future__ import annotations

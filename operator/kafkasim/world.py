@@ -123,7 +123,7 @@ class World:
         return min(times, default=None)
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
-        """Let happen what is due until then. `sparse`: of NoOps that nobody reads in between, the last one will do."""
+        """Let happen what is due until then. `sparse`: of NoOps that are not read in between, the last one will do."""
         while (due := self.next_due()) is not None and due <= now_ms:
             if sparse and self.active is not None:
                 until = min(now_ms, self._due[0][0]) if self._due else now_ms
@@ -206,7 +206,7 @@ class World:
             self._append([registrations.controller(node)])
 
     def _register_again(self, node: Node, incarnation: UUID) -> None:
-        """A new process of a controller; it tries until somebody leads."""
+        """A new process of a controller; it tries until there is a leader."""
         if not node.running or node.incarnation != incarnation:
             return
         if self.active is None:

@@ -4,7 +4,7 @@ The values only; `replay.Replay` makes them. An image is immutable and complete 
 is in, none at or above it. `unreadable` above 0 means that something below the offset could not be understood: whoever
 decides on the image must say so and treat what could be missing as unknown. An image can be pickled.
 
-A section that the reader did not ask for is not there, and reading it raises `SectionNotRead`: what nobody looked for
+A section that the reader did not ask for is not there, and reading it raises `SectionNotRead`: what was not looked for
 must not look like what does not exist.
 """
 

@@ -22,7 +22,7 @@ _MORE = 16
 
 
 class FrozenMap(Mapping[K, V]):
-    """A mapping that nobody can change. It can be pickled."""
+    """An immutable mapping. It can be pickled."""
 
     __slots__ = ("_buckets", "_size")
 
@@ -118,7 +118,7 @@ class VersionedMap(Generic[K, V]):
             self._size -= 1
 
     def _writable(self, key: K) -> dict[K, V]:
-        """The bucket of a key, which nobody else has."""
+        """The bucket of a key, shared with no other map."""
         if self._shown:
             self._buckets, self._shown = self._buckets.copy(), False
         place = _place(key, self._buckets)

@@ -162,7 +162,7 @@ class PartitionState:
         self._put((number, data["partitionId"], *led, int(columns.partition_epoch[row]) + 1), replicas, changed)
 
     def clear_elr(self, data: Data) -> None:
-        """Nobody is eligible any more: of a topic, or of all where no name is given."""
+        """No replica is eligible any more: of a topic, or of all where no name is given."""
         name = data["topicName"]
         wanted = {number for number, topic in self._topics.view().items() if topic.name == name} if name else None
         if wanted is not None and not wanted:
@@ -257,7 +257,7 @@ def _flags(
     adding: Sequence[int],
     removing: Sequence[int],
 ) -> list[int]:
-    """The bits of each replica. Who is eligible without a replica does not matter: nobody asks for them."""
+    """The bits of each replica. Who is eligible without a replica does not matter: it is never asked for."""
     at = {broker: place for place, broker in enumerate(replicas)}
     if len(at) != len(replicas) or not at.keys() >= {*in_sync, *adding, *removing}:
         raise ContradictionError("a partition with a replica twice, or in sync or moved where it has none")

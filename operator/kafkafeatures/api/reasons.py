@@ -23,7 +23,7 @@ class Condition(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reasons in use. `EXPLAINED` says what each means, and whether somebody has to act."""
+    """Reasons in use. `EXPLAINED` says what each means, and whether action is required."""
 
     IN_SYNC = "InSync"
     OBSERVED = "Observed"
@@ -112,7 +112,7 @@ class ReasonInfo:
 
     @property
     def needs_action(self) -> bool:
-        """Whether it stays until somebody acts; each such reason has a runbook."""
+        """Whether action is required; each such reason has a runbook."""
         return self.outcome == ACTION
 
 

@@ -164,7 +164,7 @@ class FeaturesSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalSpec:
-    """Which plans wait for somebody, and the hash of the one that was approved."""
+    """Which plans need approval, and the hash of the one that was approved."""
 
     policy: Literal["Never", "IrreversibleOnly", "Always"] = "IrreversibleOnly"
     plan_hash: PlanHash | None = None
@@ -226,7 +226,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaFeatures:
-    """The whole resource, without its status. `written`: its spec as somebody wrote it."""
+    """The whole resource, without its status. `written`: its spec as its author wrote it."""
 
     api_version: Literal["kafkafeatures.dev/v1alpha1"]
     kind: Literal["KafkaFeatures"]

@@ -42,7 +42,7 @@ class ApprovedBy(StrEnum):
 
 
 class Via(StrEnum):
-    """`intents[].via`: where a request went. A broker that passes it on may keep it for minutes."""
+    """`intents[].via`: where a request went. A broker that forwards it may keep it for minutes."""
 
     CONTROLLER = "Controller"
     BROKER = "Broker"
@@ -57,7 +57,7 @@ class Result(StrEnum):
     REJECTED = "Rejected"  # by the active controller; `message` holds its words
     NOT_SENT = "NotSent"  # no request left the process
     SUPERSEDED = "Superseded"  # another change came after it
-    UNVERIFIED = "Unverified"  # not there; without the metadata log nobody knows whether it was applied and reverted
+    UNVERIFIED = "Unverified"  # not there; without the metadata log it is unknown whether it was applied and reverted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

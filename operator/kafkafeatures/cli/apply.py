@@ -116,7 +116,7 @@ async def _until_settled(
 
 
 class _Question(Exception):
-    """Somebody has to be asked before this plan is carried out."""
+    """This plan must be confirmed before it is carried out."""
 
     def __init__(self, found: Evaluation) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class _Progress:
             self.said = line
 
     def code_of(self, last: Reconciliation) -> Exit | None:
-        """The exit code if the command is over; None to go on: what passes by itself is waited for."""
+        """The exit code if the command is over; None to go on: what resolves automatically is waited for."""
         match last.decision:
             case Done():
                 return Exit.DONE
@@ -196,7 +196,7 @@ class _Progress:
 
 
 def _may_pass(decision: Act | Wait) -> bool:
-    """An old live node or a missing quorum may be somebody's upgrade; a missing right or address is not."""
+    """An old live node or a missing quorum may be an upgrade under way; a missing right or address is not."""
     blockers = decision.blockers if isinstance(decision, Wait) else ()
     return all(blocker.why is None or blocker.why.may_pass for blocker in blockers)
 

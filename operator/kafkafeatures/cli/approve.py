@@ -1,7 +1,7 @@
 """`kafkafeatures approve NAME`: let the operator carry out exactly the plan that waits, and no other.
 
 Writes the plan's whole hash into the annotation kafkafeatures.dev/approve. It is written only onto the version of the
-resource that was shown: where somebody changed it meanwhile it is read again, and must be the same plan still.
+resource that was shown: where it was changed meanwhile it is read again, and must be the same plan still.
 """
 
 from __future__ import annotations

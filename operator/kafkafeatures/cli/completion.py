@@ -1,6 +1,6 @@
 """`kafkafeatures completion bash|zsh|fish`: words that a shell offers: commands, their flags, and what flags can be.
 
-Made of the commands themselves, printed once, static: no Python runs while somebody presses Tab.
+Made of the commands themselves, printed once, static: pressing Tab starts no Python.
 
     source <(kafkafeatures completion bash)       # zsh the same, after compinit
     kafkafeatures completion fish | source

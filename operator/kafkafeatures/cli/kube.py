@@ -49,7 +49,7 @@ class Denied(CommandFailed):
 
 
 class Changed(CommandFailed):
-    """409: somebody wrote it since it was read."""
+    """409: it was changed since it was read."""
 
 
 def add_kube_flags(parser: argparse.ArgumentParser) -> None:

@@ -41,7 +41,7 @@ class KubeResource:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Of the object; empty where nobody wrote one yet."""
+        """Of the object; empty where there is none yet."""
         found: Mapping[str, Any] = self.raw.get("status") or {}
         return found
 
@@ -109,7 +109,7 @@ class KubeResource:
         return str((self.metadata.get("annotations") or {}).get(name) or "")
 
     def feature(self, name: str) -> Mapping[str, Any]:
-        """One of `status.features`; empty for one nobody knows."""
+        """One of `status.features`; empty for one that is not in it."""
         return next((one for one in self.status.get("features") or () if one["name"] == name), {})
 
 

@@ -47,7 +47,7 @@ class Patient:
         return Patient(self._stream, clean=True)
 
     def write(self, text: str) -> int:
-        """As the stream's; quietly into nothing once nobody reads."""
+        """As the stream's; silently discarded once the reader has left."""
         try:
             return int(self._stream.write(text if self._clean else printable_lines(text)))
         except BrokenPipeError:

@@ -1,11 +1,11 @@
-"""`kafkafeatures wait NAME --for ready`, or `--for 'feature=group.version>=1'`: until it is so, or somebody has to act.
+"""`kafkafeatures wait NAME --for ready`, or `--for 'feature=group.version>=1'`: until it is so, or action is required.
 
 What is concluded, from one reading of the resource:
 
 | | `ready` | `feature=NAME>=LEVEL` |
 |---|---|---|
 | 0 | Ready=True, of the current generation | the level was read on the cluster, of whatever generation: it is a fact |
-| 6, 3 | Stalled, ApprovalRequired: True, of the current generation | the same: no level moves before somebody acts |
+| 6, 3 | Stalled, ApprovalRequired: True, of the current generation | the same: no level moves until action is taken |
 
 A feature that is there already counts before anything else does. Levels of a cluster that cannot be read now are not
 news, and are waited for. A plan that was approved a moment ago is not reported as waiting for approval.

@@ -27,7 +27,7 @@ def bounded(status: Status, features: int) -> Status:
     """The status without what does not fit. `features`: how many there are, also those that are left out before.
 
     First blockers from the end, of which there is a total. Then history, the longest words first: a correction, which
-    counts against the next one, has the shortest. Then features from the end, those that nobody asked for before those
+    counts against the next one, has the shortest. Then features from the end, unwanted ones before those
     whose levels are remembered by being here; how many are missing is said with Ready.
     """
     while _too_large(status):

@@ -1,7 +1,7 @@
 """Preflight: may these levels be finalized now, and what prevents it?
 
 An ordered chain of small pure checks; `blockers` runs all of them, so that people see everything at once. Called by
-`core/decide.py` in every reconciliation. A check that cannot tell says so with a blocker: nothing passes by silence.
+`core/decide.py` in every reconciliation. A check that cannot tell says so with a blocker: silence never allows a step.
 
 What Kafka itself checks is in `FeatureControlManager.java`; it counts every registered node, live or not, and from
 metadata.version 15 (3.7-IV0) the controllers too. We also look where Kafka does not: controllers below that level,
@@ -122,7 +122,7 @@ def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
 
 
 def _whoever_is_registered_is_known(change: UpdateFeature, observation: Observation) -> Iterator[Blocker]:
-    """No verdict vouches for a node that nobody named: the server is not asked about this one beforehand."""
+    """No dry run vouches for a node that is not listed: the server is not asked about this one beforehand."""
     for role, found in (
         ("brokers", observation.registered_brokers),
         ("controllers", observation.registered_controllers),
@@ -231,7 +231,7 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
 
 
 def features_exist(question: Question) -> Iterator[Blocker]:
-    """A name nobody supports is a typing error, or needs a newer Kafka."""
+    """A name that no node supports is a typing error, or needs a newer Kafka."""
     for feature, level in question.unknown_features:
         names = question.observation.feature_names()
         similar = get_close_matches(feature, {*names, *KAFKAS_FEATURES}, n=1)

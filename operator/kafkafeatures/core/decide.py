@@ -61,7 +61,7 @@ class Stalled:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """It could go on, and somebody wants it not to: suspended, not approved yet, or drift that is only reported."""
+    """It could go on, and is held back: suspended, not approved yet, or drift that is only reported."""
 
     reason: Reason
     message: str
@@ -235,7 +235,7 @@ def _would(proposal: Proposal, found: tuple[Blocker, ...]) -> str:
 
 
 def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Blocker, ...]) -> Decision | None:
-    """Somebody else moved a level that had been reached: report it, or correct it without fighting over it."""
+    """A level that had been reached was changed outside KafkaFeatures: report or correct it, without a fight."""
     if wanted.on_drift is OnDrift.CORRECT:
         for change in proposal.drifted:
             if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:
@@ -297,7 +297,7 @@ def _not_approved(wanted: Wanted, proposal: Proposal) -> Decision | None:
 
 
 def _another_is_approved(wanted: Wanted, plan: Plan) -> bool:
-    """Whether somebody approved a plan, and not this one: that holds everything, under every policy."""
+    """Whether a plan was approved that is not this one: that holds everything, under every policy."""
     if wanted.only and not plan.is_approved_by(frozenset({wanted.only})):
         return True
     return bool(wanted.approvals) and not plan.is_approved_by(wanted.approvals)

@@ -176,7 +176,7 @@ class Membership:
                 return NodeState.LIVE if answers else NodeState.UNREACHABLE
             if answers or not fenced:
                 return _BROKER_STATES[answers, fenced]
-            # Without DescribeQuorum nobody knows whether it still fetches, as one that recovers its log does.
+            # Without DescribeQuorum it is unknown whether it still fetches, as one that recovers its log does.
             unsure = id_ in self._fetching or isinstance(self.probe.quorum, Failure)
             return NodeState.FENCED if unsure else NodeState.GHOST
         if answers:

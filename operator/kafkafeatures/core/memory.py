@@ -62,7 +62,7 @@ NO_MEMORY = Memory()
 
 
 def lost_cluster(status: Status) -> bool:
-    """Whether it tells of a cluster and not of which: somebody took the id away, or an older schema dropped it."""
+    """Whether it tells of a cluster and not of which: the id was removed, or an older schema dropped it."""
     return not status.cluster_id and bool(status.source or status.features or status.history or status.change_count)
 
 

@@ -64,7 +64,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker, a controller or both. Without roles: something that fetches the metadata log, and nobody knows what.
+    """A broker, a controller or both. Without roles: something unknown that fetches the metadata log.
 
     `answer` is what the live process says of itself; `registered` what its current registration in the metadata
     log says, per role (empty where the log was not read or knows no such node).

@@ -169,7 +169,7 @@ def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
 
 
 def _unidentified(node: ProbedNode) -> Failure:
-    """A bootstrap controller that no list names, so that nobody knows its id: ApiVersions does not tell it."""
+    """A bootstrap controller that no list names, so that its id is unknown: ApiVersions does not tell it."""
     if isinstance(node.answer, Failure):
         return node.answer
     found = node.answer.supported.get(METADATA_VERSION)

@@ -43,7 +43,7 @@ class FailureKind(StrEnum):
     CREDENTIALS = "Credentials"  # a Secret, or a key of it, is missing or unusable
     FORBIDDEN = "Forbidden"  # the operator's settings forbid the address
     TOO_LARGE = "TooLarge"  # it takes more memory than a cluster may
-    NOT_ASKED = "NotAsked"  # nobody knows an address to ask
+    NOT_ASKED = "NotAsked"  # no address to ask is known
 
     @property
     def may_pass(self) -> bool:
@@ -94,7 +94,7 @@ class NodeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ProbedNode:
-    """`id` None: a bootstrap address nobody could match to a node. `role`: of the listener that was asked."""
+    """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked."""
 
     id: int | None
     role: Role

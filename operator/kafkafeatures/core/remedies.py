@@ -15,7 +15,7 @@ from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION, format_level
 
 ANY_CLUSTER = "--bootstrap-server HOST:PORT"
-"""Flags of a cluster whose addresses nobody named."""
+"""Flags of a cluster whose addresses are not known."""
 
 
 ADDRESSES_SHOWN = 3

@@ -29,7 +29,7 @@ class Route:
 
 
 def route_to_controller(probe: ClusterProbe) -> Route:
-    """The active controller itself, and the brokers that would pass a request on to it.
+    """The active controller itself, and the brokers that would forward a request to it.
 
     Without a believed DescribeQuorum only a named leader that answered is left: a surviving controller may go on
     naming a dead one (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate),

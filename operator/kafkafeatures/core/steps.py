@@ -74,7 +74,7 @@ class UpdateFeature:
         return f"{self.feature}:{self.before}->{self.after}" if self.is_downgrade else ""
 
     def reverted_in(self, features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
-        """The features of a status, where it was applied and somebody reverted it."""
+        """The features of a status, where it was applied and reverted outside KafkaFeatures."""
         return tuple(
             replace(one, desired=self.after, state=FeatureState.DRIFTED.value) if one.name == self.feature else one
             for one in features

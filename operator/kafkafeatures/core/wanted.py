@@ -21,7 +21,7 @@ class Mode(StrEnum):
 
 
 class ApprovalPolicy(StrEnum):
-    """`spec.approval.policy`: which plans wait for somebody."""
+    """`spec.approval.policy`: which plans need approval."""
 
     NEVER = "Never"
     IRREVERSIBLE_ONLY = "IrreversibleOnly"

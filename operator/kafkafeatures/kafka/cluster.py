@@ -45,7 +45,7 @@ LOG_TIMEOUTS = 2
 
 
 class Cluster:
-    """One cluster, for as long as somebody works on it. An async context manager. `memory`: where it is shared."""
+    """One cluster, for as long as it is worked on. An async context manager. `memory`: where it is shared."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Cluster:
         await self.close()
 
     async def close(self) -> None:
-        """Give up all connections. They are opened again where somebody reads again."""
+        """Give up all connections. The next reading opens them again."""
         await self._log.close()
         await self._pool.close()
         self._forget()
@@ -97,7 +97,7 @@ class Cluster:
         try:
             asked = await probe_cluster(self._pool, found=on_found)
             if not controllers_known.is_set() or not any(isinstance(node.answer, NodeAnswer) for node in asked.nodes):
-                reading.cancel()  # where nobody answers, ten seconds more would not change that
+                reading.cancel()  # where no node answers, ten seconds more would not change that
             log = await self._of_this_cluster(asked, await _result(reading))
             asked = replace(asked, cluster_id=self._proven_id(asked, log))
             image = None

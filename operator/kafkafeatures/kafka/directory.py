@@ -295,7 +295,7 @@ class Discovery:
                 return listed, quorum, voters
             await self._pool.environment.sleep(
                 0.1 * (attempt + 1)
-            )  # it led a moment ago: somebody will know who does now
+            )  # it led a moment ago: another controller will know who does now
             again = await self._who_leads_now(listed, told_by)
             if again is None:
                 return listed, quorum, voters
@@ -303,7 +303,7 @@ class Discovery:
         return listed, quorum, voters
 
     async def _who_leads_now(self, listed: ControllerList, told_by: Contact) -> ControllerList | None:
-        """Ask every listed controller, until one names another leader than `listed` does; None if nobody does."""
+        """Ask every listed controller, until one names another leader than `listed` does; None if none does."""
 
         async def attempt(address: Address) -> ControllerList:
             answer = await self._list_controllers(replace(told_by, address=address), self._limit)

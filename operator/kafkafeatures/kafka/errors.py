@@ -88,7 +88,7 @@ class Unreachable(KafkaError):
 
 
 class AddressRefused(KafkaError):
-    """The settings of the operator forbid this address. One text for all, so that nobody maps a network by it."""
+    """The settings of the operator forbid this address. One text for all, or it would help to map a network."""
 
     kind = FailureKind.FORBIDDEN
 

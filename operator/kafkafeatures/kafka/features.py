@@ -5,7 +5,7 @@ means; it never decides that a change is right, never repeats one that may have 
 UNSAFE_DOWNGRADE.
 
 The way: straight to the active controller, which answers within seconds whatever happens. Only where it cannot be
-reached through a broker, which passes the request on but keeps it when no controller is active, and may see it
+reached through a broker, which forwards the request but keeps it when no controller is active, and may see it
 applied minutes later (seen on 4.2): so where no quorum was seen at work, nothing goes through a broker.
 
 Success is error code 0 and nothing else: the text may be "NONE" or empty. 4.0 and newer answer for all features at
@@ -178,7 +178,7 @@ def _verdict(reply: UpdateFeaturesResponse, where: Address) -> DryRun:
 async def _send(
     pool: Pool, address: Address, role: Role, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse | NotSent | OutcomeUnknown:
-    """One try at one stop, on a connection of its own: what an idle one did with the bytes nobody could tell."""
+    """One try at one stop, on a connection of its own: what an idle one did with the bytes could not be told."""
     handed_over = False
     try:
         async with pool.lease(address, role, fresh=True) as lease:

@@ -92,7 +92,7 @@ class Leaders:
 
     @property
     def given_up(self) -> bool:
-        """Whether there is nobody left to ask."""
+        """Whether no controller is left to ask."""
         return not self._left()
 
     def _left(self) -> list[Address]:
@@ -214,7 +214,7 @@ def refused(code: int) -> None:
 
 
 def _most_telling(errors: list[KafkaError]) -> KafkaError:
-    """A missing right before anything else; then that nobody leads; a wrong cluster; then what the last one said."""
+    """A missing right before anything else; then a missing leader; a wrong cluster; then what the last one said."""
     for kind in (NotAuthorized, UnsupportedApi, NoLeader, WrongCluster):
         for error in errors:
             if isinstance(error, kind):

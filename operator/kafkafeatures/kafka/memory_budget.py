@@ -3,7 +3,7 @@
 One `MemoryBudget` for the process, a `Share` of it for each cluster. Counted is what grows with what a peer sends:
 replies on their way in, and what the follower of the metadata log keeps (the image, a tail, a part of a snapshot).
 
-Nobody ever waits for memory, so nobody can hold it against others. A cluster that wants more than its own limit is
+Nothing ever waits for memory, so no cluster can block others by holding it. One that wants more than its own limit is
 refused. When all together have too much, the one with the most loses what it has, whoever asked: one that takes little
 is not in danger from those that take much. What it loses is read again, when it is looked at again.
 """

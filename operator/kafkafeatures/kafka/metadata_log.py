@@ -133,7 +133,7 @@ class MetadataLog:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster that what was read is proven to be of; None while nobody was asked."""
+        """The cluster that what was read is proven to be of; None before any node was asked."""
         return self._leaders.cluster_id
 
     async def of_cluster(self, cluster_id: str, reading: LogReading) -> LogReading:
@@ -246,7 +246,7 @@ class MetadataLog:
     # --- the leader ---
 
     async def _retrying(self, step: Callable[[], Awaitable[None]], deadline: float) -> None:
-        """Take a step with the leader; look for it anew while there is time and somebody to ask, when it is gone."""
+        """Take a step with the leader; look for it anew when it is gone, while there is time and a controller."""
         self._leaders.begin()
         pause = BETWEEN_ROUNDS
         while True:
@@ -285,7 +285,7 @@ class MetadataLog:
         response = await self._link.request(DescribeQuorumRequest(), timeout=min(ATTEMPT, self._timeout))
         if response.error_code or response.partition_error_code or response.leader_epoch != self._leader.epoch:
             return
-        # The leader's own time stamp is its clock (KIP-836); without one nobody but itself is known to follow it.
+        # The leader's own time stamp is its clock (KIP-836); without one no other voter is known to follow it.
         now = next((v.last_fetch_timestamp for v in response.voters if v.id == response.leader_id), -1)
         current = [
             voter

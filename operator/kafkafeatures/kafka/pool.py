@@ -72,7 +72,7 @@ class Pool:
         """A connection to the `role` listener at `address`. `fresh`: a new one, never one that was idle.
 
         `timeout`: seconds for connecting, at most and by default the request timeout. Whatever is raised while the
-        lease is held closes the connection: nobody knows what is still under way on it. Raises `KafkaError` when
+        lease is held closes the connection: it is unknown what is still under way on it. Raises `KafkaError` when
         there is no connection.
         """
         async with self._slots:

@@ -159,7 +159,7 @@ class NodeProber:
 def _unidentified_controllers(
     discovery: Discovery, asked: set[tuple[Role, Address]], prober: NodeProber
 ) -> tuple[ProbedNode, ...]:
-    """Bootstrap controllers that no list names: without the list (old metadata.version) nobody knows their ids.
+    """Bootstrap controllers that no list names: without the list (old metadata.version) their ids are unknown.
 
     A bootstrap broker always comes with a list; one that is not in it is another name of one that is.
     """

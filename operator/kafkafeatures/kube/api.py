@@ -53,7 +53,7 @@ class KubernetesApi(Protocol):
     ) -> dict[str, Any]:
         """Write the whole status of exactly this version of the resource; what the server made of it.
 
-        `manager`: the name under which the server notes who wrote it, and when. Raises Conflict where somebody wrote in
+        `manager`: the name under which the server notes who wrote it, and when. Raises Conflict where it was written in
         between, Invalid where the schema says no.
         """
 

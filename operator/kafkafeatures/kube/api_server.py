@@ -2,7 +2,7 @@
 
 Its own names lead to some of its addresses, and those are refused before a byte is sent. It may answer elsewhere as
 well: on every address of the nodes it runs on, behind a load balancer, on a node that was added since. No list has them
-all, but there it can be recognised: nobody else can prove to be `kubernetes.default.svc` to the CA we know it by.
+all, but there it can be recognised: nothing else can prove to be `kubernetes.default.svc` to the CA we know it by.
 Called by `app.py`, which puts it into the address policy of all clusters.
 """
 

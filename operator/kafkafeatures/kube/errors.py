@@ -2,7 +2,7 @@
 
     KubeError
     ├── Gone             404: it is not there (any more)
-    ├── Conflict         409: somebody wrote it since it was read; read again, decide again
+    ├── Conflict         409: it was changed since it was read; read again, decide again
     ├── Refused          400, 403, 405, 413, 415: it will not be taken as it is; the server's words say why
     │   └── Invalid      422: the schema of the object says no
     ├── NoAccount        nothing says where the API server is and who we are to it; before any request

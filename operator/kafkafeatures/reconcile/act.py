@@ -71,7 +71,7 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
     )
     context.ages.begins(sent.at)
     status = found.status
-    # Spent before it is used: a process that dies in between does not leave it for somebody's later revert.
+    # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
     spent = sorted({*status.spent_consents, step.consent} - {""})
     status = replace(status, intents=(*status.intents, sent.to_intent()), spent_consents=tuple(spent))
     await context.store.write_status(status)
@@ -83,7 +83,7 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
     match outcome:
         case Applied():
             # The intent stays until the level was read back: the next reconciliation closes it. That the controller
-            # said yes is kept, so that a level that somebody reverts meanwhile is never taken for one left undone.
+            # said yes is kept, so that a level that is reverted meanwhile is never taken for one left undone.
             accepted = replace(sent, accepted=True).to_intent()
             status = replace(status, intents=(*status.intents[:-1], accepted))
             await context.store.write_status(status)

@@ -1,4 +1,4 @@
-"""How long ago the moments of a status were, by a clock that nobody sets.
+"""How long ago the moments of a status were, by a monotonic clock.
 
 A status holds stamps of the wall clock, which may be a day wrong and set right at any time. So a stamp is only a hint,
 and counts once: when this process meets it. From then on the monotonic clock counts, and a stamp of the future is met

@@ -27,7 +27,7 @@ from kafkafeatures.reconcile.credentials import (
 
 LONGEST_REQUEST = 30.0
 """Seconds; a longer `requestTimeout` counts as this. A look at silent nodes takes two of them, a reconciliation two
-looks: more would not fit into its deadline, and nobody would ever read which node is silent."""
+looks: more would not fit into its deadline, and the status would never say which node is silent."""
 
 
 class OpenCluster(KafkaPort, Protocol):
@@ -37,7 +37,7 @@ class OpenCluster(KafkaPort, Protocol):
         """Whether nothing happened since the last look, for certain."""
 
     async def release_idle_connections(self) -> None:
-        """Nobody will look for a while."""
+        """The next reading is a while away."""
 
     async def close(self) -> None:
         """Give them up."""

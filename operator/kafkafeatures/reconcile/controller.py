@@ -218,7 +218,7 @@ class Controller:
         try:
             await store.fetch()
             if store.status.is_stalled(Reason.SCHEMA_OUTDATED):
-                return  # somebody must act on that, and it may be all that is left of what the schema did not keep
+                return  # action is required there, and it may be all that is left of what the schema did not keep
             status = status_of_failed_reconciliation(
                 message, generation=store.generation, previous=store.status, now=self._context.environment.clock()
             )
@@ -371,7 +371,7 @@ class Controller:
         return seconds
 
     def _again(self, key: Key, known: _Known) -> float:
-        """Somebody wrote meanwhile: read again, decide again, write again.
+        """It was changed meanwhile: read again, decide again, write again.
 
         Whoever has it written all the time may not keep younger resources waiting for what it turns out to own.
         """

@@ -60,7 +60,7 @@ Effects = Callable[[EffectRecord], None]
 
 
 def ignore(effect: EffectRecord) -> None:
-    """Nobody is told."""
+    """No log of effects is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class _Loader(yaml.SafeLoader):
     }
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        # An alias is how a small file becomes a huge document; nobody needs one here.
+        # An alias is how a small file becomes a huge document; none is needed here.
         if self.check_event(yaml.events.AliasEvent):
             raise yaml.composer.ComposerError(None, None, "aliases are not supported", None)
         return super().compose_node(parent, index)

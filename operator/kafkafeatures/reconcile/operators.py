@@ -4,9 +4,9 @@ Every write of a status names its operator. One that names another operator is a
 process began: a pod was replaced. Where it was made since, both run: neither may go on, for each would take the
 other's step for its own. That is remembered until the process ends. One that is being stopped names no instance any
 more: it finishes its reconciliations while the next one may have begun. And one that was replaced by force (`kubectl
-delete pod --force`, a node that is lost) may write on for a moment, since nobody told it: that is waited for. Called by
-`reconcile/controller.py`; nothing is written or asked for it: who wrote is read from the resource, and when from its
-`managedFields`.
+delete pod --force`, a node that is lost) may write on for a moment, since it was not told to stop: that is waited for.
+Called by `reconcile/controller.py`; nothing is written or asked for it: who wrote is read from the resource, and when
+from its `managedFields`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REPORTED = "more than one operator writes this status"
 class Operators:
     """All that write. `began`: when this process first heard of the API server, by the API server's clock.
 
-    `monotonic`: seconds of a clock that nobody sets.
+    `monotonic`: seconds of a monotonic clock.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Operators:
         )
 
     def is_reported(self, status: Status, generation: int) -> bool:
-        """Whether any of them has said so of this generation: nobody says it after another one, or they would fight."""
+        """Whether any of them has said so of this generation: none says it after another one, or they would fight."""
         stalled = status.condition(Condition.STALLED)
         return (
             stalled is not None and stalled.reason == Reason.CONFLICT_DETECTED

@@ -3,7 +3,7 @@
 Wake-ups coalesce; a key works again at a wake-up or when its pause is over, whichever is first. `work` returns the
 pause in seconds, or None when the key is gone, and that alone forgets a key: whatever `work` raises is kept from ending
 anything, counted, and tried again later and later; where it has a `retry_after`, in seconds, not before that. Every
-reconciliation has a hard deadline. So many begin at a time; one that is not done soon waits for somebody outside, and
+reconciliation has a hard deadline. So many begin at a time; one that is not done soon waits for something outside, and
 gives its place to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
 """
 
@@ -184,6 +184,6 @@ def not_before(own: float, error: BaseException) -> float:
 
 
 def is_meant(error: BaseException) -> bool:
-    """Whether somebody cancels this very task. A task that was awaited and cancelled by others raises the same."""
+    """Whether this very task is being cancelled. A task that was awaited and cancelled by others raises the same."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -1,7 +1,7 @@
 """What a node answers, API by API: the world's facts in the fields of Kafka's messages.
 
 Called by `server` for each request whose key and version the node offers. It decides who answers what (a standby, the
-active controller, a broker that passes a request on) and with which error; a question that must wait (a long poll, an
+active controller, a broker that forwards a request) and with which error; a question that must wait (a long poll, an
 update until it is committed, a request kept by a broker) waits here for the world to move. It changes nothing but by
 the world's own methods.
 
@@ -39,7 +39,7 @@ MISMATCHED_ENDPOINT_TYPE = 114
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
-_NO_OPERATIONS = -(1 << 31)  # nobody asked which operations are allowed
+_NO_OPERATIONS = -(1 << 31)  # the allowed operations were not asked for
 _ENDPOINT_TYPES = {1: Role.BROKER, 2: Role.CONTROLLER}
 _NOT_THE_LEADER = (
     "For requests intended only for the leader, this error indicates that the broker is not the current leader. "

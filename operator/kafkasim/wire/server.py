@@ -5,7 +5,7 @@ is closed (an API or version that is not offered, bytes that are no request, the
 look again. What is said is `answers`' business, what happens is the world's.
 
 Ports are reserved before the world exists, because registrations carry them, and stay bound while a node is down: a
-connection to it is refused, and nobody else can take the port.
+connection to it is refused, and no other process can take the port.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class SimulatorServer:
             await self._close(key)
         self._ports.close()
         if self._pump is not None and not self._pump.cancelled():
-            self._pump.result()  # it never returns, so it raised: a world that stood still must not pass for a calm one
+            self._pump.result()  # it never returns, so it raised: a world that stands still is not a calm one
 
     async def stopped(self) -> None:
         """Return when time stands still: the task that moves it has failed, and leaving the server will raise why."""

@@ -78,7 +78,7 @@ def limits(message: m.Request[Any]) -> tuple[int, int]:
 def decode_response(api_key: int, version: int, payload: bytes, *, most_items: int = MAX_ITEMS) -> tuple[int, Any]:
     """(correlation id, message). Raises NotKafka for bytes that do not decode, ServerError for an unknown code.
 
-    kio sees only what `lengths` let pass: it would reserve memory for any length, and abort the process.
+    kio sees only what `lengths` accepted: it would reserve memory for any length, and abort the process.
     An ApiVersions reply to a version the node does not have comes in the layout of v0 with error 35 (KIP-511).
     """
     correlation_id = int.from_bytes(payload[:4], "big", signed=True)

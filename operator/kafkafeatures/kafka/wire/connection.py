@@ -129,7 +129,7 @@ async def connect(
 
 @contextlib.asynccontextmanager
 async def _nothing_of_the_api_server(policy: AddressPolicy | None, stage: _Stage, port: int) -> AsyncIterator[None]:
-    """What answers and is no Kafka may be the API server, at an address nobody knew of: then that is all we say."""
+    """What answers and is no Kafka may be the API server, at an address that was not known: then that is all we say."""
     try:
         yield
     except (NotKafka, TlsFailed):
@@ -362,7 +362,7 @@ class Connection:
             await self._exchange_proofs(settings, token)
         except Disconnected:
             if self._renewing:
-                raise  # it was idle and is gone; nobody said that the proof is wrong
+                raise  # it was idle and is gone; nothing was said against the credentials
             raise AuthenticationFailed(
                 f"{settings.mechanism}: the node closed the connection", remedy="check user name and password"
             ) from None

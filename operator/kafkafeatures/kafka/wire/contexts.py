@@ -29,7 +29,7 @@ class Contexts:
         return await aside(lambda: self.made(tls)) if made is None else made
 
     def made(self, tls: Tls) -> SSLContext:
-        """The same for who is in a thread already, or has nobody to hold up."""
+        """The same for who is in a thread already, or holds up no event loop."""
         from kafkafeatures.kafka.wire.tls import context
 
         with self._lock:  # a hundred connections at once want one context

@@ -2,7 +2,7 @@
 
 Called by `codec.py` with every reply, and by the simulator with every request, before kio sees them: kio's native
 reader reserves memory for whatever an array claims, and where that fails the process is aborted; no `except` could
-catch it. A message that passes holds what its lengths say: all arrays (also those inside of others), strings, byte
+catch it. A message that is accepted holds what its lengths say: all arrays (also those inside of others), strings, byte
 fields and tagged fields end within it, and no more than `MAX_ITEMS` objects are made of it.
 
 It reads kio's entity classes by their annotations, once for each class, and shares no code with kio's reader. What the

@@ -1,7 +1,7 @@
 """How many names of one cluster are looked up at once. Called by `connection.py`.
 
-A lookup takes a thread, and nobody can end it: where DNS does not answer it stays for many seconds, long after whoever
-asked gave up. Without a bound a single resource that names hundreds of such hosts would take the threads of all others.
+A lookup takes a thread, and cannot be cancelled: where DNS does not answer it stays for many seconds, long after its
+caller gave up. Without a bound one resource that names hundreds of such hosts would take the threads of all others.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Lookups:
     def _give_back(self, lookup: asyncio.Task[Any]) -> None:
         self._places.release()
         if not lookup.cancelled():
-            lookup.exception()  # asyncio would log it where nobody waits any more
+            lookup.exception()  # asyncio would log it where no caller waits any more
 
 
 def resolve_number(host: str, port: int) -> list[str]:
-    """The same of an IP address, for which nobody is asked and no thread is needed."""
+    """The same of an IP address, which needs no DNS and no thread."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     return [str(one[4][0]) for one in found]

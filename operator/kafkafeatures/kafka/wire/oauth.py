@@ -84,7 +84,7 @@ class Tokens:
         context = await contexts.context(client.tls)
         call = _Call()
         # The timeout of a socket is one of each read: who sends a byte now and then would keep the thread for ever, and
-        # with a few of them nobody in this process could resolve a name any more.
+        # with a few of them no other part of this process could resolve a name any more.
         cut = asyncio.get_running_loop().call_later(TIMEOUT_SHARE * timeout, call.cut)
         try:
             value, lifetime = await asyncio.to_thread(_post, client, timeout, call, context)

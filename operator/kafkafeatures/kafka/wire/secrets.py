@@ -47,7 +47,7 @@ _PROOFS = {
 
 
 class Secrets:
-    """Of one cluster, as all connections to it share this. Empty where nobody has to prove who he is."""
+    """Of one cluster, as all connections to it share this. Empty where clients do not authenticate."""
 
     def __init__(self) -> None:
         self._known = _Known()

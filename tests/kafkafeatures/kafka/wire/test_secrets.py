@@ -18,7 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.readings import Host, LogReading
+from kafkafeatures.core.readings import (
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    Host,
+    LogReading,
+    NodeAnswer,
+    ProbedNode,
+    Role,
+)
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import AuthenticationFailed
 from kafkafeatures.kafka.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security
@@ -34,6 +43,7 @@ from kafkafeatures.kafka.wire.secrets import LONGEST, REMOVED, WORD, Secrets
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum
 from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, handshake, judged, refused, serving
+from tests.kafkafeatures.worlds import NOW
 from tests.kraftlog.build import level
 
 PASSWORD = 'hunter2 "ä+/&=%'
@@ -212,13 +222,23 @@ async def test_a_mechanism_may_be_no_secret_either() -> None:
             await connect(server.address, security, timeout=5.0, client_id="t")
 
 
-async def test_the_metadata_log_says_no_secret_either() -> None:
+async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs the controllers writes it, also names of features that nobody knows."""
     quorum = Quorum()
     quorum.leader.append(level("metadata.version", 20))
     quorum.leader.append(level("hunter2.version", 1))
-    settings = ClusterSettings(controllers=Security(Tls(), Sasl("PLAIN", "alice", "hunter2")))
-    reading = await Cluster(settings)._bounded(quorum.log().catch_up)
+    security = Security(Tls(), Sasl("PLAIN", "alice", "hunter2"))
+    cluster = Cluster(ClusterSettings(bootstrap_controllers=(Address("c1", 1),), controllers=security))
+    silent = Failure(FailureKind.NOT_ASKED, "", "nobody was asked")
+    answer = NodeAnswer({}, {}, -1, {}, zk_migration_ready=False)
+    node = ProbedNode(1, Role.CONTROLLER, "c1", 1, answer, NOW)
+
+    async def asked(*_: object, **__: object) -> ClusterProbe:
+        return ClusterProbe(NOW, silent, silent, silent, silent, (node,))
+
+    monkeypatch.setattr("kafkafeatures.kafka.cluster.probe_cluster", asked)
+    monkeypatch.setattr(cluster, "_log", quorum.log())
+    _, reading = await cluster.read()
     assert isinstance(reading, LogReading)
     assert dict(reading.image.features) == {"metadata.version": 20, f"{REMOVED}.version": 1}
 

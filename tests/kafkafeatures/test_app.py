@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,9 +13,11 @@ import pytest
 from kafkafeatures import app
 from kafkafeatures.environment import Environment
 from kafkafeatures.handlers import Hosted
-from kafkafeatures.kube.api import Key, Listing
+from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.client import KubeApi
 from kafkafeatures.kube.errors import NoAccount
 from kafkafeatures.settings import OperatorSettings
+from tests.simulated.kubernetes import ApiServer
 
 
 async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,34 +80,13 @@ class Controller:
 MADE: list[Controller] = []
 
 
-class Api:
-    """Lists that a test writes, by namespace. Each waits until the test lets it go on."""
-
-    def __init__(self, **names: list[str]) -> None:
-        self.names = names
-        self.restored = False
-        self.go = {namespace: asyncio.Semaphore(1) for namespace in names}
-
-    async def serves_resources(self) -> bool:
-        return True
-
-    async def endpoints(self) -> frozenset[tuple[str, int]]:
-        return frozenset()
-
-    def trust(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
-
-    async def resources(self, namespace: str) -> Listing:
-        await self.go[namespace].acquire()
-        places = [name.split("/") for name in self.names[namespace]]
-        same = {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        return Listing(
-            [
-                {"metadata": {"namespace": place, "name": name, "uid": name, **same}, "spec": {}}
-                for place, name in places
-            ],
-            self.restored,
-        )
+def serving(*names: str) -> ApiServer:
+    """An API server with these resources."""
+    server = ApiServer()
+    for name in names:
+        namespace, _, own = name.partition("/")
+        server.create(namespace, own, {"cluster": {"bootstrapServers": "kafka:9092"}})
+    return server
 
 
 class Host:
@@ -135,11 +115,11 @@ class Host:
 
 @asynccontextmanager
 async def operator(
-    monkeypatch: pytest.MonkeyPatch, api: Api, namespaces: tuple[str, ...] = ()
+    monkeypatch: pytest.MonkeyPatch, server: ApiServer, namespaces: tuple[str, ...] = ()
 ) -> AsyncIterator[tuple[Controller, Host]]:
     @asynccontextmanager
-    async def connected() -> AsyncIterator[Api]:
-        yield api
+    async def connected() -> AsyncIterator[KubeApi]:
+        yield server.client()
 
     for name, value in (("connected", connected), ("Controller", Controller)):
         monkeypatch.setattr(app, name, value)
@@ -160,41 +140,40 @@ async def test_what_a_list_does_not_show_any_more_has_a_pass_which_finds_that_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Deleted while nobody watched: no watch ever shows it."""
-    api = Api(**{"": ["kafka/old", "other/new"]})
-    async with operator(monkeypatch, api) as (worker, host):
+    server = serving("kafka/old", "other/new")
+    async with operator(monkeypatch, server) as (worker, host):
         await worker.until_worked("kafka/old", "other/new")
-        api.names[""] = ["other/new"]
+        server.delete("kafka", "old")
         host.begin_anew()
-        api.go[""].release()
         await worker.until_worked("kafka/old", "other/new", "kafka/old")
 
 
 async def test_a_list_of_one_namespace_says_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = Api(one=["one/a"], two=["two/b"])
-    async with operator(monkeypatch, api, ("one", "two")) as (worker, host):
+    server = serving("one/a", "two/b")
+    async with operator(monkeypatch, server, ("one", "two")) as (worker, host):
         await worker.until_worked("one/a", "two/b")
-        api.names["one"] = []
+        server.delete("one", "a")
         host.begin_anew()
-        api.go["one"].release()
         await worker.until_worked("one/a", "two/b", "one/a")
 
 
 async def test_after_a_restore_of_etcd_what_is_remembered_by_version_is_forgotten_before_anything_is_worked_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    api = Api(**{"": ["kafka/orders"]})
-    async with operator(monkeypatch, api) as (worker, host):
+    server = serving("kafka/orders")
+    before = server.revision
+    server.edit("kafka", "orders", lambda one: one["spec"].update(suspend=True))
+    async with operator(monkeypatch, server) as (worker, host):
         await worker.until_worked("kafka/orders")
         assert not worker.forgot
-        api.restored = True
+        server.restore(before)
         host.begin_anew()
-        api.go[""].release()
         await worker.until_worked("kafka/orders", "kafka/orders")
         assert worker.forgot
 
 
 async def test_who_is_stopped_hands_over_before_the_last_passes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with operator(monkeypatch, Api(**{"": ["kafka/orders"]})) as (worker, host):
+    async with operator(monkeypatch, serving("kafka/orders")) as (worker, host):
         await worker.until_worked("kafka/orders")
         host.told_to_stop.set()
         async with asyncio.timeout(5):

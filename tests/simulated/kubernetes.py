@@ -37,6 +37,10 @@ _PATH = re.compile(
     r"(?P<api>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[a-z]+)"
     r"(/(?P<name>[^/]+)(/(?P<subresource>status))?)?"
 )
+_DISCOVERY: Mapping[str, Json] = {
+    "/apis": {"groups": [{"name": GROUP}]},
+    OUR_KIND: {"resources": [{"name": PLURAL, "kind": KIND, "namespaced": True}]},
+}
 _REASONS = {
     400: "BadRequest",
     403: "Forbidden",
@@ -222,6 +226,8 @@ class ApiServer:
         """One request, carried out at once; what it answers belongs to the server. `lag`: a read shows what was so many
         writes ago.
         """
+        if request.path in _DISCOVERY:
+            return Reply(200, _DISCOVERY[request.path])
         parts = _PATH.fullmatch(request.path)
         if parts is None:
             return refusal(404, "the server could not find the requested resource")

@@ -68,7 +68,8 @@ def _make() -> None:
 
 
 def _remove() -> None:
-    if NAMESPACE in run("ip", "netns", "list").split():
-        run("ip", "netns", "delete", NAMESPACE)
+    """The interfaces first: with the namespace they would go too, some time later."""
     if f" {OUTSIDE}@" in run("ip", "link", "show", "type", "veth"):
         run("ip", "link", "delete", OUTSIDE)
+    if NAMESPACE in run("ip", "netns", "list").split():
+        run("ip", "netns", "delete", NAMESPACE)

@@ -20,7 +20,7 @@ NAMES = ("kubernetes", "kubernetes.default.svc")
 
 
 class Api:
-    """What the client knows of its server."""
+    """What the client knows of its server. The simulated one has no TLS and no address, and they count here."""
 
     def __init__(self) -> None:
         self.authority: trustme.CA | None = OURS

@@ -1,4 +1,4 @@
-"""The client on an API server that a test plays."""
+"""The client on real HTTP, where a test writes each answer: versions that no store would give in that order."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ for the slow way too, which says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ _SHAPES = 64  # of one length in one batch, each of which costs a look at all th
 _UUID = 16
 _MAX_VARINT = 10
 _SHORTEST = 3  # bytes of a frame
+_SHORTEST_RECORD = 10  # and of a record with one
+_MOST = 250_000  # records that are looked at at once: what 8 MiB of topics have, more than a controller writes
 _KEYS = 0x80  # in one byte
 
 
@@ -66,8 +68,10 @@ class Frames:
 
 def frames(data: bytes, count: int, wanted: bytes) -> Frames | None:
     """Where the `count` records of a section are; None where one is not as Kafka writes all of them (with a record key,
-    or a longer frame). `wanted`: by api key. MalformedError when they do not end with the section.
+    or a longer frame), or are too many. `wanted`: by api key. MalformedError when they do not end with the section.
     """
+    if count > _MOST or count * _SHORTEST_RECORD > len(data):
+        return None
     starts, position, limit = [], 0, len(data)
     for _ in range(count):
         starts.append(position)
@@ -191,9 +195,24 @@ def _shape(value: bytes) -> _Shape:
     return _Shape(fixed, replicas, (in_sync, eligible, adding, removing), (leader, epochs, epochs + 4))
 
 
-def bring(data: bytes, rows: tuple[Positions, Positions], state: PartitionState) -> tuple[list[tuple[int, int]], int]:
-    """Add partition records to the state. Where the values are that are left for the slow way; how many there were."""
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What is not in the state yet. left: where the values are that must be read one by one. early: how many there are
+    of topics that come behind them. taken: how many are in.
+    """
+
+    left: list[tuple[int, int]]
+    early: int
+    taken: int
+
+
+def bring(data: bytes, rows: tuple[Positions, Positions], state: PartitionState, births: Mapping[bytes, int]) -> Rest:
+    """Add partition records to the state. `births`: where in the data the records of new topics are, by their ids."""
     values, ends = rows
+
+    def topics(ids: Bytes, at: Positions) -> Int32s:
+        return _topics(ids, at, state.number_of, births)
+
     view = np.frombuffer(data, dtype=np.uint8)
     found: list[Columns] = []
     slow: list[Positions] = []
@@ -209,7 +228,9 @@ def bring(data: bytes, rows: tuple[Positions, Positions], state: PartitionState)
                 slow.append(rest[same])
             else:
                 same = (content[:, shape.fixed] == content[0, shape.fixed]).all(axis=1)
-                columns, judged = _read(content if same.all() else content[same], shape, state.number_of)
+                alike = content if same.all() else content[same]
+                of = topics(np.ascontiguousarray(alike[:, 7 : 7 + _UUID]), values[rest[same]])
+                columns, judged = _read(alike, shape, of)
                 found.append(columns)
                 slow.append(rest[same][~judged])
             rest, content = rest[~same], content[~same]
@@ -217,33 +238,34 @@ def bring(data: bytes, rows: tuple[Positions, Positions], state: PartitionState)
                 break
         slow.append(rest)
     left = np.sort(np.concatenate(slow)) if slow else np.empty(0, dtype=np.int64)
-    if _some_twice(found, view, values[left], state.number_of):
+    keys = [columns.topic.astype(np.int64) << 32 | columns.partition for columns in found]
+    if len(left):
+        names = view[np.minimum(values[left, None] + np.arange(3, 7 + _UUID), len(view) - 1)]
+        numbers = topics(np.ascontiguousarray(names[:, 4:]), values[left]).astype(np.int64)
+        keys.append(numbers << 32 | np.ascontiguousarray(names[:, :4]).view(">i4")[:, 0])
+    if _some_twice(keys):
         left = np.arange(len(values))
     else:
         for columns in found:
             state.extend(columns)
-    return list(zip(values[left].tolist(), ends[left].tolist(), strict=True)), len(values)
+    spans = list(zip(values[left].tolist(), ends[left].tolist(), strict=True))
+    late = [(start, end) for start, end in spans if births.get(data[start + 7 : start + 7 + _UUID], -1) < start]
+    return Rest(late, len(spans) - len(late), len(values) - len(spans))
 
 
-def _some_twice(found: list[Columns], view: Bytes, left: Positions, number_of: Callable[[bytes], int | None]) -> bool:
+def _some_twice(keys: list[Positions]) -> bool:
     """Whether two records are of one partition: then their order counts, which groups do not keep."""
-    keys = [columns.topic.astype(np.int64) << 32 | columns.partition for columns in found]
-    if len(left):
-        names = view[np.minimum(left[:, None] + np.arange(3, 7 + _UUID), len(view) - 1)]
-        topics = _topics(np.ascontiguousarray(names[:, 4:]), number_of).astype(np.int64)
-        keys.append(topics << 32 | np.ascontiguousarray(names[:, :4]).view(">i4")[:, 0])
     every = np.sort(np.concatenate(keys)) if keys else np.empty(0, dtype=np.int64)
     return bool((every[1:] == every[:-1]).any())
 
 
-def _read(rows: Bytes, shape: _Shape, number_of: Callable[[bytes], int | None]) -> tuple[Columns, NDArray[np.bool_]]:
+def _read(rows: Bytes, shape: _Shape, topic: Int32s) -> tuple[Columns, NDArray[np.bool_]]:
     """The rows that contradict nothing, and which those are."""
 
     def numbers(start: int, count: int = 1) -> Int32s:
         return np.ascontiguousarray(rows[:, start : start + 4 * count]).view(">i4").astype(np.int32)
 
     partition = numbers(3)[:, 0]
-    topic = _topics(np.ascontiguousarray(rows[:, 7 : 7 + _UUID]), number_of)
     replicas = numbers(*shape.replicas)
     good: Any = (topic >= 0) & (partition >= 0)
     ordered = np.sort(replicas, axis=1)
@@ -261,13 +283,18 @@ def _read(rows: Bytes, shape: _Shape, number_of: Callable[[bytes], int | None]) 
     return (every if good.all() else every.each(lambda column: column[good])), good
 
 
-def _topics(ids: Bytes, number_of: Callable[[bytes], int | None]) -> Int32s:
-    """The number of each topic, -1 for one that is not there. Partitions of one topic come one behind the other."""
+def _topics(ids: Bytes, at: Positions, number_of: Callable[[bytes], int | None], births: Mapping[bytes, int]) -> Int32s:
+    """The number of each topic, -1 for one that is not there, or not yet at this position. Partitions of one topic come
+    one behind the other.
+    """
     wide = ids.view(np.uint64)
     changes = np.flatnonzero((wide[1:] != wide[:-1]).any(axis=1)) + 1
     starts = np.concatenate([[0], changes])
-    numbers = []
+    numbers, born = [], []
     for start in starts.tolist():
-        number = number_of(ids[start].tobytes())
+        id_ = ids[start].tobytes()
+        number = number_of(id_)
         numbers.append(-1 if number is None else number)
-    return np.repeat(np.array(numbers, dtype=np.int32), np.diff(np.append(starts, len(ids))))
+        born.append(births.get(id_, -1))
+    runs = np.diff(np.append(starts, len(ids)))
+    return np.where(at < np.repeat(born, runs), np.int32(-1), np.repeat(np.array(numbers, dtype=np.int32), runs))

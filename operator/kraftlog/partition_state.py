@@ -11,6 +11,7 @@ sorted. A row that goes leaves no hole: the last one of its table takes its plac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,11 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 CHUNK = 4096
 """Rows that a change copies at most: 140 KB of three replicas each."""
 
-_SORTED_AT = 20_000  # keys in the dict at which they are sorted into the array
+_SORTED_AT = 4096  # keys in the dict at which they are sorted into the array
 _NUMBERS = 5  # of a row, beside its replicas
-_INT32, _KEY, _TOPIC, _CONFIG = 4, 16, 700, 250  # bytes; Python objects as measured (CPython 3.11), and a little more
+_INT32, _INT32_MAX = 4, 0x7FFF_FFFF
+# Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
+_KEY, _RECENT, _ELIGIBLE, _TOPIC, _CONFIG = 16, 200, 100, 800, 200
 
 _UUID = 16
 _TOPIC_FRAME = bytes((FRAME_VERSION, TOPIC.key, 0))
@@ -52,22 +55,36 @@ def key_of(topic: int, partition: int) -> int:
 class PartitionState:
     """Everything that `Section.PARTITIONS` shows. `weight`: bytes of memory, rather too many than too few."""
 
-    __slots__ = ("_brokers", "_cluster", "_index", "_next", "_numbers", "_of_topics", "_tables", "_topics")
+    __slots__ = (
+        "_brokers",
+        "_cluster",
+        "_eligible",
+        "_index",
+        "_names",
+        "_next",
+        "_numbers",
+        "_of_topics",
+        "_tables",
+        "_topics",
+    )
 
     def __init__(self) -> None:
-        self._topics: VersionedMap[int, Topic] = VersionedMap(lambda _, topic: _TOPIC + len(topic.name))
+        self._topics: VersionedMap[int, Topic] = VersionedMap(lambda _, topic: _TOPIC + getsizeof(topic.name))
+        self._names: dict[str, int] = {}
         self._numbers: dict[bytes, int] = {}  # of the topics that are there, by the bytes of their id
         self._next = 0  # such a number; none is used again
         self._tables: dict[int, _Table] = {}  # by the number of replicas
         self._index = _Index()
-        self._of_topics: VersionedMap[str, int] = VersionedMap(lambda name, _: _CONFIG + len(name))
+        self._of_topics: VersionedMap[str, int] = VersionedMap(lambda name, _: _CONFIG + getsizeof(name))
         self._brokers: VersionedMap[int, int] = VersionedMap(lambda *_: _CONFIG)
         self._cluster: int | None = None
+        self._eligible: set[int] = set()  # keys of partitions with replicas that are eligible without being in sync
 
     @property
     def weight(self) -> int:
-        kept = self._topics, self._of_topics, self._brokers, self._index
-        return sum(each.weight for each in kept) + sum(table.weight for table in self._tables.values())
+        maps = self._topics, self._of_topics, self._brokers
+        columns = sum(table.weight for table in self._tables.values())
+        return sum(each.weight for each in maps) + columns + self._index.weight + _ELIGIBLE * len(self._eligible)
 
     def view(self) -> Partitions:
         """What is in it now; later writes do not show."""
@@ -89,11 +106,14 @@ class PartitionState:
             number = self._numbers[topic_id] = self._next
             self._next += 1
         self._topics.put(number, Topic(topic_id, name))
+        self._names[name] = number
 
     def add_topic_record(self, value: bytes) -> bool:
         """A topic from the value of its record, without a dict in between; False for one that is not as usual."""
         end = len(value) - _UUID - 1
-        if value[:_NAME] != _TOPIC_FRAME or value[_NAME] > 0x7F or end != _NAME + value[_NAME] or value[-1]:
+        if end <= _NAME or value[:_NAME] != _TOPIC_FRAME or value[-1]:
+            return False
+        if value[_NAME] > 0x7F or end != _NAME + value[_NAME]:
             return False
         try:
             self.add_topic(value[end:-1], value[_NAME + 1 : end].decode())
@@ -110,8 +130,11 @@ class PartitionState:
         self._sort()
         for key in self._index.keys_of(number):
             self._remove(key)
+            self._eligible.discard(key)
         self._topics.drop(number)
         del self._numbers[topic.id_bytes]
+        if self._names.get(topic.name) == number:
+            del self._names[topic.name]
         self._of_topics.drop(topic.name)
 
     def config(self, data: Data) -> None:
@@ -120,9 +143,11 @@ class PartitionState:
         kind, name, text = data["resourceType"], data["resourceName"], data["value"]
         try:
             value = None if text is None else int(text)
-            broker = int(name) if kind == _BROKER_RESOURCE and name else -1
+            broker = int(name) if kind == _BROKER_RESOURCE and name else 0
         except ValueError:
             raise ContradictionError("min.insync.replicas: expected a number") from None
+        if max(abs(value or 0), abs(broker)) > _INT32_MAX:
+            raise ContradictionError("min.insync.replicas: expected 32 bits")
         if kind == _TOPIC_RESOURCE:
             _set(self._of_topics, name, value)
         elif kind == _BROKER_RESOURCE and name:
@@ -150,7 +175,8 @@ class PartitionState:
         place = self._index.get(key_of(number, data["partitionId"]))
         if place == _GONE:
             raise ContradictionError(f"a change of partition {data['partitionId']}, which is not there")
-        columns, row = self._row(place)
+        table, at = self._place(place)
+        columns, row = table.chunks[at // CHUNK], at % CHUNK
         now, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
         replicas = _given(data, "replicas", now)
         has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in _BITS]
@@ -163,28 +189,31 @@ class PartitionState:
 
     def clear_elr(self, data: Data) -> None:
         """No replica is eligible any more: of a topic, or of all where no name is given."""
-        name = data["topicName"]
-        wanted = {number for number, topic in self._topics.view().items() if topic.name == name} if name else None
-        if wanted is not None and not wanted:
-            raise ContradictionError("the ELR of a topic that is not there")
         self._sort()
-        for rows in self._tables.values():
-            for at, columns in enumerate(rows.view()):
-                cleared = (columns.flags & int(Replica.IN_ELR)).any(axis=1)
-                if wanted is not None:
-                    cleared &= np.isin(columns.topic, list(wanted))
-                if cleared.any():
-                    writable, which = rows.writable(at), np.flatnonzero(cleared)
-                    writable.flags[which] &= 0xFF ^ int(Replica.IN_ELR)
-                    writable.partition_epoch[which] += 1
+        keys: Iterable[int] = self._eligible
+        if name := data["topicName"]:
+            number = self._names.get(name)
+            if number is None:
+                raise ContradictionError("the ELR of a topic that is not there")
+            keys = self._eligible.intersection(self._index.keys_of(number))
+        for key in list(keys):
+            table, row = self._place(self._index.get(key))
+            columns = table.writable(row // CHUNK)
+            columns.flags[row % CHUNK] &= 0xFF ^ int(Replica.IN_ELR)
+            columns.partition_epoch[row % CHUNK] += 1
+        self._eligible.difference_update(list(keys))
 
     def extend(self, columns: Columns) -> None:
         """Whole partitions with the same number of replicas, which are judged already; the later of two holds."""
         width = columns.replicas.shape[1]
         table = self._tables.setdefault(width, _Table(width))
         places = (width << _ROW_BITS) + table.count + np.arange(len(columns.topic), dtype=np.int64)
-        self._index.extend(columns.topic.astype(np.int64) << 32 | columns.partition, places)
+        keys = columns.topic.astype(np.int64) << 32 | columns.partition
+        self._index.extend(keys, places)
         table.append(columns)
+        if self._eligible:
+            self._eligible.difference_update(keys.tolist())
+        self._eligible.update(keys[(columns.flags & int(Replica.IN_ELR)).any(axis=1)].tolist())
 
     def _topic(self, topic_id: bytes) -> tuple[int, Topic]:
         number = self._numbers.get(topic_id, -1)
@@ -193,9 +222,8 @@ class PartitionState:
             raise ContradictionError("a partition of a topic that is not there")
         return number, topic
 
-    def _row(self, place: int) -> tuple[Columns, int]:
-        row = place & _ROW_MASK
-        return self._tables[place >> _ROW_BITS].chunks[row // CHUNK], row % CHUNK
+    def _place(self, place: int) -> tuple[_Table, int]:
+        return self._tables[place >> _ROW_BITS], place & _ROW_MASK
 
     def _put(self, values: tuple[int, ...], replicas: Sequence[int], flags: Sequence[int]) -> None:
         key, width = key_of(values[0], values[1]), len(replicas)
@@ -205,6 +233,7 @@ class PartitionState:
             row = Columns._make([*numbers, *(each.reshape(1, width) for each in sets)])
         except OverflowError:
             raise ContradictionError("an epoch beyond 32 bits") from None
+        (self._eligible.add if any(flag & Replica.IN_ELR for flag in flags) else self._eligible.discard)(key)
         place = self._index.get(key)
         if place != _GONE and place >> _ROW_BITS == width:
             self._tables[width].write(place & _ROW_MASK, row)
@@ -216,8 +245,7 @@ class PartitionState:
         table.append(row)
 
     def _remove(self, key: int) -> None:
-        place = self._index.get(key)
-        table, row = self._tables[place >> _ROW_BITS], place & _ROW_MASK
+        table, row = self._place(self._index.get(key))
         self._index.drop(key)
         self._close(table, row)
 
@@ -232,7 +260,7 @@ class PartitionState:
     def _sort(self) -> None:
         """Let every row be found. Of two rows of one partition the earlier goes."""
         for place in sorted(self._index.sort(), reverse=True):  # from the end, so that no place in the list moves
-            self._close(self._tables[place >> _ROW_BITS], place & _ROW_MASK)
+            self._close(*self._place(place))
 
 
 _BITS = tuple(int(bit) for bit in Replica)
@@ -350,61 +378,73 @@ def _empty(width: int, rows: int) -> Columns:
 class _Index:
     """From keys to places. What `extend` brings is not found before `sort`."""
 
-    __slots__ = ("_fresh", "_keys", "_places", "_recent")
+    __slots__ = ("_fresh", "_keys", "_places", "_recent", "_recent_count")
 
     def __init__(self) -> None:
         self._keys: Int64s = np.empty(0, dtype=np.int64)  # ascending
         self._places: Int64s = np.empty(0, dtype=np.int64)  # `_GONE` where nothing is any more
-        self._recent: dict[int, int] = {}  # of keys that are not in the array
+        self._recent: dict[int, dict[int, int]] = {}  # by topic: of keys that are not in the array
+        self._recent_count = 0
         self._fresh: list[tuple[Int64s, Int64s]] = []
 
     @property
     def weight(self) -> int:
-        return _KEY * (len(self._keys) + sum(len(keys) for keys, _ in self._fresh)) + 200 * len(self._recent)
+        return _KEY * (len(self._keys) + sum(len(keys) for keys, _ in self._fresh)) + _RECENT * self._recent_count
 
     def get(self, key: int) -> int:
         """The place, or -1."""
         if (at := self._at(key)) is not None:
             return int(self._places[at])
-        return self._recent.get(key, _GONE)
+        return self._recent.get(key >> 32, _NOTHING).get(key, _GONE)
 
     def put(self, key: int, place: int) -> None:
         if (at := self._at(key)) is not None:
             self._places[at] = place
         else:
-            self._recent[key] = place
+            recent = self._recent.setdefault(key >> 32, {})
+            self._recent_count += key not in recent
+            recent[key] = place
 
     def drop(self, key: int) -> None:
         if (at := self._at(key)) is not None:
             self._places[at] = _GONE
-        else:
-            self._recent.pop(key, None)
+        elif self._recent.get(key >> 32, _NOTHING).pop(key, None) is not None:
+            self._recent_count -= 1
 
     def keys_of(self, topic: int) -> list[int]:
         """All keys of a topic."""
         low, high = np.searchsorted(self._keys, (key_of(topic, 0), key_of(topic + 1, 0)))
         there = self._keys[low:high][self._places[low:high] != _GONE].tolist()
-        return [*there, *(key for key in self._recent if key >> 32 == topic)]
+        return [*there, *self._recent.get(topic, ())]
 
     def extend(self, keys: Int64s, places: Int64s) -> None:
         self._fresh.append((keys, places))
 
     def sort(self) -> list[int]:
         """Let all be found; the places of those that a later one with the same key took the place of."""
-        if not self._fresh and len(self._recent) < _SORTED_AT:
-            return []
-        recent = np.array(list(self._recent.items()), dtype=np.int64).reshape(-1, 2)
+        fresh, self._fresh = self._fresh, []
+        gone: list[int] = []
+        if self._recent_count + sum(len(keys) for keys, _ in fresh) < _SORTED_AT:  # one by one, so that few cost little
+            for keys, places in fresh:
+                for key, place in zip(keys.tolist(), places.tolist(), strict=True):
+                    gone.append(self.get(key))
+                    self.put(key, place)
+            return [place for place in gone if place != _GONE]
         there = self._places != _GONE
-        keys = np.concatenate([self._keys[there], recent[:, 0], *(keys for keys, _ in self._fresh)])
-        places = np.concatenate([self._places[there], recent[:, 1], *(places for _, places in self._fresh)])
+        recent = [pair for of_topic in self._recent.values() for pair in of_topic.items()]
+        pairs = np.array(recent, dtype=np.int64).reshape(-1, 2)
+        keys = np.concatenate([self._keys[there], pairs[:, 0], *(keys for keys, _ in fresh)])
+        places = np.concatenate([self._places[there], pairs[:, 1], *(places for _, places in fresh)])
         order = np.argsort(keys, kind="stable")
         keys, places = keys[order], places[order]
         again = np.zeros(len(keys), dtype=bool)
         again[:-1] = keys[1:] == keys[:-1]
-        self._keys, self._places, self._recent, self._fresh = keys[~again], places[~again], {}, []
-        gone: list[int] = places[again].tolist()
-        return gone
+        self._keys, self._places, self._recent, self._recent_count = keys[~again], places[~again], {}, 0
+        return [int(place) for place in places[again]]
 
     def _at(self, key: int) -> int | None:
         at = int(np.searchsorted(self._keys, key))
         return at if at < len(self._keys) and self._keys[at] == key else None
+
+
+_NOTHING: dict[int, int] = {}

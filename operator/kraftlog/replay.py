@@ -70,10 +70,11 @@ _COUNT = 200  # bytes of a number that counts records
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
 _NO_OP = table.NO_OP.key
 _TOPIC, _PARTITION, _CONFIG = table.TOPIC.key, table.PARTITION.key, table.CONFIG.key
-_IN_ORDER = frozenset(kind.key for kind in (table.PARTITION_CHANGE, table.REMOVE_TOPIC, table.CLEAR_ELR))
-"""Records that change what partition records brought."""
+_IN_ORDER = frozenset(kind.key for kind in (table.TOPIC, table.PARTITION_CHANGE, table.REMOVE_TOPIC, table.CLEAR_ELR))
+"""Records that change what partition records bring, or may bring."""
 
 MIN_INSYNC_REPLICAS = b"min.insync.replicas"
+_TOPIC_ID = 17  # bytes at the end of a topic's record, with one of no tags
 _MANY = 32  # records, from which on a batch is read at once
 _ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
 _IDLE = HEADER_SIZE + len(_ONLY_NO_OP)
@@ -272,28 +273,32 @@ class Replay:
         found = columns.frames(data, count, self._wanted)
         if found is None or not found.keys.isdisjoint((_BEGIN, _END, _ABORT)):
             return False
-        waiting = 0
+        waiting, births = 0, dict[bytes, int]()
 
         def bring(until: int) -> None:
             nonlocal waiting
-            rows = found.partitions(waiting, until)
-            left, size = columns.bring(data, rows, partitions)
-            self._count(_PARTITION, size - len(left))
-            for start, end in left:
-                self._value(bytes(data[start:end]))
+            rest = columns.bring(data, found.partitions(waiting, until), partitions, births)
+            self._count(_PARTITION, rest.taken + rest.early)
+            self._unreadable += rest.early
+            for start, end in rest.left:
+                self._value(data[start:end])
             waiting = until
             self._judge_weight()
 
         for at, key, start, end in found.others():
-            value = bytes(data[start:end])
+            value = data[start:end]
+            if key == _CONFIG and MIN_INSYNC_REPLICAS not in value:
+                self._count(key, 1)
+                continue
+            is_new = key == _TOPIC and partitions.number_of(value[-_TOPIC_ID:-1]) is None
+            if key == _TOPIC and partitions.add_topic_record(value):
+                self._count(key, 1)
+                if is_new:
+                    births[value[-_TOPIC_ID:-1]] = start
+                continue
             if key in _IN_ORDER:
                 bring(at)
-            if (key == _CONFIG and MIN_INSYNC_REPLICAS not in value) or (
-                key == _TOPIC and partitions.add_topic_record(value)
-            ):
-                self._count(key, 1)
-            else:
-                self._value(value)
+            self._value(value)
         bring(count)
         for key, times in found.skipped.items():
             self._count(key, times)
@@ -356,6 +361,7 @@ class Replay:
         """A record that the loop above did not skip. It may yet be of no interest: its key may be written longer."""
         key = key_of(value)
         skipped = key >= 0 and not (key < _KEYS and self._wanted[key])
+        skipped = skipped or (key == _CONFIG and MIN_INSYNC_REPLICAS not in (value or b""))
         self._about_to_decode(None if skipped else value)
         if not skipped:
             found = decode(value)

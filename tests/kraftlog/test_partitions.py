@@ -204,6 +204,7 @@ def test_eligible_replicas_are_cleared_of_one_topic_or_of_all() -> None:
         config(4, "seven", "2"),
         partition(1, 0, 1, 2)[:-1],
         topic(3)[:-1],
+        topic(3)[:3],
     ],
     ids=repr,
 )
@@ -303,6 +304,51 @@ def test_numpy_is_imported_only_where_partitions_were_asked_for() -> None:
 # --- limits
 
 
+def test_a_partition_before_its_topic_is_unreadable_however_it_is_read() -> None:
+    values = [partition(1, 0, 1, 2), partition(1, 1, 1, 2), topic(1), partition(1, 2, 1, 2), remove(1), topic(1)]
+    values += [partition(1, 3, 1, 2), partition(2, 0, 1, 2), topic(2), partition(2, 1, 1, 2)]
+    single, together = read(*values), read(*values, at_once=True)
+    assert rows(single).keys() == rows(together).keys() == {("topic-1", 3), ("topic-2", 1)}
+    assert (single.unreadable, together.unreadable) == (3, 3)
+
+
+@ONE_BY_ONE_AND_AT_ONCE
+def test_a_setting_of_another_name_is_not_looked_into(at_once: bool) -> None:
+    damaged = config(2, "topic-1", "1", key="retention.ms")[:-2]
+    image = read(topic(1), damaged, config(2, "topic-1", "9" * 100), at_once=at_once)
+    assert (image.unreadable, image.counts[4]) == (1, 2)
+    assert dict(image.partitions.min_insync_replicas.topics) == {}
+
+
+def test_a_batch_of_records_without_content_takes_no_memory() -> None:
+    """Its count is only what the header claims."""
+    from kraftlog.columns import frames
+
+    wanted = bytes(128)
+    assert frames(bytes(1_000_000), 1_000_000, wanted) is None
+    assert frames(bytes(20_000_000), 300_000, wanted) is None
+
+
+def test_clearing_what_is_eligible_looks_at_partitions_that_have_some_only() -> None:
+    values = [topic(1), topic(2)]
+    values += [
+        partition(n, at, 1, 2, version=2, isr=(1,), eligibleLeaderReplicas=(2,)) for n in (1, 2) for at in (0, 1)
+    ]
+    replay = Replay(sections=[Section.PARTITIONS])
+    replay.append(batch(0, *values, *(partition(2, at, 1, 2, 3) for at in range(2, 3 * CHUNK))), below=ALL)
+    before = replay.image().partitions
+    replay.append(
+        batch(replay.offset, clear_elr("topic-1"), change(2, 0, isr=(1, 2), eligibleLeaderReplicas=())), below=ALL
+    )
+    middle = replay.image().partitions
+    assert {name for name, _, one in middle.rows() if one.eligible} == {"topic-2"}
+    replay.append(batch(replay.offset, clear_elr(""), clear_elr("")), below=ALL)
+    after = replay.image().partitions
+    assert not any(one.eligible for _, _, one in after.rows())
+    shared = [np.shares_memory(a.flags, b.flags) for a, b in zip(before.chunks, after.chunks, strict=True)]
+    assert shared.count(False) == 1
+
+
 def test_more_partitions_than_memory_is_allowed_are_refused() -> None:
     for count in (20, 5000):  # record by record, and at once
         replay = Replay(sections=[Section.PARTITIONS], limit=count * 30)
@@ -362,6 +408,7 @@ class Model:
         assert isinstance(found, Decoded)
         data = found.data
         number = data["topicId"].int if "topicId" in data else -1
+        named = [one for one, name in self.topics.items() if name == data.get("topicName")]
         match found.type.key:
             case table.TOPIC.key:
                 self.topics[number] = data["name"]
@@ -376,6 +423,13 @@ class Model:
                 now = self.partitions.get((number, data["partitionId"]))
                 if now is not None and set(data.get("isr") or ()) <= set(data.get("replicas") or now.replicas):
                     self.partitions[number, data["partitionId"]] = _changed(now, data)
+            case table.CLEAR_ELR.key if named or not data["topicName"]:
+                for key, one in self.partitions.items():
+                    if one.eligible and (key[0] in named or not named):
+                        epoch = one.partition_epoch + 1
+                        self.partitions[key] = replace(one, eligible=frozenset(), partition_epoch=epoch)
+            case table.CLEAR_ELR.key:
+                pass
             case other:
                 raise AssertionError(f"the model does not know records of type {other}")
 
@@ -410,11 +464,13 @@ BROKERS = st.integers(1, 6)
 @st.composite
 def record(draw: st.DrawFn) -> bytes:
     number, at = draw(st.integers(1, 3)), draw(st.integers(0, 5))
-    kind = draw(st.sampled_from("tppppppccccr"))
+    kind = draw(st.sampled_from("tppppppccccre"))
     if kind == "t":
         return topic(number)
     if kind == "r":
         return remove(number)
+    if kind == "e":
+        return clear_elr(draw(st.sampled_from(["", "topic-1", "topic-2"])))
     if kind == "c":
         data: dict[str, Any] = {}
         if draw(st.booleans()):
@@ -441,7 +497,6 @@ def record(draw: st.DrawFn) -> bytes:
 @settings(deadline=None)
 @given(st.lists(record(), max_size=120))
 def test_any_records_make_what_the_model_says_one_by_one_at_once_and_from_a_snapshot(values: list[bytes]) -> None:
-    values = [topic(1), topic(2), *values]
     model = Model({}, {})
     for value in values:
         model.take(value)
@@ -452,3 +507,18 @@ def test_any_records_make_what_the_model_says_one_by_one_at_once_and_from_a_snap
     replay = Replay(sections=[Section.PARTITIONS])
     replay.load_snapshot(snapshot(*values, *[no_op()] * 40), end_offset=900, epoch=3)
     assert rows(replay.image()) == model.rows
+
+
+@settings(deadline=None)
+@given(st.lists(record(), min_size=1, max_size=60), st.data())
+def test_damaged_records_are_read_at_once_as_one_by_one(values: list[bytes], data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(values) - 1))
+        place = data.draw(st.integers(0, len(values[at])))
+        other = data.draw(st.binary(max_size=3))
+        keep = data.draw(st.sampled_from([0, 1, 1000]))
+        values[at] = values[at][:place] + other + values[at][place + keep :]
+    values = [value for value in values if value[:2] not in (b"\1\x17", b"\1\x18", b"\1\x19")]  # no transactions
+    single, together = read(topic(1), topic(2), *values), read(topic(1), topic(2), *values, at_once=True)
+    assert rows(single) == rows(together)
+    assert single.unreadable == together.unreadable

@@ -137,7 +137,8 @@ class _Reading:
         if not getattr(kind, "OTHERS_ALLOWED", False):
             for name in value:
                 if name not in known:
-                    self._note((*path, str(name)), f"unknown field; {_valid(known, str(name))}")
+                    shown = _words_of(name) if _may_be_secret(path) else str(name)
+                    self._note((*path, shown), f"unknown field; {_valid(known, shown)}")
         return _BROKEN if len(self.problems) > before else self._checked(lambda: kind(**made), path, value)
 
     def _checked(self, make: Callable[[], Any], path: Path, value: object) -> Any:
@@ -150,7 +151,8 @@ class _Reading:
             return self._note(path, str(error))
 
     def _wrong(self, path: Path, value: object, expected: str) -> Any:
-        found = "" if _may_be_secret(path) else f" {_shown(value)}"
+        hidden = _may_be_secret(path) or (isinstance(value, str) and "@" in value)  # addresses with a password
+        found = "" if hidden else f" {_shown(value)}"
         return self._note(path, f"invalid value{found}; {expected}")
 
     def _note(self, path: Path, problem: str) -> Any:
@@ -163,7 +165,13 @@ def _in_quotes(value: object, *, hidden: bool) -> str:
     """YAML makes numbers and truth values of what has no quotes."""
     if isinstance(value, bool) or (hidden and isinstance(value, int | float)):
         return "; write it in quotes"
-    return f'; write it in quotes: "{value}"' if isinstance(value, int | float) else ""
+    return f'; write it in quotes: "{_shown(value)}"' if isinstance(value, int | float) else ""
+
+
+def _words_of(name: object) -> str:
+    """Of a field where secrets are: `password:hunter2`, without a space, is the name of one to YAML."""
+    found = re.match(r"[A-Za-z]+", str(name))
+    return found[0] if found else "(a field)"
 
 
 def _may_be_secret(path: Path) -> bool:
@@ -175,6 +183,8 @@ def _shown(value: object) -> str:
         return "(a mapping)"
     if isinstance(value, list | tuple | set):
         return "(a list)"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "(a large number)"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     text = repr(value) if isinstance(value, str) else str(value)

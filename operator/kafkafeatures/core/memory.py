@@ -63,7 +63,8 @@ NO_MEMORY = Memory()
 
 def lost_cluster(status: Status) -> bool:
     """Whether it tells of a cluster and not of which: the id was removed, or an older schema dropped it."""
-    return not status.cluster_id and bool(status.source or status.features or status.history or status.change_count)
+    told = status.source, status.features, status.history, status.change_count
+    return not status.cluster_id and any((*told, status.intents, status.spent_consents, status.plan))
 
 
 def with_result(

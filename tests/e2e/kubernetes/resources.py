@@ -56,7 +56,9 @@ def install(plane: ControlPlane) -> None:
     if _INSTALLED.get(plane.server) == _version_of_crd(plane) != ("", 0):
         return
     plane.kubectl("apply", "-f", str(ROOT / "crds" / "kafkafeatures.yaml"))
-    plane.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+    # Until it has conditions at all, `kubectl wait` is an error.
+    established = ["get", f"crd/{CRD}", "-o", "jsonpath={.status.conditions[?(@.type=='Established')].status}"]
+    wait_until(f"crd/{CRD} is established", lambda: plane.kubectl(*established) == "True", 60, step=0.1)
     rbac = "rbac.authorization.k8s.io"
     role = {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT}
     plane.apply(

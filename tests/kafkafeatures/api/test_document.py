@@ -197,6 +197,23 @@ def test_what_was_read_is_written_with_all_its_defaults_and_as_somebody_wrote_it
     assert least.written == {"cluster": {"bootstrapServers": "a:1"}}
 
 
+def test_what_is_next_to_a_password_without_a_space_is_not_repeated_either() -> None:
+    """To YAML `password:hunter2` is one word: the name of a field."""
+    said = problems(changed(("spec", "cluster", "sasl", "password:hunter2"), None))
+    assert "hunter2" not in "".join(said)
+    assert any(one.startswith("spec.cluster.sasl.password: unknown field") for one in said)
+    addresses = changed(("spec", "cluster", "bootstrapServers"), "orders:hunter2@kafka-1:9092," * 100)
+    assert problems(addresses) == ("spec.cluster.bootstrapServers: invalid value; expected at most 2048 characters",)
+
+
+@pytest.mark.parametrize("path", [("spec", "suspend"), ("metadata", "name"), ("spec", "cluster", "sasl", "username")])
+def test_a_number_of_thousands_of_digits_is_told_in_words(path: tuple[str, ...]) -> None:
+    """Python refuses to write it in digits."""
+    (said,) = problems(changed(path, 1 << 20_000))
+    assert "expected" in said
+    assert len(said) < 200
+
+
 @pytest.mark.parametrize("field", ["username", "passwordKey"])
 def test_what_may_be_a_password_is_not_repeated(field: str) -> None:
     document = changed(("spec", "cluster", "sasl", field), {"hunter2": 1})

@@ -23,7 +23,7 @@ from tests.kafkafeatures.reconcile.simulated import (
     without_levels,
 )
 from tests.kafkafeatures.worlds import NOW
-from tests.kafkasim.clusters import plan
+from tests.kafkasim.clusters import CLUSTER_ID, plan
 from tests.simulated import schema
 
 AT = stamp(NOW)
@@ -35,7 +35,7 @@ def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_ever
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     store.server.schema = schema.open_status()
-    store.status = {"intents": [RESTART], "rollout": {"id": "1"}}
+    store.status = {"clusterId": CLUSTER_ID, "intents": [RESTART], "rollout": {"id": "1"}}
     last = run(cluster, store)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.UNKNOWN_INTENT
@@ -57,7 +57,7 @@ def test_an_intent_that_cannot_be_read_is_kept_and_stops_everything(change: dict
     intent = {"kind": "UpdateFeature", "target": "f", "before": "0", "after": "1", "via": "Broker", "at": AT, **change}
     intent = {name: value for name, value in intent.items() if value is not None}
     store.server.schema = schema.open_status()
-    store.status = {"intents": [intent]}
+    store.status = {"clusterId": CLUSTER_ID, "intents": [intent]}
     last = run(cluster, store)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.UNKNOWN_INTENT

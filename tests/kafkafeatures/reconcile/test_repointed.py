@@ -114,6 +114,24 @@ def test_a_status_that_lost_the_id_of_its_cluster_is_of_no_cluster_until_the_doc
     assert store.status["clusterId"] == A
 
 
+@pytest.mark.parametrize("kept", ["intents", "spentConsents"])
+@pytest.mark.parametrize("level", [0, 1])
+def test_what_is_left_of_a_status_belongs_to_no_cluster_either(kept: str, level: int) -> None:
+    ours, other = Simulated(A, group_version=1), Simulated(B, group_version=level)
+    store = store_of(replace(LOWER, cluster_id=A))
+    ours.loses = "request"
+    once(ours, store)
+    store.server.schema = schema.open_status()
+    store.status = {kept: store.status[kept]}
+    store.wanted = LOWER
+    for _ in range(3):
+        last = once(other, store)
+        assert isinstance(last.decision, Stalled)
+        assert last.decision.reason is Reason.CLUSTER_ID_MISMATCH
+    assert (other.sent, other.validated, other.level("group.version")) == ([], [], level)
+    assert kept in store.status
+
+
 def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B)
     wanted = Wanted({"group.version": 0})

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -38,8 +37,9 @@ USER_AGENT = f"kafka-features-operator/{__version__} (kopf)"
 """In the audit log of the API server."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
 """Beside 5xx: what Kopf itself meets with a new login, or with another try."""
-_EVENT = re.compile(rb'\s*\{\s*"type"\s*:\s*"(ADDED|MODIFIED|DELETED|BOOKMARK)"')
-"""How the API server begins a line of a watch."""
+_NAMED = ("uid", "namespace", "name", "resourceVersion")
+_METADATA = {"ADDED": _NAMED, "MODIFIED": _NAMED, "DELETED": _NAMED, "BOOKMARK": ("resourceVersion",)}
+"""What Kopf and we read of each event, and cannot do without."""
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class Watches:
             request.url = request.url.without_query_params("sendInitialEvents", "resourceVersionMatch")
             request.url = request.url.update_query(resourceVersion="0")
         response = await send(request)
-        if 400 <= response.status < 500 and response.status not in _TRIED_AGAIN:
+        if response.status != 200 and response.status < 500 and response.status not in _TRIED_AGAIN:
             # A kind that is not served (any more), above all. Kopf would end; it tries a lost connection again.
             response.close()
             raise aiohttp.ClientConnectionError(f"the API server answered {response.status}")
@@ -195,7 +195,7 @@ class Watches:
             self._next[path] = now + self._delay[path]
             self._operator.watching(namespace, holds=False)
             where, seconds = namespace or "all namespaces", self._delay[path]
-            logger.warning("the API server ended the watch of %s: %s; next try in %.0f s", where, why, seconds)
+            logger.warning("the watch of %s ended: %s; next try in %.0f s", where, why, seconds)
 
         return cast(aiohttp.StreamReader, _Events(content, [json.dumps(one).encode() for one in missed], failed))
 
@@ -213,10 +213,8 @@ class _Events:
 
     def __init__(self, content: aiohttp.StreamReader, first: list[bytes], failed: Callable[[str], None]) -> None:
         self._content, self._first, self._failed = content, first, failed
-
-    def __getattr__(self, name: str) -> Any:
-        """All else is aiohttp's, and for it."""
-        return getattr(self._content, name)
+        # aiohttp's, when it releases the response. No more than that: who reads in another way would read past us.
+        self.exception, self.set_exception = content.exception, content.set_exception
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         for line in self._first:
@@ -224,7 +222,7 @@ class _Events:
         rest = b""
         async for chunk in self._content.iter_chunked(size):
             *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
+            for line in filter(bytes.strip, lines):
                 why = _error_in(line)
                 if why:
                     self._failed(why)
@@ -233,18 +231,19 @@ class _Events:
 
 
 def _error_in(line: bytes) -> str:
-    """Empty for what Kopf understands."""
-    if _EVENT.match(line) or not line.strip():
-        return ""
+    """Empty for a whole event. Kopf parses it once more: it takes lines only, and ends at one that is damaged."""
     try:
-        event = json.loads(line)
-        if event["type"] != "ERROR":
+        event = json.loads(line.decode())
+        if event["type"] == "ERROR":
+            status = event["object"]
+            why = str(status.get("message") or status.get("reason") or "no reason given")
+            return f"{status.get('code', '')} {why[:500]}".strip()
+        metadata = event["object"]["metadata"]
+        if all(isinstance(metadata[one], str) and metadata[one] for one in _METADATA[event["type"]]):
             return ""
-        status = event["object"]
-        why = str(status.get("message") or status.get("reason") or "no reason given")
-        return f"{status.get('code', '')} {why[:500]}".strip()
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return "an invalid event; check that the address is the API server's"
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass  # as below
+    return "an invalid event; check that the address is the API server's"
 
 
 def _namespace(path: str) -> str:

@@ -18,6 +18,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
+from weakref import WeakSet
 
 import aiohttp
 import kopf
@@ -109,6 +110,7 @@ def registry_of(operator: Hosted, environment: Environment) -> kopf.OperatorRegi
 
     @kopf.on.cleanup(registry=registry)
     async def end(**_: Any) -> None:
+        watches.end()
         await operator.end()
 
     return registry
@@ -144,6 +146,15 @@ class Watches:
         self._next: dict[str, float] = {}
         self._delay: dict[str, float] = {}
         """Of watches that ended with an error, the last one."""
+        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        """Kopf's, one for each watch."""
+
+    def end(self) -> None:
+        """Where one watch fails, Kopf leaves the others running and later cancels them together with what pauses them.
+        A watch between two requests takes that for a pause and goes on, and Kopf waits for it for ever.
+        """
+        for task in self._tasks:
+            task.cancel()
 
     async def session(self) -> kopf.AiohttpSession:
         """With the account of our own requests.
@@ -167,6 +178,7 @@ class Watches:
     ) -> aiohttp.ClientResponse:
         watched = "watch" in request.url.query
         if watched:
+            self._tasks.add(cast(asyncio.Task[Any], asyncio.current_task()))
             self._operator.watching(_namespace(request.url.path), holds=False)
             await self._pause(request.url.path)
             # From what there is now, never from where another watch ended: an etcd that was restored has not come that

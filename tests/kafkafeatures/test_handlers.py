@@ -440,6 +440,30 @@ async def test_another_kopf_that_would_read_past_us_ends_the_process_at_once(
     assert operator.ended
 
 
+async def test_where_kopf_ends_by_itself_no_watch_that_waits_for_its_next_try_keeps_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kopf leaves it running, later cancels it together with what would stop it, and takes that for a mere pause."""
+    broken = asyncio.Event()
+
+    async def read(content: Any) -> AsyncIterator[bytes]:
+        await broken.wait()
+        yield await content.readline()
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("kopf._cogs.clients.api.iter_jsonlines", read)
+    served, operator = Server(other=[404]), Operator()
+    environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
+    async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
+        await until(lambda: operator.held == {"one": True, "other": False} and len(served.watches) == 2)
+        broken.set()
+        with pytest.raises(AttributeError, match="_Events"):
+            await asyncio.wait_for(asyncio.shield(running), 4)
+
+
 async def test_nothing_is_watched_before_the_operator_is_ready_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     served, operator = Server(), Operator(begins=False)
     async with hosted(served, operator, monkeypatch):
@@ -456,4 +480,21 @@ async def test_told_to_stop_it_ends_the_operator_and_then_itself(monkeypatch: py
         await until(lambda: operator.held == {"": True} if begins else operator.begun)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 5)
+    assert operator.ended
+
+
+async def test_told_to_stop_between_two_tries_of_a_watch_it_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            waits.set()
+            await asyncio.Event().wait()
+
+    served, operator = Server(one=[[error(500, "no leader")]]), Operator()
+    environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
+    async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
+        await until(lambda: waits.is_set() and operator.held == {"one": False, "other": True})
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 4)
     assert operator.ended

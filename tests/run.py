@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 PY = [sys.executable, "-m"]
 PYTEST = [*PY, "pytest", "-q", "--durations=5"]
-IN_TWO = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-# In three processes, file by file: most of what these tests do is wait for real nodes.
+# Three processes for two cores, file by file: some tests wait for a clock, and those on real nodes wait for these.
+FILE_BY_FILE = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
 SIDE_BY_SIDE = [*PYTEST, "-p", "tests.e2e.side_by_side", "-n", "3", "--dist", "loadscope", "--no-loadscope-reorder"]
 
 
@@ -43,7 +43,7 @@ SUITES = [
     Suite("types", [[*PY, "mypy"]], 0.3),
     Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.3),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
-    Suite("unit", [[*PYTEST, *IN_TWO, "tests", "--ignore=tests/e2e"]], 3),
+    Suite("unit", [[*PYTEST, *FILE_BY_FILE, "tests", "--ignore=tests/e2e"]], 3),
     Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES], *CALIBRATION], 4),
     Suite(
         "kafka",

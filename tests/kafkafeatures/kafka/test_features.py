@@ -164,7 +164,7 @@ def test_what_must_not_be_sent_is_not_built(changes: tuple[UpdateFeature, ...], 
         request_for(changes, validate_only=validate_only)
 
 
-async def test_a_change_sends_to_active_controller_to_the_active_controller() -> None:
+async def test_a_change_goes_to_the_active_controller() -> None:
     cluster = answering(OK)
     assert await sent(cluster) == Applied()
     assert updates(cluster) == {
@@ -172,7 +172,7 @@ async def test_a_change_sends_to_active_controller_to_the_active_controller() ->
     }
 
 
-async def test_a_change_sends_to_active_controller_or_through_a_broker_and_never_first_one_then_the_other() -> None:
+async def test_a_change_goes_to_the_active_controller_or_through_a_broker_and_never_first_one_then_the_other() -> None:
     """How an unknown outcome is settled depends on the way it went."""
     cluster = answering(OK)
     cluster.nodes[at(3002)].refuses = Disconnected

@@ -295,6 +295,8 @@ class Replay:
                 self._count(key, 1)
                 if is_new:
                     births[value[-_TOPIC_ID:-1]] = start
+                    if not len(births) % _MANY:
+                        self._judge_weight()
                 continue
             if key in _IN_ORDER:
                 bring(at)

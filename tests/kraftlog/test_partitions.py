@@ -356,6 +356,13 @@ def test_more_partitions_than_memory_is_allowed_are_refused() -> None:
             replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(count))), below=ALL)
 
 
+def test_topics_are_weighed_before_all_of_a_batch_are_in() -> None:
+    replay = Replay(sections=[Section.PARTITIONS], limit=100_000)
+    with pytest.raises(TooLargeError):
+        replay.append(batch(0, *(topic(number) for number in range(5000))), below=ALL)
+    assert replay.weight < 200_000
+
+
 def test_what_it_weighs_is_at_least_what_its_columns_take() -> None:
     replay = Replay(sections=[Section.PARTITIONS])
     replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(10_000))), below=ALL)

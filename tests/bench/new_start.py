@@ -14,7 +14,8 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import NEVER, AddressPolicy
 from kafkafeatures.settings import OperatorSettings
 from tests.e2e.kubernetes.simulated_operator import Cluster
-from tests.simulated.kubernetes import ApiServer, Fault, Request
+from tests.simulated.kubernetes import ApiServer
+from tests.simulated.requests import Fault, Request
 
 NAMESPACE = "bench"
 

@@ -15,7 +15,8 @@ from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.resources import Resources
 from tests.kafkafeatures.threads import until
-from tests.simulated.kubernetes import ApiServer, Fault, Reply, Request, refusal
+from tests.simulated.kubernetes import ApiServer
+from tests.simulated.requests import Fault, Reply, Request, refusal
 
 Json = dict[str, Any]
 SPEC = {"cluster": {"bootstrapServers": "kafka:9092"}}

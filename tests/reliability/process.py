@@ -28,7 +28,8 @@ from kafkafeatures.reconcile.evaluate import EffectRecord
 from kafkafeatures.reconcile.queue import Queue
 from kraftlog import Image
 from tests.reliability.kafka import Cluster, Roads
-from tests.simulated.kubernetes import ApiServer, Fault, Request, refusal
+from tests.simulated.kubernetes import ApiServer
+from tests.simulated.requests import Fault, Request, refusal
 
 RESYNC = 240.0
 RELIST = 5.0

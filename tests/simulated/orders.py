@@ -9,7 +9,8 @@ from typing import Any
 
 from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.client import KubeApi
-from tests.simulated.kubernetes import ApiServer, Fault, Faults, Request, no_faults
+from tests.simulated.kubernetes import ApiServer
+from tests.simulated.requests import Fault, Faults, Request, no_faults
 
 KEY = Key("kafka", "orders")
 Json = dict[str, Any]

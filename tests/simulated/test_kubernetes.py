@@ -10,7 +10,8 @@ from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.errors import Conflict, Gone, Refused, Unavailable
 from tests.simulated import schema
 from tests.simulated.conformance import CASES, SPEC, Ask
-from tests.simulated.kubernetes import ApiServer, Expired, Fault, Request, refusal
+from tests.simulated.kubernetes import ApiServer, Expired
+from tests.simulated.requests import Fault, Request, refusal
 
 KEY = Key("kafka", "orders")
 

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.kubernetes.resources import install
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.simulated.conformance import CASES, NAMESPACE, Ask
-from tests.simulated.kubernetes import Reply, Request
+from tests.simulated.requests import Reply, Request
 
 
 @pytest.fixture

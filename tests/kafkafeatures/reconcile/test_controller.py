@@ -28,8 +28,8 @@ from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.reconcile.simulated import Cluster
 from tests.kafkafeatures.worlds import NOW
-from tests.simulated.kubernetes import Request
 from tests.simulated.orders import KEY, Orders
+from tests.simulated.requests import Request
 
 CERTIFICATES = Certificates()
 

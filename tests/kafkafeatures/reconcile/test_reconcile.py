@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decide import Done, Held, Owner, Stalled, Wait
-from kafkafeatures.core.readings import Readings, Role
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import (
     NotSent,
@@ -87,98 +85,6 @@ def test_killed_anywhere_and_run_again_it_ends_the_same(at: int) -> None:
     assert cluster.effective == 2
     assert store.status["conditions"][0]["status"] == "True"
     assert "intents" not in store.status
-
-
-def test_an_unknown_outcome_that_was_applied_is_read_back_and_not_sent_again() -> None:
-    cluster = Cluster(BEGIN)
-    store = Store(cluster, {"metadata.version": 27})
-    cluster.outcomes = [OutcomeUnknown("EOF")]
-    once(cluster, store)
-    assert cluster.move(cluster.sent[0].feature, cluster.sent[0].after)
-    assert isinstance(run(cluster, store).decision, Done)
-    assert len(cluster.sent) == 1
-    assert store.status["history"][-1]["result"] == "Applied"
-
-
-def test_an_unknown_outcome_that_comes_true_between_two_readings_is_not_sent_again() -> None:
-    cluster = Cluster(BEGIN)
-    store = Store(cluster, {"metadata.version": 27})
-    cluster.outcomes = [OutcomeUnknown("no answer")]
-    once(cluster, store)
-    looks = itertools.count()
-    read = cluster.read
-
-    async def late() -> Readings:
-        if next(looks) == 1:
-            assert cluster.move("metadata.version", 27)
-        return await read()
-
-    cluster.read = late  # type: ignore[method-assign]
-    assert isinstance(run(cluster, store).decision, Done)
-    assert len(cluster.sent) == 1
-    assert cluster.effective == 1
-
-
-def test_an_unknown_outcome_is_settled_only_by_a_quorum_that_works() -> None:
-    cluster = Cluster(BEGIN)
-    store = Store(cluster, {"metadata.version": 27})
-    cluster.outcomes = [OutcomeUnknown("EOF")]
-    once(cluster, store)
-    for controller in (3001, 3002):
-        cluster.world.stop(Role.CONTROLLER, controller, kill=True)
-    last = once(cluster, store)
-    assert isinstance(last.decision, Wait)
-    assert len(cluster.sent) == 1
-    cluster.world.start(Role.CONTROLLER, 3002)
-    assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
-
-
-def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:
-    """What the old leader had appended may be committed by the new one: the high watermark of both proves nothing."""
-    cluster = Cluster(BEGIN)
-    store = Store(cluster, {"metadata.version": 27})
-    cluster.outcomes = [OutcomeUnknown("EOF")]
-    once(cluster, store)
-
-    async def elected(seconds: float) -> None:
-        leader = cluster.world.active
-        assert leader is not None
-        cluster.world.stop(Role.CONTROLLER, leader, kill=True)
-        await cluster.sleep(5.0)
-        cluster.world.start(Role.CONTROLLER, leader)
-
-    for _ in range(3):
-        last = asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=elected)))
-        assert isinstance(last.decision, Wait)
-    assert len(cluster.sent) == 1
-    assert isinstance(run(cluster, store).decision, Done)
-    assert len(cluster.sent) == 2
-
-
-@pytest.mark.parametrize(
-    ("behind", "result", "spent"), [(False, "NotApplied", []), (True, "Unverified", ["group.version:1->0"])]
-)
-def test_a_level_that_was_moved_at_the_very_offset_of_the_intent_was_moved(
-    behind: bool, result: str, spent: list[str]
-) -> None:
-    """The intent names the end of the log: a batch that begins there ends behind it, and everything else before it."""
-    cluster = Cluster({"metadata.version": 27, "group.version": 1})
-    store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
-    cluster.outcomes = [OutcomeUnknown("EOF")]
-    assert cluster.move("group.version", 0)
-    assert cluster.move("group.version", 1)
-    once(cluster, store)
-    offset = store.status["intents"][0]["offset"]
-    assert cluster.world.image.features_offset == offset == cluster.world.log.end_offset
-    if behind:
-        assert cluster.move("group.version", 0)
-        assert cluster.move("group.version", 1)
-    cluster.outcomes = [NotSent("to look at the consents")]
-    once(cluster, store)
-    assert store.status["history"][0]["result"] == result
-    assert store.status.get("spentConsents", []) == spent
 
 
 def test_a_foreign_change_overtakes_an_open_intent() -> None:

@@ -14,8 +14,8 @@ from kafkafeatures.reconcile.kubernetes_store import dropped_fields
 from tests.kafkafeatures.reconcile.test_controller import Kafka, Rig
 from tests.kafkasim.clusters import CLUSTER_ID
 from tests.simulated import schema
-from tests.simulated.kubernetes import Fault, Request, refusal
 from tests.simulated.orders import KEY, Orders
+from tests.simulated.requests import Fault, Request, refusal
 
 Json = dict[str, Any]
 

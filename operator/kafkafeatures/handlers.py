@@ -151,7 +151,7 @@ class Watches:
 
     def end(self) -> None:
         """Where one watch fails, Kopf leaves the others running and later cancels them together with what pauses them.
-        A watch between two requests takes that for a pause and goes on, and Kopf waits for it for ever.
+        A watch between two requests takes that for a pause and continues, and Kopf waits for it for ever.
         """
         for task in self._tasks:
             task.cancel()

@@ -18,16 +18,17 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from kraftlog.errors import MalformedError
-from kraftlog.partition_state import PartitionState
+from kraftlog.partition_state import SETS, PartitionState
 from kraftlog.partitions import Bytes, Columns, Int32s, Replica
 from kraftlog.records import FRAME_VERSION
-from kraftlog.schema import table
+from kraftlog.schema import Array, Field, Scalar, table
 from kraftlog.varints import read_unsigned
 
 Positions = NDArray[np.int64]
 
 _SHAPES = 64  # of one length in one batch, each of which costs a look at all that are left
 _UUID = 16
+_SIZES: Mapping[object, int] = {Scalar.INT8: 1, Scalar.INT32: 4, Scalar.UUID: _UUID}  # bytes of an item
 _MAX_VARINT = 10
 _SHORTEST = 3  # bytes of a frame
 _SHORTEST_RECORD = 10  # and of a record with one
@@ -125,15 +126,12 @@ def _length(view: Bytes, at: Positions, behind: Positions) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Where the parts of a partition record's value are. fixed: bytes that make the shape. sets: (start, length) of the
-    replicas, and then of those in sync, eligible, adding and removing. numbers: starts of the leader, its epoch and the
-    partition's.
+    """Of a partition record's value. fixed: where the bytes are that make the shape: versions, counts and tags. fields:
+    where each field starts, and of how many items it is.
     """
 
     fixed: list[int]
-    replicas: tuple[int, int]
-    sets: tuple[tuple[int, int], ...]
-    numbers: tuple[int, int, int]
+    fields: Mapping[str, tuple[int, int]]
 
 
 class _OtherShape(Exception):
@@ -141,9 +139,10 @@ class _OtherShape(Exception):
 
 
 def _shape(value: bytes) -> _Shape:
-    """Of one value. Raises _OtherShape, or IndexError for a value that is cut."""
+    """Of one value, by the table. Raises _OtherShape, or IndexError for a value that is cut."""
     position = 0
     fixed: list[int] = []
+    places: dict[str, tuple[int, int]] = {}
 
     def count() -> int:  # one byte: arrays of 127 and more go the slow way
         nonlocal position
@@ -153,46 +152,37 @@ def _shape(value: bytes) -> _Shape:
             raise _OtherShape
         return value[position - 1]
 
-    def ids() -> tuple[int, int]:
+    def place(field: Field) -> None:
         nonlocal position
-        found = count() - 1
-        if found < 0:
+        items, kind = 1, field.type
+        if isinstance(kind, Array):
+            items, kind = count() - 1, kind.of
+        if items < 0 or kind not in _SIZES:
             raise _OtherShape
-        start, position = position, position + 4 * found
-        return start, found
+        places[field.name] = position, items
+        position += _SIZES[kind] * items
 
     if count() != FRAME_VERSION or count() != table.PARTITION.key:
         raise _OtherShape
     version = count()
     if version > table.PARTITION.last_version:
         raise _OtherShape
-    position += 4 + _UUID
-    replicas, in_sync, removing, adding = ids(), ids(), ids(), ids()
-    leader, epochs, position = position, position + 4, position + 12
-    if version >= 1:
-        directories = count() - 1
-        if directories < 0:
-            raise _OtherShape
-        position += _UUID * directories
-    eligible, former = (0, 0), -1
+    present = [field for field in table.PARTITION.layouts[0].fields.fields if field.since <= version]
+    for field in present:
+        if field.tag is None:
+            place(field)
+    tagged, former = {field.tag: field for field in present if field.tag is not None}, -1
     for _ in range(count()):
         tag, size, start = count(), count(), position
-        if tag <= former:
+        if tag <= former or tag not in tagged:
             raise _OtherShape
         former = tag
-        if tag == 1 and version >= 2:
-            eligible = ids()
-        elif tag == 2 and version >= 2:
-            ids()
-        elif tag == 0:
-            position += 1
-        else:
-            raise _OtherShape
+        place(tagged[tag])
         if position != start + size:
             raise _OtherShape
     if position != len(value):
         raise _OtherShape
-    return _Shape(fixed, replicas, (in_sync, eligible, adding, removing), (leader, epochs, epochs + 4))
+    return _Shape(fixed, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,23 +252,27 @@ def _some_twice(keys: list[Positions]) -> bool:
 def _read(rows: Bytes, shape: _Shape, topic: Int32s) -> tuple[Columns, NDArray[np.bool_]]:
     """The rows that contradict nothing, and which those are."""
 
-    def numbers(start: int, count: int = 1) -> Int32s:
+    def numbers(name: str) -> Int32s:
+        start, count = shape.fields.get(name, (0, 0))
+        if not count:
+            return np.empty((len(rows), 0), dtype=np.int32)
         return np.ascontiguousarray(rows[:, start : start + 4 * count]).view(">i4").astype(np.int32)
 
-    partition = numbers(3)[:, 0]
-    replicas = numbers(*shape.replicas)
+    partition, replicas = numbers("partitionId")[:, 0], numbers("replicas")
     good: Any = (topic >= 0) & (partition >= 0)
     ordered = np.sort(replicas, axis=1)
     good &= (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
     flags = np.zeros(replicas.shape, dtype=np.uint8)
-    for bit, (start, count) in zip(Replica, shape.sets, strict=True):
-        brokers = numbers(start, count) if count else np.empty((len(rows), 0), dtype=np.int32)
-        for each in range(count):
+    for bit, name in zip(Replica, SETS, strict=True):
+        brokers = numbers(name)
+        for each in range(brokers.shape[1]):
             same = replicas == brokers[:, each : each + 1]
             flags |= same.astype(np.uint8) * np.uint8(bit)
             if bit is not Replica.IN_ELR:
                 good &= same.any(axis=1)
-    leader, leader_epoch, partition_epoch = (numbers(start)[:, 0] for start in shape.numbers)
+    leader, leader_epoch, partition_epoch = (
+        numbers(name)[:, 0] for name in ("leader", "leaderEpoch", "partitionEpoch")
+    )
     every = Columns(topic, partition, leader, leader_epoch, partition_epoch, replicas, flags)
     return (every if good.all() else every.each(lambda column: column[good])), good
 

@@ -164,7 +164,7 @@ class PartitionState:
         if partition < 0:
             raise ContradictionError(f"partition {partition}")
         values = (number, partition, data["leader"], data["leaderEpoch"], data["partitionEpoch"])
-        flags = _flags(data["replicas"], *(_given(data, name, ()) for name in _SETS))
+        flags = _flags(data["replicas"], *(_given(data, name, ()) for name in SETS))
         self._sort()
         self._put(values, data["replicas"], flags)
 
@@ -180,7 +180,7 @@ class PartitionState:
         now, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
         replicas = _given(data, "replicas", now)
         has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in _BITS]
-        changed = _flags(replicas, *(_given(data, name, former) for name, former in zip(_SETS, has, strict=True)))
+        changed = _flags(replicas, *(_given(data, name, former) for name, former in zip(SETS, has, strict=True)))
         leader = data.get("leader", _LEADER_UNCHANGED)
         led = (int(columns.leader[row]), int(columns.leader_epoch[row]))
         if leader != _LEADER_UNCHANGED:
@@ -264,12 +264,8 @@ class PartitionState:
 
 
 _BITS = tuple(int(bit) for bit in Replica)
-_SETS = (
-    "isr",
-    "eligibleLeaderReplicas",
-    "addingReplicas",
-    "removingReplicas",
-)  # of the records, in the order of the bits
+SETS = "isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas"
+"""Fields of the records, in the order of the bits."""
 
 
 def _given(data: Data, name: str, now: Sequence[int]) -> Sequence[int]:

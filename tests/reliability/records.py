@@ -98,7 +98,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Jumped:
-    """Somebody set the wall clock of the operators."""
+    """The wall clock of the operators was set."""
 
     at: float
 

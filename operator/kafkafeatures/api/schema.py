@@ -83,7 +83,7 @@ def _parts(hint: Any) -> tuple[Any, Any, tuple[Any, ...], Any]:
 
 
 class _Reading:
-    """Reads on after a problem, so that all of them are told at once."""
+    """Reads on after a problem, so that all of them are reported at once."""
 
     def __init__(self) -> None:
         self.problems: dict[str, None] = {}  # in order, each once

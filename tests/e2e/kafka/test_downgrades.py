@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ from tests.e2e.rig.releases import NEWEST, OLD
 EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
 PROVED = [world for world in WORLDS.values() if os.environ.get("SOAK") or world.version in (OLD, NEWEST)]
 SCRAM_SINCE = 11  # metadata.version 3.5-IV2
+TOLD_SINCE = {"logDirs": 17, "cordonedLogDirs": 30}
+"""Fields of a registration that a broker tells of its own accord, once it sees that the level allows it: the first it
+registers anew for (BrokerRegistrationTracker), the second comes with its next heartbeat.
+"""
 
 WRITTEN = {
     "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD", "CLIENT_QUOTA_RECORD", "ACCESS_CONTROL_ENTRY_RECORD",
@@ -62,6 +67,8 @@ def test_a_downgrade_that_is_called_safe_loses_no_metadata(world: World, tmp_pat
             finalize(active, world, METADATA, floor)
             finalize(active, world, METADATA, top)
             fill(cluster, top)
+            # Otherwise that lands between the two snapshots now and then, and looks as if the downgrade had changed it.
+            wait_until(f"the broker's registration is that of level {top}", partial(has_told, active, top))
             higher = snapshot(active)
             assert {kind for kind, _ in higher} >= WRITTEN
             finalize(active, world, METADATA, floor, SAFE)
@@ -111,6 +118,14 @@ def snapshot(active: Node) -> Counter[tuple[str, bytes]]:
             if not (isinstance(one, Decoded) and one.data.get("name") == METADATA):
                 records[NAMES[one.type.key if isinstance(one, Decoded) else one.key], record.value] += 1
     return records
+
+
+def has_told(active: Node, level: int) -> bool:
+    """The broker, all that it tells at this level."""
+    (value,) = (value for kind, value in snapshot(active) if kind == "REGISTER_BROKER_RECORD")
+    registration = decode(value)
+    assert isinstance(registration, Decoded)
+    return all(registration.data.get(field) is not None for field, since in TOLD_SINCE.items() if level >= since)
 
 
 def lasting(records: Counter[tuple[str, bytes]]) -> Counter[tuple[str, bytes]]:

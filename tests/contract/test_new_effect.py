@@ -40,7 +40,7 @@ class Toy:
         return Result.APPLIED
 
 
-Step = UpdateFeature | Toy
+Step = UpdateFeature | RestartNode | Toy
 '''
 
 
@@ -50,7 +50,8 @@ def test_of_a_new_effect_in_the_union_mypy_names_the_one_arm_that_is_missing(tmp
             shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     text = (tmp_path / STEPS).read_text()
-    changed = text.replace("\nStep = UpdateFeature\n", TOY).replace("(UpdateFeature,)", "(UpdateFeature, Toy)")
+    changed = text.replace("\nStep = UpdateFeature | RestartNode\n", TOY)
+    changed = changed.replace("(UpdateFeature, RestartNode)", "(UpdateFeature, RestartNode, Toy)")
     assert changed.count("Toy") == TOY.count("Toy") + 1
     (tmp_path / STEPS).write_text(changed)
     done = subprocess.run([sys.executable, "-m", "mypy"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -117,7 +117,7 @@ class _Client(SimulatedCluster):
         super().__init__(world, access)
         self._mute = mute
 
-    async def read(self) -> Readings:
+    async def read(self, *, partitions: bool = False) -> Readings:
         readings = await super().read()
         if not self._mute():
             return readings

@@ -206,7 +206,7 @@ class _Connection:
         self._client = None if cluster is None else cluster.client(self._weather.roads, self._random)
         self._image: Image | None = None
 
-    async def read(self) -> Readings:
+    async def read(self, *, partitions: bool = False) -> Readings:
         cluster = await self._reached()
         if cluster is None or self._client is None:
             return Readings(nobody(self._process.world.wall()), _NOWHERE)

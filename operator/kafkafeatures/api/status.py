@@ -46,6 +46,8 @@ class Via(StrEnum):
 
     CONTROLLER = "Controller"
     BROKER = "Broker"
+    API_SERVER = "ApiServer"  # an eviction
+    PERSON = "Person"  # who was asked to do it
 
 
 class Result(StrEnum):

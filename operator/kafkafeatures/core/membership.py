@@ -157,6 +157,8 @@ class Membership:
             registered=registered,
             is_voter=id_ in self._voters,
             migrating_from_zookeeper=bool(broker and broker.is_migrating_zk_broker),
+            broker_epoch=broker.epoch if broker else -1,
+            incarnation=str(current.incarnation) if (current := broker or controller) else "",
         )
 
     def _address(

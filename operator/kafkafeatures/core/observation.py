@@ -13,7 +13,16 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from kafkafeatures.core.levels import VersionRange, common
-from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, QuorumAnswer, Role
+from kafkafeatures.core.readings import (
+    NOT_ASKED,
+    Failure,
+    FailureKind,
+    NodeAnswer,
+    PartitionsReading,
+    QuorumAnswer,
+    Role,
+)
+from kafkafeatures.core.workloads import WorkloadsReading
 
 T = TypeVar("T")
 
@@ -25,6 +34,7 @@ class SourceKind(StrEnum):
 
     METADATA_LOG = "MetadataLog"
     API_REQUESTS = "ApiRequests"
+    KUBERNETES = "Kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,8 @@ class Node:
     registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
     is_voter: bool = False
     migrating_from_zookeeper: bool = False
+    broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known
+    incarnation: str = ""  # of the process that registered last; empty where it is not known
 
     @property
     def title(self) -> str:
@@ -179,10 +191,16 @@ class Observation:
     registered_brokers: Known[frozenset[int]] | Unknown  # fenced ones too
     zk_migration_state: Known[int] | Unknown
     gaps: tuple[Failure, ...] = ()
+    partitions: Known[PartitionsReading] | Unknown = Unknown(NOT_ASKED)
+    workloads: Known[WorkloadsReading] | Unknown = Unknown(NOT_ASKED)
 
     def level_of(self, feature: str) -> int | None:
         """The finalized level, 0 where there is none; None where the levels could not be read."""
         return self.finalized.value.get(feature, 0) if isinstance(self.finalized, Known) else None
+
+    def node(self, id_: int) -> Node | None:
+        """The node of that id."""
+        return next((node for node in self.nodes if node.id == id_), None)
 
     @property
     def in_zookeeper_mode(self) -> bool:

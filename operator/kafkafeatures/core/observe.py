@@ -18,16 +18,19 @@ from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.membership import FENCED_UNSEEN, Membership
 from kafkafeatures.core.observation import Known, MetadataMode, Node, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.readings import (
+    NOT_ASKED,
     BrokerList,
     ClusterProbe,
     Failure,
     FailureKind,
     LogReading,
     NodeAnswer,
+    PartitionsReading,
     ProbedNode,
     QuorumAnswer,
     Role,
 )
+from kafkafeatures.core.workloads import WorkloadsReading
 
 T = TypeVar("T")
 
@@ -43,7 +46,12 @@ class ClusterUnreachable(Exception):
         self.failure = failure
 
 
-def observe(probe: ClusterProbe, log: LogReading | Failure) -> Observation:
+def observe(
+    probe: ClusterProbe,
+    log: LogReading | Failure,
+    partitions: PartitionsReading | Failure = NOT_ASKED,
+    workloads: WorkloadsReading | Failure = NOT_ASKED,
+) -> Observation:
     """Make the picture of what a port read. Raises `ClusterUnreachable` where there is nothing to make one of."""
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
@@ -73,6 +81,22 @@ def observe(probe: ClusterProbe, log: LogReading | Failure) -> Observation:
         if isinstance(log, Failure)
         else members.from_log(log.image.zk_migration_state or 0),
         gaps=tuple(dict.fromkeys(gaps)),
+        partitions=_partitions(probe, partitions),
+        workloads=Unknown(workloads)
+        if isinstance(workloads, Failure)
+        else Known(workloads, SourceKind.KUBERNETES, "", workloads.at),
+    )
+
+
+def _partitions(probe: ClusterProbe, read: PartitionsReading | Failure) -> Known[PartitionsReading] | Unknown:
+    if isinstance(read, Failure):
+        return Unknown(read)
+    from_log = read.offset >= 0
+    return Known(
+        read,
+        SourceKind.METADATA_LOG if from_log else SourceKind.API_REQUESTS,
+        f"offset {read.offset}" if from_log else "",
+        probe.at,
     )
 
 

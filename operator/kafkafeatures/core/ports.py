@@ -10,15 +10,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.readings import Readings
+    from kafkafeatures.core.readings import Failure, Readings
+    from kafkafeatures.core.restarts import RestartNode
     from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+    from kafkafeatures.core.workloads import WorkloadsReading
 
 
 class KafkaPort(Protocol):
     """A cluster, to read and to change."""
 
-    async def read(self) -> Readings:
-        """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it."""
+    async def read(self, *, partitions: bool = False) -> Readings:
+        """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it.
+
+        `partitions`: every partition too, which takes memory; without, what was kept of them is given up.
+        """
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         """One validateOnly of all the changes together; nothing is changed. Never with kraft.version."""
@@ -29,3 +34,16 @@ class KafkaPort(Protocol):
 
     async def update(self, change: UpdateFeature) -> Outcome:
         """Send one UpdateFeatures for one feature, at most once."""
+
+
+class WorkloadPort(Protocol):
+    """The pods that a cluster runs in."""
+
+    async def read(self) -> WorkloadsReading | Failure:
+        """Every StatefulSet of the document with its pods, and the budgets that cover them, as they are now."""
+
+    async def evict(self, restart: RestartNode) -> Outcome:
+        """Ask once for the eviction of exactly this pod, by name and uid.
+
+        Applied also where that pod is gone. Rejected with code 429: a PodDisruptionBudget does not allow it now.
+        """

@@ -6,7 +6,7 @@ Pure. Called by `core/steps.py` to settle what was sent.
 from __future__ import annotations
 
 from kafkafeatures.core.observation import Observation, SourceKind, Unknown
-from kafkafeatures.core.readings import QuorumAnswer
+from kafkafeatures.core.readings import MAJORITY_WITHIN_MS, QuorumAnswer
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
@@ -38,3 +38,15 @@ def nothing_was_moved_since(offset: int, observation: Observation) -> bool:
     """Whether the metadata log shows that no level at all was moved at or above this offset."""
     source = observation.source
     return source.kind is SourceKind.METADATA_LOG and 0 <= source.features_offset <= offset
+
+
+def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
+    """Whether the leader says that this voter has just fetched, and has all that is there: by the leader's clock."""
+    if id_ == quorum.leader_id:
+        return True
+    clock = next((voter.last_fetch_timestamp for voter in quorum.voters if voter.id == quorum.leader_id), -1)
+    since = clock - MAJORITY_WITHIN_MS
+    return clock >= 0 and any(
+        voter.id == id_ and voter.last_fetch_timestamp >= since and voter.last_caught_up_timestamp >= since
+        for voter in quorum.voters
+    )

@@ -16,6 +16,7 @@ from kafkafeatures.core.levels import VersionRange
 
 if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
     from kraftlog.image import Image
+    from kraftlog.partitions import Partitions
 
 
 class Role(StrEnum):
@@ -183,8 +184,25 @@ class LogReading:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionsReading:
+    """Every partition of the cluster: of the metadata log, or asked for and known to be complete.
+
+    default_min_insync_replicas: the highest that a broker applies to a topic which sets none. offset: of the log that
+    they are of; -1 where they were asked for.
+    """
+
+    partitions: Partitions
+    default_min_insync_replicas: int
+    offset: int = -1
+
+
+NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")
+
+
 class Readings(NamedTuple):
     """What was read of a cluster in one go. `log`: why, where the metadata log could not be read."""
 
     probe: ClusterProbe
     log: LogReading | Failure
+    partitions: PartitionsReading | Failure = NOT_ASKED

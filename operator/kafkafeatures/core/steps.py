@@ -6,7 +6,7 @@ mypy's exhaustiveness shows the rest. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -16,27 +16,11 @@ from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.quorum import nothing_was_moved_since, worked_between
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.settling import Open, Sent
 
 BROKER_KEEPS = timedelta(minutes=5)
 """A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """How a step left this process. `age`: of its intent. `accepted`: the active controller answered with yes.
-
-    `offset`: the end of the metadata log that the decision rested on; -1 where it was not read.
-    """
-
-    via: Via
-    age: timedelta
-    offset: int = -1
-    accepted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """What became of a step cannot be told yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +93,9 @@ class UpdateFeature:
         return Result.NOT_APPLIED if nothing_was_moved_since(sent.offset, after) else Result.UNVERIFIED
 
 
-Step = UpdateFeature
+Step = UpdateFeature | RestartNode
 
-_STEPS: Mapping[str, type[Step]] = {one.kind: one for one in (UpdateFeature,)}
+_STEPS: Mapping[str, type[Step]] = {one.kind: one for one in (UpdateFeature, RestartNode)}
 
 
 # --- what is remembered of a step whose outcome is open ---
@@ -128,7 +112,8 @@ class UnknownStep:
 class InFlight:
     """A step that may have been sent and is not settled.
 
-    `corrects_drift`: it undoes a change made outside. `written`: its intent as the status has it.
+    `corrects_drift`: it undoes a change made outside. `stable_since`: when a restarted node was first seen to be back.
+    `written`: its intent as the status has it.
     """
 
     step: Step
@@ -137,6 +122,7 @@ class InFlight:
     offset: int = -1
     accepted: bool = False
     corrects_drift: bool = False
+    stable_since: Stamp | None = None
     written: Intent | None = None
 
     def to_intent(self) -> Intent:
@@ -150,11 +136,24 @@ class InFlight:
             fields["correctsDrift"] = True
         if self.accepted:
             fields["outcome"] = Result.APPLIED.value
+        if self.stable_since is not None:
+            fields["stableSince"] = self.stable_since
         return Intent(kind=self.step.kind, unknown={**fields, "at": self.at})
 
-    def sent(self, age: timedelta) -> Sent:
-        """How it was sent, so long ago."""
-        return Sent(self.via, age, self.offset, self.accepted)
+    def stable_from(self, moment: Stamp | None) -> InFlight:
+        """The same, of which this is remembered as well; what another release wrote into it is kept."""
+        if moment == self.stable_since:
+            return self
+        written = self.written
+        if written is not None:
+            others = {name: one for name, one in written.unknown.items() if name != "stableSince"}
+            written = Intent(kind=written.kind, unknown={**others, **({"stableSince": moment} if moment else {})})
+        return replace(self, stable_since=moment, written=written)
+
+    def sent(self, age_of: Callable[[str], timedelta], stable_for: timedelta = timedelta(0)) -> Sent:
+        """How it was sent, and how long ago."""
+        stable = age_of(self.stable_since) if self.stable_since is not None else None
+        return Sent(self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for)
 
 
 def in_flight(intent: Intent) -> InFlight | UnknownStep:
@@ -170,6 +169,7 @@ def in_flight(intent: Intent) -> InFlight | UnknownStep:
             read_number(fields.get("offset", -1)),
             fields.get("outcome") == Result.APPLIED,
             fields.get("correctsDrift") is True,
+            read_stamp(fields["stableSince"]) if "stableSince" in fields else None,
             intent,
         )
     except ValueError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 
 from kafkafeatures.core.remedies import ANY_CLUSTER
@@ -35,6 +36,56 @@ class OnDrift(StrEnum):
     CORRECT = "Correct"
 
 
+class Driver(StrEnum):
+    """`spec.workload.driver`: who restarts nodes."""
+
+    NONE = "None"
+    MANUAL = "Manual"
+    STATEFUL_SET = "StatefulSet"
+
+
+class Availability(StrEnum):
+    """`spec.rollout.availability`: what every partition keeps while a node is away."""
+
+    NO_UNDER_REPLICATED = "NoUnderReplicated"
+    RESPECT_MIN_ISR = "RespectMinISR"
+
+
+@dataclass(frozen=True, slots=True)
+class MaxParallel:
+    """So many nodes at once, or so many percent of the brokers."""
+
+    number: int
+    percent: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.number}%" if self.percent else str(self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When nodes may be restarted: from each moment of the cron schedule on, for so long."""
+
+    schedule: str
+    duration: timedelta
+    time_zone: str = "Etc/UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Who restarts nodes, and within which bounds. `brokers`, `controllers`: StatefulSets of the same namespace."""
+
+    driver: Driver = Driver.NONE
+    brokers: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+    container: str = "kafka"
+    max_parallel: MaxParallel = MaxParallel(1)
+    availability: Availability = Availability.NO_UNDER_REPLICATED
+    stable_for: timedelta = timedelta(seconds=30)
+    node_timeout: timedelta = timedelta(minutes=15)
+    windows: tuple[Window, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
@@ -44,7 +95,8 @@ class Wanted:
     tell this resource from any other. `cluster_id`: the only cluster it is for; empty for any. `only`: the hash of the
     only plan that may be carried out, whatever the policy; empty for any. `may_approve_unseen`: a plan may be approved
     that no status has shown yet; so on the command line, where `plan` shows it and writes nothing.
-    `cluster_flags`: how our own commands reach the cluster, for remedies.
+    `cluster_flags`: how our own commands reach the cluster, for remedies. `finalize_after`: how long every node must
+    have been healthy on a binary that supports it before an irreversible change.
     """
 
     levels: Mapping[str, int]
@@ -61,6 +113,8 @@ class Wanted:
     only: str = ""
     may_approve_unseen: bool = False
     cluster_flags: str = ANY_CLUSTER
+    rollout: Rollout = Rollout()
+    finalize_after: timedelta = timedelta(0)
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
         """Feature to the level it should have, given what is finalized now."""

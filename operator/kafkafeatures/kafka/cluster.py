@@ -82,7 +82,7 @@ class Cluster:
         await self._pool.close()
         self._forget()
 
-    async def read(self) -> Readings:
+    async def read(self, *, partitions: bool = False) -> Readings:
         """As the port says. Begins with the log as soon as an address of a controller is known."""
         controllers_known = asyncio.Event()
         if self._settings.bootstrap_controllers:

@@ -15,6 +15,7 @@ from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait, 
 from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known
 from kafkafeatures.core.readings import Failure
+from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import Applied, InFlight, NotSent, Outcome, OutcomeUnknown, Rejected, Step, UpdateFeature
 from kafkafeatures.reconcile.evaluate import (
     SETTLE_SECONDS,
@@ -110,6 +111,8 @@ async def send(context: ReconcileContext, found: Evaluation, step: Step) -> Outc
     match step:
         case UpdateFeature():
             return await context.kafka.update(step)
+        case RestartNode():
+            return await context.workloads.evict(step) if context.workloads is not None else NotSent("no driver")
         case _:
             assert_never(step)
 

@@ -26,10 +26,11 @@ from kafkafeatures.core.decide import (
 from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.ports import KafkaPort
+from kafkafeatures.core.ports import KafkaPort, WorkloadPort
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
-from kafkafeatures.core.steps import DryRun, InFlight, Open, Step, UnknownStep, in_flight
+from kafkafeatures.core.settling import Open
+from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, in_flight
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
@@ -67,7 +68,8 @@ def ignore(effect: EffectRecord) -> None:
 class ReconcileContext:
     """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
 
-    `ages` is the same for all reconciliations of a resource in a process.
+    `ages` is the same for all reconciliations of a resource in a process. `workloads`: None where no
+    pods are restarted.
     """
 
     store: ResourceStore
@@ -78,6 +80,7 @@ class ReconcileContext:
     competing_owner: CompetingOwner = no_other_owner
     before_act: Callable[[Evaluation], None] = lambda _: None
     effects: Effects = ignore
+    workloads: WorkloadPort | None = None
 
     def stamp(self) -> Stamp:
         return stamp(self.now())
@@ -213,7 +216,7 @@ def _close(
 ) -> tuple[Status, list[InFlight]]:
     still_open = []
     for one in sent:
-        result = one.step.settle(first, second, one.sent(context.age_of(one.at)))
+        result = one.step.settle(first, second, one.sent(context.age_of))
         if isinstance(result, Open):
             still_open.append(one)
         else:

@@ -155,6 +155,7 @@ def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict
         return
     step = decision.step
     assert accepted
+    assert isinstance(step, UpdateFeature)
     assert step.feature != "kraft.version"
     assert step.before == levels.get(step.feature, 0)
     assert step.after == desired[step.feature] > step.before

@@ -24,7 +24,7 @@ from kafkafeatures.core.plan import changes_between, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
 from kafkafeatures.core.report import steps_of
-from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable
+from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from tests.kafkafeatures.core.plans import EVERY, NAMED, SHARE, change, deciding, kinds, world
 from tests.kafkafeatures.worlds import SILENT, answer, node, observation
@@ -281,6 +281,7 @@ def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
     if not isinstance(decision, Act):
         return
     step = decision.step
+    assert isinstance(step, UpdateFeature)
     assert mode is Mode.APPLY
     assert not suspend
     assert step.before == finalized.get(step.feature, 0) != step.after

@@ -78,7 +78,7 @@ class Cluster(SimulatedCluster):
     def sends_to_active_controller(self) -> bool:
         return not self.through_broker and super().sends_to_active_controller
 
-    async def read(self) -> Readings:
+    async def read(self, *, partitions: bool = False) -> Readings:
         self.tick()
         return self.shows(await super().read())
 

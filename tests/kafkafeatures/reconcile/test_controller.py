@@ -48,7 +48,7 @@ class Kafka(Cluster):
     during_question: Callable[[], object] = staticmethod(nothing)
     """What happens elsewhere meanwhile."""
 
-    async def read(self) -> Readings:
+    async def read(self, *, partitions: bool = False) -> Readings:
         self.looks += 1
         self.during_look()
         return await super().read()

@@ -170,7 +170,7 @@ def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
     looks = iter((ours, other))
 
     class Switched(Simulated):
-        async def read(self) -> Readings:
+        async def read(self, *, partitions: bool = False) -> Readings:
             return await next(looks).read()
 
     switched = Switched(A)

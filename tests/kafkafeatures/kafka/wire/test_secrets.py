@@ -238,7 +238,7 @@ async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("kafkafeatures.kafka.cluster.probe_cluster", asked)
     monkeypatch.setattr(cluster, "_log", quorum.log())
-    _, reading = await cluster.read()
+    reading = (await cluster.read()).log
     assert isinstance(reading, LogReading)
     assert dict(reading.image.features) == {"metadata.version": 20, f"{REMOVED}.version": 1}
 

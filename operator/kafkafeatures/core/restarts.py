@@ -1,0 +1,200 @@
+"""A node that is stopped and started anew: what is remembered of it, and how far it has come back.
+
+Pure. Readiness of a pod is never a sign: a broker is back when a new process of it is registered, not fenced, and in
+the ISR of every partition it hosts that it was in sync with before; a controller when the leader says that it has
+caught up. Called by `core/steps.py` and `core/roll.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar
+
+from kafkafeatures.api.records import read_number, read_text
+from kafkafeatures.api.status import FeatureStatus, Result
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.quorum import is_caught_up
+from kafkafeatures.core.readings import PartitionsReading, Role
+from kafkafeatures.core.settling import Open, Sent
+from kafkafeatures.core.workloads import Pod
+
+
+class Phase(Enum):
+    """How far a restart has come."""
+
+    UNKNOWN = "not known"
+    REQUESTED = "requested"  # the pod of before is still there, and nobody has told it to stop
+    STOPPING = "stopping"
+    STARTING = "starting"
+    RECOVERING = "recovering its log, or catching up with the metadata"  # fenced, and it runs
+    CATCHING_UP = "catching up"
+    BACK = "back"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartState:
+    """`detail`: what people are told of it."""
+
+    phase: Phase
+    detail: str
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the process of before is gone, or on its way."""
+        return self.phase not in (Phase.UNKNOWN, Phase.REQUESTED)
+
+
+@dataclass(frozen=True, slots=True)
+class RestartNode:
+    """Have one node stopped and started anew: its pod is evicted, or a person is asked to do it (`pod` is empty then).
+
+    before, after: revisions of its pod. broker_epoch, incarnation: of its registration before, -1 and empty where that
+    was not known. out_of_sync: how many partitions it hosts that it was not in sync with before. One restart is one
+    life of a pod: to evict the same uid again does nothing more.
+    """
+
+    kind: ClassVar[str] = "RestartNode"
+
+    node_id: int
+    title: str
+    pod: str = ""
+    pod_uid: str = ""
+    before: str = ""
+    after: str = ""
+    broker_epoch: int = -1
+    incarnation: str = ""
+    out_of_sync: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.pod})" if self.pod else self.title
+
+    @property
+    def target(self) -> str:
+        """What is acted on."""
+        return self.pod or self.title
+
+    @property
+    def consent(self) -> str:
+        """The entry of `spec.consents` that it uses up: none; what a roll uses is spent when it ends."""
+        return ""
+
+    def to_intent(self) -> dict[str, Any]:
+        """The fields of its intent that are its own."""
+        texts = {"before": self.before, "after": self.after, "podUid": self.pod_uid, "incarnation": self.incarnation}
+        return {
+            "target": self.target,
+            "title": self.title,
+            "nodeId": self.node_id,
+            **{name: text for name, text in texts.items() if text},
+            **({"brokerEpochBefore": self.broker_epoch} if self.broker_epoch >= 0 else {}),
+            **({"outOfSync": self.out_of_sync} if self.out_of_sync else {}),
+        }
+
+    def reverted_in(self, features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
+        """A restart reverts no level."""
+        return features
+
+    @classmethod
+    def from_intent(cls, fields: Mapping[str, Any]) -> RestartNode:
+        """Raises ValueError for what is none."""
+        target, title = read_text(fields.get("target")), read_text(fields.get("title"))
+        return cls(
+            node_id=read_number(fields.get("nodeId")),
+            title=title,
+            pod="" if target == title else target,
+            pod_uid=read_text(fields.get("podUid", "")),
+            before=read_text(fields.get("before", "")),
+            after=read_text(fields.get("after", "")),
+            broker_epoch=read_number(fields.get("brokerEpochBefore", -1)),
+            incarnation=read_text(fields.get("incarnation", "")),
+            out_of_sync=read_number(fields.get("outOfSync", 0)),
+        )
+
+    def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
+        """What became of it by what was seen last: over once the node is back, and stable for as long as it must be."""
+        if self.state_in(after).phase is Phase.BACK and sent.stable is not None and sent.stable >= sent.stable_for:
+            return Result.APPLIED
+        return Result.SUPERSEDED if self._is_overtaken(after) else Open()
+
+    def _is_overtaken(self, seen: Observation) -> bool:
+        """The new pod does not run, and is not wanted any more as it is; or the node was unregistered meanwhile."""
+        if seen.node(self.node_id) is None:
+            return isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
+        if not self.pod or isinstance(seen.workloads, Unknown):
+            return False
+        pod = seen.workloads.value.pod(self.pod)
+        if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
+            return False
+        return any(
+            one.name == pod.stateful_set and one.observed and one.update_revision != pod.revision
+            for one in seen.workloads.value.stateful_sets
+        )
+
+    def state_in(self, seen: Observation) -> RestartState:
+        """How far it has come."""
+        if self.pod:
+            found = self._of_pod(seen)
+            if found is not None:
+                return found
+        node = seen.node(self.node_id)
+        if node is None or node.state in (NodeState.GHOST, NodeState.UNREACHABLE, NodeState.REFUSED):
+            return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
+        if self._is_the_old_process(node):
+            if self.pod:
+                return RestartState(Phase.STARTING, f"{self.title} has not registered again yet")
+            return RestartState(Phase.REQUESTED, f"{self.title} was not restarted yet")
+        if node.state is NodeState.FENCED:
+            return RestartState(Phase.RECOVERING, f"{self.title} is fenced: it recovers its log, or catches up")
+        return self._replicas(node, seen)
+
+    def _of_pod(self, seen: Observation) -> RestartState | None:
+        """What the pod says, where it says that the node cannot be back."""
+        if isinstance(seen.workloads, Unknown):
+            return RestartState(Phase.UNKNOWN, f"the pods could not be read: {seen.workloads.why}")
+        pod = seen.workloads.value.pod(self.pod)
+        if pod is None:
+            return RestartState(Phase.STARTING, f"pod {self.pod} was not created again yet")
+        if pod.terminating:
+            return RestartState(Phase.STOPPING, f"pod {self.pod} is stopping")
+        if pod.uid == self.pod_uid:
+            return RestartState(Phase.REQUESTED, f"pod {self.pod} was not evicted yet")
+        if pod.waiting:
+            return RestartState(Phase.STARTING, _told_waiting(pod))
+        return None
+
+    def _is_the_old_process(self, node: Node) -> bool:
+        """Only where both are known. In asked mode a new pod is the only sign of a new process."""
+        if self.broker_epoch >= 0 and node.broker_epoch >= 0:
+            return node.broker_epoch == self.broker_epoch
+        return bool(self.incarnation) and node.incarnation == self.incarnation
+
+    def _replicas(self, node: Node, seen: Observation) -> RestartState:
+        if Role.CONTROLLER in node.roles:
+            if isinstance(seen.quorum, Unknown):
+                return RestartState(Phase.UNKNOWN, f"the quorum is not known: {seen.quorum.why}")
+            if node.is_voter and not is_caught_up(node.id, seen.quorum.value):
+                return RestartState(Phase.CATCHING_UP, f"{self.title} is behind the leader of the quorum")
+        if Role.BROKER not in node.roles:
+            return RestartState(Phase.BACK, f"{self.title} has caught up")
+        if isinstance(seen.partitions, Unknown):
+            return RestartState(Phase.UNKNOWN, f"the partitions are not known: {seen.partitions.why}")
+        count, names = out_of_sync(seen.partitions, node.id)
+        if count > self.out_of_sync:
+            return RestartState(
+                Phase.CATCHING_UP, f"{self.title} is not in sync with {count} partitions yet ({', '.join(names)})"
+            )
+        return RestartState(Phase.BACK, f"{self.title} is in sync")
+
+
+def out_of_sync(partitions: Known[PartitionsReading], broker: int) -> tuple[int, tuple[str, ...]]:
+    """How many partitions a broker hosts without being in their ISR, and the first of them."""
+    from kafkafeatures.core.replication import Replication  # numpy, which only a roll needs
+
+    return Replication(partitions.value).out_of_sync(broker)
+
+
+def _told_waiting(pod: Pod) -> str:
+    times = f", restarted {pod.restarts} times" if pod.restarts else ""
+    return f"pod {pod.name} does not run: {pod.waiting}{times}"

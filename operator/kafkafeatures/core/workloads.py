@@ -1,0 +1,80 @@
+"""What was read of the pods a cluster runs in, before anybody judges it.
+
+Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/pods.py`. Values only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of a StatefulSet.
+
+    revision: of the template it was made from. host_names: every name and address that it can be reached by.
+    waiting: why its container does not run, such as "CrashLoopBackOff"; empty where it does. draining: its Kubernetes
+    node is being drained, or it is to be evicted by somebody else.
+    """
+
+    name: str
+    uid: str
+    stateful_set: str
+    revision: str
+    host_names: tuple[str, ...] = ()
+    ready: bool = False
+    terminating: bool = False
+    phase: str = ""
+    waiting: str = ""
+    restarts: int = 0
+    created_at: datetime | None = None
+    draining: bool = False
+    node_id: int | None = None  # as its own configuration says, where it says so
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulSet:
+    """`role`: as which the document lists it. `observed`: its status is of its current generation.
+
+    release: of Kafka, as a label, an annotation or the image's tag of its template says; empty where none does.
+    conflict: who else manages it; empty for nobody. grace_seconds: for a clean stop.
+    """
+
+    name: str
+    uid: str
+    role: str  # "brokers" or "controllers"
+    replicas: int
+    update_revision: str
+    update_strategy: str
+    observed: bool = True
+    image: str = ""
+    release: str = ""
+    conflict: str = ""
+    grace_seconds: int = 30
+    pods: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A PodDisruptionBudget. `pods`: those it covers. `limit`: as it is written, such as "maxUnavailable: 1"."""
+
+    name: str
+    disruptions_allowed: int
+    pods: frozenset[str]
+    limit: str = ""
+    always_allows_unhealthy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadsReading:
+    """`missing`: StatefulSets that the document names and that are not there."""
+
+    at: datetime
+    stateful_sets: tuple[StatefulSet, ...]
+    budgets: tuple[Budget, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def pod(self, name: str) -> Pod | None:
+        """The pod of that name."""
+        return next((pod for one in self.stateful_sets for pod in one.pods if pod.name == name), None)

@@ -159,6 +159,20 @@ async def toggle(cluster: Cluster, follower: Follower, feature: str) -> int:
     return level
 
 
+async def appended(leader: Node, feature: str, level: int) -> Image:
+    """All that the leader has, once this change is a part of it. No answer comes while nobody confirms the record."""
+
+    def has_it() -> bool:
+        return at_the_end(leader).features.get(feature, 0) == level
+
+    sending = asyncio.create_task(send(leader, feature, level))
+    await soon(f"the leader has written {feature} {level}", lambda: has_it() or sending.done())
+    assert has_it(), sending
+    sending.cancel()
+    await asyncio.wait([sending])
+    return at_the_end(leader)
+
+
 def written(node: Node) -> bytes:
     """All there is in the segments of a node, committed or not."""
     return b"".join(path.read_bytes() for path in sorted(node.metadata_dir.glob("*.log")))
@@ -237,10 +251,7 @@ async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluste
     for node in standbys:
         node.freeze()
     frozen = time.monotonic()
-    with contextlib.suppress(KafkaError):  # no answer comes while nobody confirms the record
-        await send(leader, "group.version", 0, timeout=1.0)
-    uncommitted = at_the_end(leader)
-    assert uncommitted.features.get("group.version", 0) == 0
+    uncommitted = await appended(leader, "group.version", 0)
     await soon("staleness is said", lambda: any(at > frozen for at in follower.stale_at))
     assert min(at for at in follower.stale_at if at > frozen) - frozen < SAID_WITHIN
     assert follower.newest.offset < uncommitted.offset
@@ -272,11 +283,8 @@ async def test_the_tail_of_a_leader_that_was_cut_off_is_never_shown(cluster: Clu
     answered = at_the_end(leader).offset + 1
     await soon("the last fetches are answered", lambda: at_the_end(leader).offset > answered)
     before = follower.newest.features.get("streams.version", 0)
-    with contextlib.suppress(KafkaError):
-        await send(leader, "streams.version", 1 - before, timeout=0.5)
-    tail = at_the_end(leader)
+    await appended(leader, "streams.version", 1 - before)
     leader.freeze()
-    assert tail.features.get("streams.version", 0) == 1 - before
     for node in standbys:
         node.thaw()
     await new_leader(cluster, other_than=leader.id)

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kafkafeatures.core.decide import Act, Done, decide
+from kafkafeatures.core.decide import decide
+from kafkafeatures.core.decisions import Act, Done
 from kafkafeatures.core.observe import observe
 from kafkafeatures.core.steps import DryRunAccepted
 from kafkafeatures.core.wanted import Wanted

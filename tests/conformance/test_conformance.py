@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafkafeatures.core.decide import Act, decide
+from kafkafeatures.core.decide import decide
+from kafkafeatures.core.decisions import Act
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import DryRunAccepted, UpdateFeature
 from kafkafeatures.core.wanted import Wanted

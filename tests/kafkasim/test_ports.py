@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.status import Status, read_status
-from kafkafeatures.core.decide import Done, Wait
+from kafkafeatures.core.decisions import Done, Wait
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted

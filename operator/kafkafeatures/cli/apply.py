@@ -19,7 +19,7 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, console, print_document, tell
 from kafkafeatures.cli.values import duration
 from kafkafeatures.core.blockers import grouped
-from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Known
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.readings import Failure

@@ -19,7 +19,7 @@ from kafkafeatures.cli.kube import add_kube_flags, connected
 from kafkafeatures.cli.output import add_output_flag, console, print_document
 from kafkafeatures.cli.values import resource_name
 from kafkafeatures.core.cluster_document import supported_by_all
-from kafkafeatures.core.decide import Act
+from kafkafeatures.core.decisions import Act
 from kafkafeatures.core.observe import observe
 from kafkafeatures.core.plan_document import plan_document, plan_verdict
 from kafkafeatures.environment import SYSTEM

@@ -9,7 +9,8 @@ from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.cli.matrix import draw
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
 from kafkafeatures.core.blockers import grouped
-from kafkafeatures.core.decide import Act, approved_by
+from kafkafeatures.core.decide import approved_by
+from kafkafeatures.core.decisions import Act
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.report import blocker_status, steps_of
 from kafkafeatures.core.steps import DryRun, DryRunAccepted, DryRunRejected

@@ -17,6 +17,7 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.status import ApprovedBy
 from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, quorum_is_known, unknown_features_in
+from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.memory import NO_MEMORY, Memory
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import HASH_SHOWN, Plan, changes_between, plan_of, undo_of
@@ -31,54 +32,6 @@ where many nodes are asked."""
 
 MOST_CORRECTIONS = 2
 """Foreign changes of one level that are corrected within an hour; after that the other change seems intended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """Carry out this step, then look again."""
-
-    step: Step
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """It may resolve automatically; look again after `after` seconds."""
-
-    reason: Reason
-    message: str
-    after: float
-    blockers: tuple[Blocker, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Stalled:
-    """Action is required."""
-
-    reason: Reason
-    message: str
-    blockers: tuple[Blocker, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """It could go on, and is held back: suspended, not approved yet, or drift that is only reported."""
-
-    reason: Reason
-    message: str
-    blockers: tuple[Blocker, ...] = ()
-    condition: tuple[Condition, Reason] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Every desired level is verified on the active controller and every live node; or `Observed`: nothing is sent."""
-
-    reason: Reason
-    message: str
-    blockers: tuple[Blocker, ...] = ()
-
-
-Decision = Act | Wait | Stalled | Held | Done
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.records import Json
 from kafkafeatures.api.status import Status, StatusCondition
 from kafkafeatures.core.cluster_document import node_shape, not_read, or_none, source_shape, with_level_names
-from kafkafeatures.core.decide import Act, Decision, Proposal
+from kafkafeatures.core.decide import Proposal
+from kafkafeatures.core.decisions import Act, Decision
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import blocker_status, feature_states, steps_of
 from kafkafeatures.core.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable

@@ -29,7 +29,8 @@ from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.checks import unknown_features_in
 from kafkafeatures.core.cluster_document import or_none, supported_by_all
 from kafkafeatures.core.conditions import Said, conditions_of, still_said
-from kafkafeatures.core.decide import Act, Decision, Done, Held, Proposal, Stalled, Wait
+from kafkafeatures.core.decide import Proposal
+from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Node, Observation, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role

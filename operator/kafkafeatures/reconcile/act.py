@@ -11,7 +11,8 @@ from typing import assert_never
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Result, Status, Via
-from kafkafeatures.core.decide import Act, Decision, Done, Held, Stalled, Wait, owned_by
+from kafkafeatures.core.decide import owned_by
+from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known
 from kafkafeatures.core.readings import Failure

@@ -16,7 +16,7 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status
-from kafkafeatures.core.decide import Act, Done, Held
+from kafkafeatures.core.decisions import Act, Done, Held
 from kafkafeatures.core.events import events_between
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import (

@@ -14,15 +14,8 @@ from datetime import datetime, timedelta
 from kafkafeatures import __version__
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.decide import (
-    Decision,
-    Owner,
-    Proposal,
-    approved_by,
-    decide,
-    propose,
-    to_validate,
-)
+from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
+from kafkafeatures.core.decisions import Decision
 from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.observe import ClusterUnreachable, observe

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.core.decide import Done
+from kafkafeatures.core.decisions import Done
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
 from kafkafeatures.reconcile.act import Reconciliation, reconcile

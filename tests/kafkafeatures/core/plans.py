@@ -6,11 +6,8 @@ from typing import Any
 
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.api.status import PlanStatus
-from kafkafeatures.core.decide import (
-    Act,
-    Decision,
-    decide,
-)
+from kafkafeatures.core.decide import decide
+from kafkafeatures.core.decisions import Act, Decision
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.plan import Plan

@@ -10,12 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.core.decide import (
-    Act,
-    Held,
-    approved_by,
-    propose,
-)
+from kafkafeatures.core.decide import approved_by, propose
+from kafkafeatures.core.decisions import Act, Held
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.plan import changes_between, plan_of

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.blockers import Blocker, grouped, shortened
 from kafkafeatures.core.checks import Question, blockers
-from kafkafeatures.core.decide import Stalled, decide
+from kafkafeatures.core.decide import decide
+from kafkafeatures.core.decisions import Stalled
 from kafkafeatures.core.observation import Node, NodeState
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.steps import DryRunAccepted, UpdateFeature

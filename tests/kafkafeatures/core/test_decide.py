@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.decide import (
-    _ACTION_REQUIRED,
-    _RESOLVES_AUTOMATICALLY,
-    Act,
-    Decision,
-    Done,
-    Stalled,
-    Wait,
-    decide,
-    propose,
-)
+from kafkafeatures.core.decide import _ACTION_REQUIRED, _RESOLVES_AUTOMATICALLY, decide, propose
+from kafkafeatures.core.decisions import Act, Decision, Done, Stalled, Wait
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
 from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress

@@ -7,12 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.core.decide import (
-    Act,
-    Held,
-    Stalled,
-    propose,
-)
+from kafkafeatures.core.decide import propose
+from kafkafeatures.core.decisions import Act, Held, Stalled
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from tests.kafkafeatures.core.plans import SHARE, change, deciding, standing, world

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.decide import Act, Wait, decide
+from kafkafeatures.core.decide import decide
+from kafkafeatures.core.decisions import Act, Wait
 from kafkafeatures.core.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import BrokerList, ClusterProbe, Failure, FailureKind, Host, LogReading

@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.decide import (
-    Act,
-    Done,
-    Held,
-    Stalled,
-    Wait,
-    decide,
-    propose,
-)
+from kafkafeatures.core.decide import decide, propose
+from kafkafeatures.core.decisions import Act, Done, Held, Stalled, Wait
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.plan import changes_between, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind

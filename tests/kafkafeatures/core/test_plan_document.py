@@ -15,7 +15,8 @@ from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.status import Intent, read_status
 from kafkafeatures.cli.kube_plan import plan_document_of
 from kafkafeatures.cli.plan import _CODES
-from kafkafeatures.core.decide import Act, Done, Held, Stalled, decide, propose
+from kafkafeatures.core.decide import decide, propose
+from kafkafeatures.core.decisions import Act, Done, Held, Stalled
 from kafkafeatures.core.memory import memory_of
 from kafkafeatures.core.observation import MetadataMode, NodeState, Unknown
 from kafkafeatures.core.plan_document import plan_verdict

@@ -14,7 +14,8 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status, read_status
 from kafkafeatures.core import report
 from kafkafeatures.core.cluster_document import cluster_document
-from kafkafeatures.core.decide import Act, Decision, Done, Owner, Stalled, Wait, decide, propose
+from kafkafeatures.core.decide import Owner, decide, propose
+from kafkafeatures.core.decisions import Act, Decision, Done, Stalled, Wait
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind

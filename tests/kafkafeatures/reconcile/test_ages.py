@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Act, Done, Stalled, Wait
+from kafkafeatures.core.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.memory import CONFLICT_WINDOW
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import BROKER_KEEPS, OutcomeUnknown

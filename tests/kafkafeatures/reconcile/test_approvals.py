@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.names import APPROVE
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.core.decide import Done, Held
+from kafkafeatures.core.decisions import Done, Held
 from kafkafeatures.core.steps import OutcomeUnknown
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import Reconciliation

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Done, Stalled
+from kafkafeatures.core.decisions import Done, Stalled
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown
 from kafkafeatures.reconcile.evaluate import EffectRecord

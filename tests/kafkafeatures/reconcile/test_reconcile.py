@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Done, Held, Owner, Stalled, Wait
+from kafkafeatures.core.decide import Owner
+from kafkafeatures.core.decisions import Done, Held, Stalled, Wait
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import (
     NotSent,

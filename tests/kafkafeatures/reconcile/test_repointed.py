@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.core.decide import Done, Held, Stalled
+from kafkafeatures.core.decisions import Done, Held, Stalled
 from kafkafeatures.core.readings import Readings
 from kafkafeatures.core.steps import DryRun, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted

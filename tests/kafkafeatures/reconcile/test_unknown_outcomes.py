@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkafeatures.core.decide import Done, Wait
+from kafkafeatures.core.decisions import Done, Wait
 from kafkafeatures.core.readings import Readings, Role
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import (

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.core.decide import Decision, Done, Held, Stalled, Wait, decide
+from kafkafeatures.core.decide import decide
+from kafkafeatures.core.decisions import Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Known, Unknown
 from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import (

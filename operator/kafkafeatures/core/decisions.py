@@ -1,0 +1,57 @@
+"""What a reconciliation comes to: values with a reason. Made by `core/decide.py` and `core/roll.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.core.blockers import Blocker
+from kafkafeatures.core.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Carry out this step, then look again."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """It may resolve automatically; look again after `after` seconds."""
+
+    reason: Reason
+    message: str
+    after: float
+    blockers: tuple[Blocker, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """Action is required."""
+
+    reason: Reason
+    message: str
+    blockers: tuple[Blocker, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """It could go on, and is held back: suspended, not approved yet, or drift that is only reported."""
+
+    reason: Reason
+    message: str
+    blockers: tuple[Blocker, ...] = ()
+    condition: tuple[Condition, Reason] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Every desired level is verified on the active controller and every live node; or `Observed`: nothing is sent."""
+
+    reason: Reason
+    message: str
+    blockers: tuple[Blocker, ...] = ()
+
+
+Decision = Act | Wait | Stalled | Held | Done

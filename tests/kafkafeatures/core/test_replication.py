@@ -1,0 +1,235 @@
+"""A broker may go where every partition that it hosts keeps its promise, and what forbids it is counted and named."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.replication import Forbidding, NeverSatisfied, Replication, Why
+from kafkafeatures.core.wanted import Availability
+from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, forbids, least_of, reading, row
+
+NOBODY: frozenset[int] = frozenset()
+BOTH = pytest.mark.parametrize("rule", Availability)
+
+
+def allowed(*rows: Row, down: frozenset[int] = NOBODY, rule: Availability = RESPECT, excused: bool = False) -> set[int]:
+    return set(Replication(reading(*rows)).judge(down, rule, excused=excused).allowed())
+
+
+@BOTH
+def test_with_everything_in_sync_anybody_may_go(rule: Availability) -> None:
+    assert allowed(row("orders", 1, 2, 3), row("orders", 4, 5, 6, number=1), rule=rule) == {1, 2, 3, 4, 5, 6}
+
+
+@BOTH
+def test_beside_one_that_is_away_only_those_may_go_that_share_no_partition_with_it(rule: Availability) -> None:
+    rows = row("orders", 1, 2, 3), row("orders", 3, 4, 5, number=1), row("orders", 4, 5, 6, number=2)
+    assert allowed(*rows, down=frozenset({1}), rule=rule) - {1} == {4, 5, 6}
+
+
+def test_with_two_replicas_to_spare_two_may_be_away_at_once_where_min_isr_is_the_promise() -> None:
+    rows = [row("orders", 1, 2, 3, 4)]
+    assert allowed(*rows, down=frozenset({1})) - {1} == {2, 3, 4}
+    assert allowed(*rows, down=frozenset({1, 2})) - {1, 2} == set()
+    assert allowed(*rows, down=frozenset({1}), rule=STRICT) - {1} == set()
+
+
+def test_at_min_isr_those_in_sync_stay_and_who_is_in_sync_nowhere_may_go() -> None:
+    one = row("orders", 1, 2, 3, isr=(1, 2))
+    assert allowed(one) == {3}
+    assert allowed(one, down=frozenset({3})) == {3}
+    assert allowed(one, rule=STRICT) == set()
+
+
+def test_who_is_eligible_to_lead_without_being_in_sync_is_no_replica_to_spare() -> None:
+    """ELR. Set on the columns themselves: the rows of these tests do not know it."""
+    seen = reading(row("orders", 1, 2, 3, isr=(1, 2)))
+    seen.partitions.chunks[0].flags[0, 2] |= 2
+    assert Replication(seen).judge(NOBODY, RESPECT).allowed() == {3}
+
+
+def test_a_replica_that_is_being_removed_does_not_count() -> None:
+    moving = row("orders", 1, 2, 3, 4, adding={4}, removing={3})
+    assert allowed(moving) == {3, 4}
+    assert allowed(moving, rule=STRICT) == set()
+    assert allowed(row("orders", 1, 2, 3)) == {1, 2, 3}
+
+
+def test_the_min_isr_of_the_topic_comes_before_that_of_the_brokers() -> None:
+    rows = row("strict", 1, 2, 3, 4, isr=(1, 2, 3)), row("loose", 5, 6, 7, 8, isr=(5, 6, 7))
+    judged = Replication(reading(*rows, default=2, least={"strict": 3, "gone": 9})).judge(NOBODY, RESPECT)
+    assert judged.allowed() == {4, 5, 6, 7, 8}
+
+
+@BOTH
+def test_a_single_replica_forbids_for_ever_unless_that_is_excused(rule: Availability) -> None:
+    rows = row("single", 1), row("orders", 1, 2, 3)
+    replication = Replication(reading(*rows))
+    assert replication.never() == NeverSatisfied(1, ("single",))
+    assert replication.judge(NOBODY, rule).allowed() == {2, 3}
+    assert replication.judge(NOBODY, rule, excused=True).allowed() == {1, 2, 3}
+
+
+@BOTH
+def test_where_min_isr_asks_for_every_replica_an_excuse_is_for_one_of_them_at_a_time(rule: Availability) -> None:
+    pair = row("pair", 1, 2)
+    assert allowed(pair, rule=rule) == set()
+    assert allowed(pair, rule=rule, excused=True) == {1, 2}
+    assert 2 not in allowed(pair, rule=rule, excused=True, down=frozenset({1}))
+
+
+def test_what_can_never_keep_its_promise_is_counted_with_its_topics_by_name() -> None:
+    rows = [row(name, 1, 2, number=number) for name in ("d", "b", "c", "a") for number in range(3)]
+    replication = Replication(reading(*rows, row("safe", 1, 2, 3), least={"a": 1}))
+    assert replication.never() == NeverSatisfied(9, ("b", "c", "d"))
+    assert replication.never(most=1) == NeverSatisfied(9, ("b",))
+
+
+def test_who_hosts_nothing_may_go() -> None:
+    assert Replication(reading(row("orders", 1, 2, isr=(1,)))).judge(NOBODY, STRICT).allows(9)
+    nothing = Replication(reading())
+    assert nothing.judge(frozenset({1}), STRICT).allows(2)
+    assert (nothing.brokers(), nothing.never().count, len(nothing)) == (frozenset(), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "down", "rule", "why"),
+    [
+        pytest.param([row("t", 1, 2, 3)], {2}, RESPECT, Why.REPLICA_IN_FLIGHT, id="one away, still in sync"),
+        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], {2}, RESPECT, Why.REPLICA_IN_FLIGHT, id="one away, out of sync"),
+        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], {2}, STRICT, Why.REPLICA_IN_FLIGHT, id="the same, strictly"),
+        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], (), RESPECT, Why.AT_MIN_ISR, id="at min ISR"),
+        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], (), STRICT, Why.AT_MIN_ISR, id="at min ISR, strictly"),
+        pytest.param([row("t", 1, 2, 3, 4, isr=(1, 3, 4))], (), STRICT, Why.UNDER_REPLICATED, id="under-replicated"),
+        pytest.param([row("t", 1, 2)], (), STRICT, Why.AT_MIN_ISR, id="never to be satisfied"),
+        pytest.param(
+            [row("t", 1, 2, 3, 4, adding={4}, removing={3})], (), RESPECT, Why.REASSIGNING, id="one does not count"
+        ),
+        pytest.param([row("t", 1, 2, 3, 4, adding={4})], (), STRICT, Why.REASSIGNING, id="being moved"),
+        pytest.param([row("t", 1, 2, 3, 4, adding={4})], {4}, STRICT, Why.REASSIGNING, id="moved to one that is away"),
+    ],
+)
+def test_the_reason_is_what_would_have_to_change_last(
+    rows: list[Row], down: set[int], rule: Availability, why: Why
+) -> None:
+    assert Replication(reading(*rows)).judge(frozenset(down), rule).forbidding(1) == Forbidding(1, ("t-0",), why)
+
+
+def test_of_several_reasons_the_most_lasting_is_given_with_its_partitions_and_all_are_counted() -> None:
+    rows = [
+        *(row("busy", 1, 2, 3, number=number) for number in range(11)),
+        row("short", 1, 4, 5, isr=(1, 4), number=7),
+        row("short", 1, 4, 5, isr=(1, 4), number=12),
+        row("away", 4, 5, 6),
+    ]
+    judged = Replication(reading(*rows)).judge(frozenset({2}), RESPECT)
+    assert judged.forbidding(1) == Forbidding(13, ("short-7", "short-12"), Why.AT_MIN_ISR)
+    assert judged.forbidding(3) == Forbidding(11, ("busy-0", "busy-1", "busy-2"), Why.REPLICA_IN_FLIGHT)
+    assert judged.forbidding(3, most=1) == Forbidding(11, ("busy-0",), Why.REPLICA_IN_FLIGHT)
+    assert judged.forbidding(6) is None
+
+
+def test_what_is_wrong_with_partitions_is_counted_and_named_by_topic_and_number() -> None:
+    rows = [
+        row("b", 1, 2, 3, isr=(1, 2), number=10),
+        row("b", 1, 2, 3, isr=(1, 2), number=9),
+        row("a", 1, 2, 3, isr=(1,)),
+        row("c", 1, 2, 3, isr=()),
+        row("d", 1, 2, 3, 4, adding={4}),
+        row("fine", 1, 2, 3),
+    ]
+    replication = Replication(reading(*rows))
+    assert replication.under_replicated() == (4, ("a-0", "b-9", "b-10"))
+    assert replication.under_min_isr() == (2, ("a-0", "c-0"))
+    assert replication.offline() == (1, ("c-0",))
+    assert replication.reassigning() == (1, ("d-0",))
+    assert replication.out_of_sync(3) == (4, ("a-0", "b-9", "b-10"))
+    assert replication.out_of_sync(2, most=1) == (2, ("a-0",))
+    assert replication.out_of_sync(4) == replication.out_of_sync(9) == (0, ())
+    assert replication.brokers() == {1, 2, 3, 4}
+
+
+@BOTH
+def test_the_ids_of_brokers_may_be_as_large_as_kafka_lets_them(rule: Availability) -> None:
+    big = 2**31 - 1
+    rows = row("orders", 1, big, 3_000_000), row("orders", 7, big - 1, 8, number=1)
+    assert allowed(*rows, down=frozenset({1}), rule=rule) - {1} == {7, 8, big - 1}
+
+
+class Case(NamedTuple):
+    rows: list[Row]
+    down: frozenset[int]
+    default: int
+    least: dict[str, int]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    brokers = draw(st.lists(st.integers(0, 9) | st.sampled_from((2**20, 2**31 - 1)), min_size=1, unique=True))
+    some = st.frozensets(st.sampled_from(brokers))
+    rows = []
+    for number in range(draw(st.integers(0, 12))):
+        replicas = tuple(draw(st.lists(st.sampled_from(brokers), min_size=1, max_size=5, unique=True)))
+        adding, removing = (draw(some) & set(replicas) if draw(st.booleans()) else NOBODY for _ in range(2))
+        isr = draw(st.none() | some)
+        topic = draw(st.sampled_from("abc"))
+        rows.append(Row(topic, replicas, isr and isr & set(replicas), adding, removing - adding, number))
+    least = draw(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 5)))
+    return Case(rows, draw(st.frozensets(st.sampled_from([*brokers, 77]))), draw(st.integers(0, 4)), least)
+
+
+@given(cases(), st.sampled_from(Availability), st.booleans(), st.integers(1, 4))
+def test_all_brokers_are_judged_as_sets_say(case: Case, rule: Availability, excused: bool, per_chunk: int) -> None:
+    rows, down, default, least = case
+    replication = Replication(reading(*rows, default=default, least=least, per_chunk=per_chunk))
+    judged = replication.judge(down, rule, excused=excused)
+    assert replication.brokers() == {broker for each in rows for broker in each.replicas}
+    for broker in replication.brokers():
+        names = {
+            each.name
+            for each in rows
+            if forbids(each, broker, down, rule, least_of(each, default, least), excused=excused)
+        }
+        assert judged.allows(broker) is (not names)
+        assert (broker in judged.allowed()) is (not names)
+        told = judged.forbidding(broker, most=99)
+        assert (told is None) is (not names)
+        if told is not None:
+            assert told.count == len(names)
+            assert set(told.names) <= names
+            assert told.names == judged.forbidding(broker, most=len(told.names)).names  # type: ignore[union-attr]
+
+
+@given(cases(), st.booleans())
+def test_what_keeps_every_replica_in_sync_keeps_min_isr_too(case: Case, excused: bool) -> None:
+    rows, down, default, least = case
+    replication = Replication(reading(*rows, default=default, least=least))
+    strict = replication.judge(down, STRICT, excused=excused).allowed()
+    assert strict <= replication.judge(down, RESPECT, excused=excused).allowed()
+
+
+@given(cases(), st.sampled_from(Availability), st.booleans())
+def test_with_one_more_away_nobody_else_may_go_who_could_not_before(
+    case: Case, rule: Availability, excused: bool
+) -> None:
+    rows, down, default, least = case
+    replication = Replication(reading(*rows, default=default, least=least))
+    for broker in replication.brokers():
+        before = replication.judge(down, rule, excused=excused).allowed()
+        assert replication.judge(down | {broker}, rule, excused=excused).allowed() <= before
+
+
+@given(cases())
+def test_what_can_never_be_satisfied_is_what_forbids_with_everything_in_sync_and_nobody_away(case: Case) -> None:
+    rows, _, default, least = case
+    settled = [Row(each.topic, each.replicas, number=each.number) for each in rows]
+    replication = Replication(reading(*settled, default=default, least=least))
+    never = [
+        each for each in settled if forbids(each, each.replicas[0], NOBODY, RESPECT, least_of(each, default, least))
+    ]
+    assert replication.never(most=9) == NeverSatisfied(len(never), tuple(sorted({each.topic for each in never})))
+    assert replication.judge(NOBODY, STRICT, excused=True).allowed() == replication.brokers()

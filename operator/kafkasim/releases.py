@@ -2,9 +2,9 @@
 
 Read by `world` (registrations, judgements) and by the wire server (ApiVersions). A new release is one row.
 
-Sources: feature ranges from `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches.
-API versions were read off real nodes of 3.9, 4.1, 4.2, 4.3 and 4.4 (brokers and controllers); those of 4.0 are derived
-from the neighbouring rows and were not compared with nodes.
+Sources: the feature ranges are those of the product (`core/binaries.py`). API versions were read off real nodes of 3.9,
+4.1, 4.2, 4.3 and 4.4 (brokers and controllers); those of 4.0 are derived from the neighbouring rows and were not
+compared with nodes.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.binaries import supported_by
 from kafkafeatures.core.levels import VersionRange
 
-KRAFT_VERSION = "kraft.version"
-TRANSACTION_VERSION = "transaction.version"
-GROUP_VERSION = "group.version"
+__all__ = ["ELR_VERSION", "KRAFT_VERSION", "RELEASES", "Release", "release_named"]
+
 ELR_VERSION = "eligible.leader.replicas.version"
-SHARE_VERSION = "share.version"
-STREAMS_VERSION = "streams.version"
 
 Ranges = Mapping[str, VersionRange]
 Apis = Mapping[int, VersionRange]
@@ -93,32 +91,23 @@ _CONTROLLER_44 = _but(_CONTROLLER_43, "18:0-5 94:0-0")
 _BROKER_44 = _but(_BROKER_43, "18:0-5 28:0-6 42:0-3 88:0-1 89:0-1 93:0-0 94:0-0")
 
 
-def _release(
-    number: tuple[int, int], metadata: tuple[int, int], features: Mapping[str, int], broker: Apis, controller: Apis
-) -> Release:
-    """`features` by their highest level: the lowest is 0, which is what "disabled" is."""
-    ranges = {METADATA_VERSION: VersionRange(*metadata)}
-    ranges |= {name: VersionRange(0, highest) for name, highest in features.items()}
-    frozen = MappingProxyType(ranges)
-    return Release(number, frozen, MappingProxyType(dict(broker)), MappingProxyType(dict(controller)), metadata[1])
+def _release(number: tuple[int, int], broker: Apis, controller: Apis) -> Release:
+    ranges = supported_by(".".join(map(str, number)))
+    assert ranges is not None  # noqa: S101 - the table of the product has every release that is simulated
+    bootstrap = ranges[METADATA_VERSION].max
+    return Release(number, ranges, MappingProxyType(dict(broker)), MappingProxyType(dict(controller)), bootstrap)
 
-
-_F39 = {KRAFT_VERSION: 1}
-_F40 = _F39 | {TRANSACTION_VERSION: 2, GROUP_VERSION: 1, ELR_VERSION: 1}
-_F41 = _F40 | {SHARE_VERSION: 1}
-_F42 = _F41 | {STREAMS_VERSION: 1}
-_F44 = _F42 | {SHARE_VERSION: 2}
 
 RELEASES: Mapping[str, Release] = MappingProxyType(
     {
         release.name: release
         for release in (
-            _release((3, 9), (1, 21), _F39, _BROKER_39, _CONTROLLER_39),
-            _release((4, 0), (7, 25), _F40, _BROKER_40, _CONTROLLER_40),
-            _release((4, 1), (7, 27), _F41, _BROKER_41, _CONTROLLER_41),
-            _release((4, 2), (7, 29), _F42, _BROKER_42, _CONTROLLER_42),
-            _release((4, 3), (7, 30), _F42, _BROKER_43, _CONTROLLER_43),
-            _release((4, 4), (7, 33), _F44, _BROKER_44, _CONTROLLER_44),
+            _release((3, 9), _BROKER_39, _CONTROLLER_39),
+            _release((4, 0), _BROKER_40, _CONTROLLER_40),
+            _release((4, 1), _BROKER_41, _CONTROLLER_41),
+            _release((4, 2), _BROKER_42, _CONTROLLER_42),
+            _release((4, 3), _BROKER_43, _CONTROLLER_43),
+            _release((4, 4), _BROKER_44, _CONTROLLER_44),
         )
     }
 )

@@ -13,6 +13,9 @@ PAUSE = f"{GROUP}/pause"
 CREDENTIALS = f"{GROUP}/credentials"
 """Label with the value "true" that a Secret must carry before any of it is read for a resource."""
 
+KAFKA_VERSION = f"{GROUP}/kafka-version"
+"""Annotation of a pod template: the Kafka release that its image holds, such as "4.1"."""
+
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 DYNAMIC_QUORUM = "dynamic-quorum"

@@ -1,0 +1,94 @@
+"""The release that a pod template holds, and what nodes of it support."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from kafkafeatures.api.names import KAFKA_VERSION, KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.binaries import VERSION_LABEL, release_of, supported_by, unsupported
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.releases import METADATA_VERSIONS, releases
+from kafkafeatures.kafka.wire.codec import decode_response
+from tests.fuzz.replies import REPLIES
+
+RECORDED = sorted(path.name.removesuffix(".jsonl.gz") for path in REPLIES.glob("*.jsonl.gz"))
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_the_ranges_of_a_release_are_what_its_nodes_say(version: str) -> None:
+    with gzip.open(REPLIES / f"{version}.jsonl.gz", "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    replies = [
+        decode_response(18, 4, bytes.fromhex(row["reply"]))[1]
+        for row in rows
+        if (row["api"], row["version"]) == (18, 4)
+    ]
+    said = [reply.supported_features for reply in replies if not reply.error_code]
+    assert len(said) == 3  # of a broker, the active controller and another one
+    assert all(one == supported_by(release_of({}, {}, f"kafka:{version}")) for one in said)
+
+
+def test_every_release_from_3_3_on_has_a_row_with_its_newest_level() -> None:
+    newest = {version.name.split("-")[0]: level for level, version in METADATA_VERSIONS.items()}
+    for release in releases():
+        ranges = supported_by(release)
+        if release in ("3.0", "3.1", "3.2"):
+            assert ranges is None
+        else:
+            assert ranges is not None
+            assert ranges[METADATA_VERSION].max == newest[release]
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("apache/kafka:4.1.2", "4.1"),
+        ("registry.example.com:5000/team/kafka:4.4.0-rc1", "4.4"),
+        ("kafka:v3.9.1@sha256:0123", "3.9"),
+        ("bitnami/kafka:3.9.0-debian-12-r1", "3.9"),
+        ("quay.io/strimzi/kafka:0.45.0-kafka-3.9.0", "3.9"),
+        ("wurstmeister/kafka:2.13-3.8.1", "3.8"),
+        ("confluentinc/cp-kafka:7.6.0", ""),
+        ("kafka:4.9.0", ""),
+        ("kafka:latest", ""),
+        ("kafka:4.4", ""),
+        ("kafka:4.1.0-on-4.4.0", ""),
+        ("kafka:14.1.0.4", ""),
+        ("kafka@sha256:0123", ""),
+        ("localhost:4.1/kafka", ""),
+        ("kafka", ""),
+        ("", ""),
+    ],
+)
+def test_the_tag_of_an_image_names_a_release_or_none(image: str, release: str) -> None:
+    assert release_of({}, {}, image) == release
+
+
+def test_a_label_alone_is_believed_and_one_that_contradicts_the_image_is_not() -> None:
+    assert release_of({VERSION_LABEL: "4.4.0"}, {}, "kafka:latest") == "4.4"
+    assert release_of({VERSION_LABEL: "4.4"}, {}, "kafka:4.4.1") == "4.4"
+    assert release_of({VERSION_LABEL: "4.1.0"}, {}, "kafka:4.4.0") == ""
+    assert release_of({VERSION_LABEL: "7.5.0"}, {}, "kafka:4.4.0") == "4.4"
+
+
+def test_the_annotation_wins_also_where_it_says_nothing_we_know() -> None:
+    assert release_of({VERSION_LABEL: "4.1.0"}, {KAFKA_VERSION: " 4.4.0 "}, "kafka:4.1.0") == "4.4"
+    assert release_of({VERSION_LABEL: "4.1.0"}, {KAFKA_VERSION: "9.9"}, "kafka:4.1.0") == ""
+    assert release_of({}, {KAFKA_VERSION: "4.4 or so"}, "kafka:4.1.0") == ""
+
+
+def test_a_release_that_cannot_hold_a_finalized_level_names_the_feature_and_its_range() -> None:
+    finalized = {METADATA_VERSION: 33, "share.version": 2, "group.version": 1}
+    assert unsupported("4.4", finalized) == {}
+    assert unsupported("4.1", finalized) == {METADATA_VERSION: VersionRange(7, 27), "share.version": VersionRange(0, 1)}
+    assert unsupported("3.8", {METADATA_VERSION: 20, KRAFT_VERSION: 1}) == {KRAFT_VERSION: VersionRange(0, 0)}
+    assert unsupported("4.4", {METADATA_VERSION: 6}) == {METADATA_VERSION: VersionRange(7, 33)}
+    assert unsupported("4.1", {"of.a.vendor": 0}) == {}
+
+
+def test_of_a_release_that_is_not_known_nothing_is_said() -> None:
+    assert unsupported("", {METADATA_VERSION: 7}) is None
+    assert unsupported("4.9", {}) is None

@@ -317,3 +317,32 @@ def test_a_consent_stays_unverified_until_it_is_written_anew(tmp_path: Path) -> 
         document(tmp_path, cluster, DOWN, [CONSENT])
         assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
         assert finalized(cluster, "share.version") == 0
+
+
+STATEFUL_SET = {"driver": "StatefulSet", "statefulSet": {"brokers": ["orders-broker"]}}
+
+
+def with_workload(folder: Path, cluster: dict[str, Any], workload: dict[str, Any]) -> Path:
+    path = document(folder, cluster, {"streams.version": 0})
+    body = json.loads(path.read_text())
+    body["spec"]["workload"] = workload
+    path.write_text(json.dumps(body))
+    return path
+
+
+def test_a_document_whose_pods_the_operator_restarts_is_planned_and_not_applied(
+    cluster: dict[str, Any], tmp_path: Path
+) -> None:
+    with_workload(tmp_path, cluster, STATEFUL_SET)
+    refused = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (4, 1)
+    assert "levels.yaml: spec.workload.driver: StatefulSet needs the operator" in refused.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["levels.yaml"]
+    planned = shell(f"{PROGRAM} plan -f levels.yaml", tmp_path)
+    assert planned.returncode == 0
+    assert "Restarts: by the operator, of the pods of orders-broker; plan NAME shows which" in planned.stdout
+
+
+def test_a_document_whose_nodes_a_person_restarts_is_applied(cluster: dict[str, Any], tmp_path: Path) -> None:
+    with_workload(tmp_path, cluster, {"driver": "Manual"})
+    assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0

@@ -43,9 +43,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """How many items a list may have."""
+    """How many items a list may have, and must have."""
 
     items: int
+    least: int = 0
 
 
 ANY_TEXT = Text(longest=2**31)
@@ -122,6 +123,8 @@ class _Reading:
             return self._wrong(path, value, "expected a list")
         if len(value) > allowed.items:
             return self._wrong(path, value, f"expected at most {allowed.items} items")
+        if len(value) < allowed.least:
+            return self._wrong(path, value, f"expected at least {allowed.least} item")
         items = tuple(self.value(kind, one, (*path, index)) for index, one in enumerate(value))
         return _BROKEN if _BROKEN in items else items
 

@@ -7,7 +7,7 @@ so: the types are needed while the program runs, so they are not postponed here.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from kafkafeatures.api.names import KRAFT_VERSION, MAX_NAME, METADATA_VERSION, NAME
 from kafkafeatures.api.schema import AtMost, Text
@@ -24,15 +24,31 @@ Consent = Annotated[
     Text(
         128,
         0,
-        r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum)$",
-        "a consent such as 'group.version:1->0', or dynamic-quorum",
+        r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|single-replica-topics)$",
+        "a consent such as 'group.version:1->0', dynamic-quorum or single-replica-topics",
     ),
 ]
 PlanHash = Annotated[str, Text(71, 0, r"^sha256:[0-9a-f]{8,64}$", "the hash of a plan, such as sha256:9f3c1b7a51c2")]
+ContainerName = Annotated[str, Text(63, 1, NAME, "the name of a container, such as kafka")]
+StatefulSetName = Annotated[str, Text(MAX_NAME, 1, NAME, "the name of a StatefulSet in the same namespace")]
+SecondsToHours = Annotated[str, Text(16, 0, r"^[0-9]+(s|m|h)$", "a duration such as 90s, 15m or 24h")]
+SecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(s|m)$", "a duration such as 30s or 2m")]
+MillisecondsToMinutes = Annotated[str, Text(16, 0, r"^[0-9]+(ms|s|m)$", "a duration such as 500ms, 30s or 2m")]
+MinutesToHours = Annotated[str, Text(16, 0, r"^[0-9]+(m|h)$", "a duration such as 90m or 4h")]
 
-_DURATION = re.compile(r"^([0-9]{1,9})(ms|s|m)$")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_DURATION = re.compile(r"^([0-9]{1,15})(ms|s|m|h)$")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NAMED_LEVEL = re.compile(_LEVEL_NAME)
+_PERCENT = re.compile(r"^([1-9]|[1-3][0-9])%$")
+LONGEST = 8760 * 3600
+"""Seconds, a year: how long a soak, a window or a time-out may be."""
+
+
+def _seconds(duration: str) -> float:
+    match = _DURATION.match(duration)
+    if match is None:
+        raise ValueError(f"{duration!r:.60} is not a duration")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +120,7 @@ class ClusterSpec:
     bootstrap_servers: Bootstrap | None = None
     bootstrap_controllers: Bootstrap | None = None
     cluster_id: Annotated[str, Text(64)] | None = None
-    request_timeout: str = "30s"
+    request_timeout: MillisecondsToMinutes = "30s"
     tls: TlsSpec | None = None
     sasl: SaslSpec | None = None
     controller_listener: ListenerSpec | None = None
@@ -118,9 +134,7 @@ class ClusterSpec:
 
     @property
     def request_timeout_seconds(self) -> float:
-        """0 for a text that is no duration; the validator refuses that."""
-        match = _DURATION.match(self.request_timeout)
-        return int(match[1]) * _UNITS[match[2]] if match else 0.0
+        return _seconds(self.request_timeout)
 
 
 def _level(value: object) -> int | str:
@@ -151,15 +165,97 @@ class FeaturesSpec:
     """A feature that is not named is left alone. `levels` win over the bundle of `releaseVersion`."""
 
     release_version: Release | None = None
+    finalize_after: SecondsToHours = "0s"
     levels: Annotated[tuple[LevelSpec, ...], AtMost(32)] = ()
 
     def __post_init__(self) -> None:
+        if self.finalize_after_seconds > LONGEST:
+            raise ValueError("finalizeAfter must be at most 8760h")
         names = [one.name for one in self.levels]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"levels: duplicate feature {twice[0]}")
         if self.release_version is not None and METADATA_VERSION in names:
             raise ValueError("set metadata.version either through releaseVersion or through levels, not both")
+
+    @property
+    def finalize_after_seconds(self) -> float:
+        return _seconds(self.finalize_after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulSetSpec:
+    """The StatefulSets that the nodes run in, in the namespace of the resource; combined nodes stand under brokers."""
+
+    brokers: Annotated[tuple[StatefulSetName, ...], AtMost(32, least=1)]
+    controllers: Annotated[tuple[StatefulSetName, ...], AtMost(8)] = ()
+    container: ContainerName = "kafka"
+
+    def __post_init__(self) -> None:
+        for name, items in (("brokers", self.brokers), ("controllers", self.controllers)):
+            if len(set(items)) < len(items):
+                raise ValueError(f"{name}: duplicate StatefulSet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSpec:
+    """Who restarts nodes. None: nobody; Manual: a person, one node after the other."""
+
+    driver: Literal["None", "Manual", "StatefulSet"] = "None"
+    stateful_set: StatefulSetSpec | None = None
+
+    def __post_init__(self) -> None:
+        if self.driver == "StatefulSet" and self.stateful_set is None:
+            raise ValueError("driver StatefulSet needs workload.statefulSet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSpec:
+    """From each moment of the schedule on, for so long. What the schedule may be is known to `core/windows.py`."""
+
+    schedule: Annotated[str, Text(64)]
+    duration: MinutesToHours
+    time_zone: Annotated[str, Text(64)] = "Etc/UTC"
+
+    def __post_init__(self) -> None:
+        if not 60 <= self.duration_seconds <= LONGEST:
+            raise ValueError("duration must be between 1m and 8760h")
+
+    @property
+    def duration_seconds(self) -> float:
+        return _seconds(self.duration)
+
+
+def _max_parallel(value: object) -> int | str:
+    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 256
+    if not number and not (isinstance(value, str) and _PERCENT.match(value)):
+        raise ValueError("expected a number from 1 to 256 or a percentage from 1% to 39%")
+    return cast("int | str", value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSpec:
+    """How nodes are restarted, where there is a driver."""
+
+    max_parallel: Annotated[int | str, _max_parallel] = 1
+    availability: Literal["NoUnderReplicated", "RespectMinISR"] = "NoUnderReplicated"
+    stable_for: SecondsToMinutes = "30s"
+    node_timeout: SecondsToHours = "15m"
+    windows: Annotated[tuple[WindowSpec, ...], AtMost(8)] = ()
+
+    def __post_init__(self) -> None:
+        if self.stable_for_seconds > LONGEST:
+            raise ValueError("stableFor must be at most 8760h")
+        if not 1 <= self.node_timeout_seconds <= LONGEST:
+            raise ValueError("nodeTimeout must be between 1s and 8760h")
+
+    @property
+    def stable_for_seconds(self) -> float:
+        return _seconds(self.stable_for)
+
+    @property
+    def node_timeout_seconds(self) -> float:
+        return _seconds(self.node_timeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +271,7 @@ class DriftSpec:
     """What to do about a level that was changed outside KafkaFeatures; how often a resource in sync is checked."""
 
     on_drift: Literal["Report", "Correct"] = "Report"
-    check_every: str = "1m"
+    check_every: SecondsToHours = "1m"
 
     def __post_init__(self) -> None:
         if self.check_every_seconds < LEAST_CHECK_EVERY:
@@ -183,9 +279,7 @@ class DriftSpec:
 
     @property
     def check_every_seconds(self) -> float:
-        """0 for a text that is no duration; the validator refuses that."""
-        match = re.match(r"^([0-9]{1,9})(s|m|h)$", self.check_every)
-        return int(match[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[match[2]] if match else 0.0
+        return _seconds(self.check_every)
 
 
 LEAST_CHECK_EVERY = 10
@@ -199,8 +293,10 @@ class Spec:
     suspend: bool = False
     consents: Annotated[tuple[Consent, ...], AtMost(16)] = ()
     cluster: ClusterSpec
+    workload: WorkloadSpec = WorkloadSpec()
     features: FeaturesSpec = FeaturesSpec()
     approval: ApprovalSpec = ApprovalSpec()
+    rollout: RolloutSpec = RolloutSpec()
     drift: DriftSpec = DriftSpec()
 
     def __post_init__(self) -> None:

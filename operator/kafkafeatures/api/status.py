@@ -146,6 +146,35 @@ class Intent(StatusRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WayBack(StatusRecord):
+    """Until when a plan can still be given up, and how. `until` None: until it is approved, or for longer."""
+
+    until: Stamp | None = None
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadStatus(StatusRecord):
+    """How many pods of a StatefulSet run its update revision."""
+
+    name: str
+    update_revision: str = ""
+    updated: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutStatus(StatusRecord):
+    """A rolling restart. `waiting_for`: what has to happen before the next node; empty where nothing has to."""
+
+    id: str = ""
+    started_at: Stamp | None = None
+    total: int = 0
+    done: int = 0
+    waiting_for: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry(StatusRecord):
     """How an act ended. `action` is for people; `target` is what was acted on; `plan_hash`: of which plan it was."""
 
@@ -168,6 +197,8 @@ class Status(StatusRecord):
     source: str = ""
     change_count: int = 0
     spent_consents: tuple[str, ...] = ()
+    way_back: WayBack | None = None
+    soak_started_at: Stamp | None = None
     metadata_mode: str = ""
     metadata_version: str = ""
     target_metadata_version: str = ""
@@ -176,6 +207,8 @@ class Status(StatusRecord):
     blockers_total: int = 0
     plan: PlanStatus | None = None
     intents: tuple[Intent, ...] = ()
+    workloads: tuple[WorkloadStatus, ...] = ()
+    rollout: RolloutStatus | None = None
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
 

@@ -11,6 +11,7 @@ import asyncio
 import sys
 from contextlib import ExitStack
 
+from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.cli.connect import failed, on_loop
@@ -33,6 +34,13 @@ from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 
 TIMED_OUT = "timed out; run the command again to continue"
+
+_DRIVERS = ("None", "Manual")
+"""Of `spec.workload.driver`: those that work without Kubernetes."""
+_NEEDS_THE_OPERATOR = (
+    "spec.workload.driver: {} needs the operator, which restarts the pods; create the resource on Kubernetes, or set "
+    "the driver to None or Manual"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         with document_errors(arguments.file):
             resource, settings = read(arguments)
+            if resource.spec.workload.driver not in _DRIVERS:
+                raise InvalidDocument((_NEEDS_THE_OPERATOR.format(resource.spec.workload.driver),))
             state = state_of(arguments)
             store = stack.enter_context(FileStore(resource, state, approve=arguments.approve or ""))
         permission, progress = _Permission(store, arguments), _Progress()

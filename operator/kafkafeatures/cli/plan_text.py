@@ -14,6 +14,7 @@ from kafkafeatures.core.decisions import Act
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.report import blocker_status, steps_of
 from kafkafeatures.core.steps import DryRun, DryRunAccepted, DryRunRejected
+from kafkafeatures.core.wanted import Driver
 from kafkafeatures.reconcile.evaluate import Evaluation
 
 
@@ -38,6 +39,10 @@ def draw_plan(console: Console, seen: Evaluation, verdict: PlanVerdict, *, to_ap
     console.print(line, overflow="fold")
     if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
+    rollout = seen.wanted.rollout
+    if rollout.driver is Driver.STATEFUL_SET:
+        sets = ", ".join((*rollout.brokers, *rollout.controllers))
+        console.print(Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"), overflow="fold")
     if verdict is PlanVerdict.APPROVAL_REQUIRED and to_approve:
         console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
 

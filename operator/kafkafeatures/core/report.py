@@ -83,6 +83,8 @@ def status_of(
         blockers_total=len(groups),
         plan=plan,
         intents=previous.intents,
+        workloads=previous.workloads,
+        rollout=previous.rollout,
         history=previous.history,
         conditions=conditions_of(
             {

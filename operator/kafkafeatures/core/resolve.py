@@ -5,11 +5,23 @@ Called by both stores of a resource.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from kafkafeatures.api.document import UnknownRelease
-from kafkafeatures.api.spec import ClusterSpec, KafkaFeatures
+from kafkafeatures.api.spec import ClusterSpec, KafkaFeatures, RolloutSpec, WorkloadSpec
 from kafkafeatures.core.releases import bundle, metadata_version_named
 from kafkafeatures.core.remedies import cluster_flags
-from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
+from kafkafeatures.core.wanted import (
+    ApprovalPolicy,
+    Availability,
+    Driver,
+    MaxParallel,
+    Mode,
+    OnDrift,
+    Rollout,
+    Wanted,
+    Window,
+)
 
 
 def wanted_of(
@@ -36,7 +48,35 @@ def wanted_of(
         cluster_id=spec.cluster.cluster_id or "",
         cluster_flags=_flags(spec.cluster),
         uid=uid or f"{resource.metadata.namespace}/{resource.metadata.name}",
+        rollout=_rollout(spec.workload, spec.rollout),
+        finalize_after=timedelta(seconds=spec.features.finalize_after_seconds),
     )
+
+
+def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
+    driver = Driver(workload.driver)
+    sets = workload.stateful_set if driver is Driver.STATEFUL_SET else None
+    brokers = sets.brokers if sets else ()
+    return Rollout(
+        driver=driver,
+        brokers=brokers,
+        # Combined nodes may be listed as both: as brokers they are controllers too, where the cluster says so.
+        controllers=tuple(one for one in sets.controllers if one not in brokers) if sets else (),
+        container=sets.container if sets else Rollout().container,
+        max_parallel=_max_parallel(rollout.max_parallel),
+        availability=Availability(rollout.availability),
+        stable_for=timedelta(seconds=rollout.stable_for_seconds),
+        node_timeout=timedelta(seconds=rollout.node_timeout_seconds),
+        windows=tuple(
+            Window(one.schedule, timedelta(seconds=one.duration_seconds), one.time_zone) for one in rollout.windows
+        ),
+    )
+
+
+def _max_parallel(value: int | str) -> MaxParallel:
+    if isinstance(value, int):
+        return MaxParallel(value)
+    return MaxParallel(int(value.removesuffix("%")), percent=True)
 
 
 def _flags(cluster: ClusterSpec) -> str:

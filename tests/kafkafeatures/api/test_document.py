@@ -40,8 +40,23 @@ FULL: dict[str, Any] = {
             "sasl": SASL,
             "controllerListener": {"tls": TLS, "sasl": SASL},
         },
-        "features": {"releaseVersion": "4.1", "levels": [{"name": "group.version", "level": 1}]},
+        "workload": {
+            "driver": "StatefulSet",
+            "statefulSet": {"brokers": ["orders-broker"], "controllers": ["orders-controller"], "container": "kafka"},
+        },
+        "features": {
+            "releaseVersion": "4.1",
+            "finalizeAfter": "24h",
+            "levels": [{"name": "group.version", "level": 1}],
+        },
         "approval": {"policy": "Always", "planHash": "sha256:01234567"},
+        "rollout": {
+            "maxParallel": "10%",
+            "availability": "RespectMinISR",
+            "stableFor": "1m",
+            "nodeTimeout": "30m",
+            "windows": [{"schedule": "0 22 * * 1-5", "duration": "6h", "timeZone": "Europe/Berlin"}],
+        },
         "drift": {"onDrift": "Report", "checkEvery": "1m"},
     },
 }
@@ -101,12 +116,37 @@ def test_the_document_that_is_changed_below_is_a_good_one() -> None:
         ("spec.features.levels.0.level", "\ud800", "level: invalid value"),
         ("spec.features.levels.0.name", "A", "expected the name of a feature, such as metadata.version"),
         ("spec.features.levels.0.int", 1, "spec.features.levels[0].int: unknown field; valid fields: level, name"),
-        ("spec.features.level", 1, "unknown field; did you mean 'levels'? valid fields: levels, releaseVersion"),
+        ("spec.features.level", 1, "unknown field; did you mean 'levels'? valid fields: finalizeAfter, levels"),
         ("spec.consents.0", "all", "spec.consents[0]: invalid value 'all'; expected a consent such as"),
         ("spec.cluster", None, "spec.cluster: invalid value null; expected a mapping"),
         ("spec.cluster.bootstrapServers", "a", "invalid value 'a'; expected at least 3 characters"),
         ("spec.cluster.sasl.username", 7, "sasl.username: invalid value; expected text; write it in quotes"),
         ("spec.cluster.sasl.secretRef", {}, "spec.cluster.sasl.secretRef.name: required field is missing"),
+        ("spec.cluster.requestTimeout", "1h", "invalid value '1h'; expected a duration such as 500ms, 30s or 2m"),
+        ("spec.drift.checkEvery", "20000ms", "invalid value '20000ms'; expected a duration such as 90s, 15m or 24h"),
+        ("spec.workload.driver", "Strimzi", "invalid value 'Strimzi'; expected 'None', 'Manual' or 'StatefulSet'"),
+        ("spec.workload.statefulSet", None, "spec.workload: driver StatefulSet needs workload.statefulSet"),
+        ("spec.workload.statefulSet.brokers", [], "brokers: invalid value (a list); expected at least 1 item"),
+        ("spec.workload.statefulSet.brokers", ["a", "a"], "spec.workload.statefulSet: brokers: duplicate StatefulSet"),
+        ("spec.workload.statefulSet.brokers.0", "A", "invalid value 'A'; expected the name of a StatefulSet in the"),
+        ("spec.workload.statefulSet.controllers", ["c"] * 9, "expected at most 8 items"),
+        ("spec.workload.statefulSet.container", "", "container: invalid value ''; expected at least 1 characters"),
+        ("spec.features.finalizeAfter", "1d", "invalid value '1d'; expected a duration such as 90s, 15m or 24h"),
+        ("spec.features.finalizeAfter", "8761h", "spec.features: finalizeAfter must be at most 8760h"),
+        ("spec.features.finalizeAfter", "9" * 17 + "h", "expected at most 16 characters"),
+        ("spec.rollout.maxParallel", 0, "invalid value 0; expected a number from 1 to 256 or a percentage from 1% to"),
+        ("spec.rollout.maxParallel", 257, "expected a number from 1 to 256 or a percentage from 1% to 39%"),
+        ("spec.rollout.maxParallel", "40%", "invalid value '40%'; expected a number from 1 to 256 or a percentage"),
+        ("spec.rollout.maxParallel", "2", "invalid value '2'; expected a number from 1 to 256 or a percentage"),
+        ("spec.rollout.maxParallel", True, "invalid value true; expected a number from 1 to 256 or a percentage"),
+        ("spec.rollout.availability", "None", "expected 'NoUnderReplicated' or 'RespectMinISR'"),
+        ("spec.rollout.stableFor", "1h", "invalid value '1h'; expected a duration such as 30s or 2m"),
+        ("spec.rollout.stableFor", "99999999m", "spec.rollout: stableFor must be at most 8760h"),
+        ("spec.rollout.nodeTimeout", "0s", "spec.rollout: nodeTimeout must be between 1s and 8760h"),
+        ("spec.rollout.windows.0.duration", "0h", "spec.rollout.windows[0]: duration must be between 1m and 8760h"),
+        ("spec.rollout.windows.0.duration", "30s", "invalid value '30s'; expected a duration such as 90m or 4h"),
+        ("spec.rollout.windows.0.start", "22:00", "spec.rollout.windows[0].start: unknown field"),
+        ("spec.rollout.windows.0", {}, "spec.rollout.windows[0].schedule: required field is missing"),
         ("metadata.name", "Orders", "metadata.name: invalid value 'Orders'; expected a name of a-z"),
         ("spec", [], "spec: invalid value (a list); expected a mapping"),
     ],
@@ -118,8 +158,8 @@ def test_a_problem_has_its_path_what_was_found_and_what_is_expected(path: str, v
 
 TOLD = re.compile(
     r".*?: (invalid value.*; expected .|required field is missing$|unknown field; .*valid fields: "
-    r"|set bootstrapServers|set metadata.version|requestTimeout must|checkEvery must|levels: duplicate"
-    r"|consents: duplicate|raising kraft.version|[A-Z]+ without TLS|level: invalid value)",
+    r"|set bootstrapServers|set metadata.version|[a-zA-Z]+ must be |[a-z]+: duplicate |driver StatefulSet needs "
+    r"|raising kraft.version|[A-Z]+ without TLS|level: invalid value)",
     re.DOTALL,
 )
 
@@ -153,7 +193,7 @@ def texts(hint: Any) -> Iterator[Text]:
 
 def test_every_pattern_of_a_field_says_what_it_means() -> None:
     with_pattern = {one for one in texts(KafkaFeatures) if one.pattern}
-    assert len(with_pattern) == 6
+    assert len(with_pattern) == 12
     assert all(one.meaning for one in with_pattern)
 
 
@@ -190,8 +230,16 @@ def test_what_was_read_is_written_with_all_its_defaults_and_as_somebody_wrote_it
             "sasl": None,
             "controllerListener": None,
         },
-        "features": {"releaseVersion": None, "levels": []},
+        "workload": {"driver": "None", "statefulSet": None},
+        "features": {"releaseVersion": None, "finalizeAfter": "0s", "levels": []},
         "approval": {"policy": "IrreversibleOnly", "planHash": None},
+        "rollout": {
+            "maxParallel": 1,
+            "availability": "NoUnderReplicated",
+            "stableFor": "30s",
+            "nodeTimeout": "15m",
+            "windows": [],
+        },
         "drift": {"onDrift": "Report", "checkEvery": "1m"},
     }
     assert least.written == {"cluster": {"bootstrapServers": "a:1"}}

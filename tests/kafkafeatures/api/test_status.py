@@ -81,7 +81,7 @@ def test_whatever_stands_there_is_judged_and_never_raises(status: dict[str, Any]
 
 NEWER: dict[str, Any] = {
     **STATUS,
-    "rollout": {"id": "1"},
+    "migration": {"id": "1"},
     "conditions": [{**STATUS["conditions"][0], "severity": "Info"}],
     "intents": [*STATUS["intents"], {"kind": "RestartNode", "nodeId": 3, "podUid": "u"}],
 }

@@ -190,7 +190,7 @@ def test_a_status_of_facts_that_were_read_before_is_bounded_as_well() -> None:
 
 @pytest.mark.parametrize(
     "foreign",
-    [{"rollout": {"nodes": ["x" * 60] * 1000}}, {"intents": [{"kind": "RestartNode", "nodes": ["x" * 60] * 1000}]}],
+    [{"migration": {"nodes": ["x" * 60] * 1000}}, {"intents": [{"kind": "RestartNode", "nodes": ["x" * 60] * 1000}]}],
 )
 def test_what_another_release_wrote_takes_nothing_from_our_own_status_however_large_it_is(
     foreign: dict[str, Any],
@@ -201,12 +201,12 @@ def test_what_another_release_wrote_takes_nothing_from_our_own_status_however_la
 
 
 def test_where_another_release_wrote_nearly_more_than_the_api_server_takes_it_is_said_and_nothing_is_dropped() -> None:
-    foreign = {"rollout": ["x" * 1024] * 1024, "migration\x1b": {}}
+    foreign = {"migration": ["x" * 1024] * 1024, "moves\x1b": {}}
     seen = observation()
     made = status(decided(seen), seen, previous=foreign)
     assert {name: made[name] for name in foreign} == foreign
     (ready,) = [one["message"] for one in made["conditions"] if one["type"] == "Ready"]
-    assert " (other releases wrote 1028 KiB of this status: rollout, migration�; above" in ready
+    assert " (other releases wrote 1028 KiB of this status: migration, moves�; above" in ready
     assert len(ready.encode()) <= 1024
     assert status(decided(seen), seen, previous=made) == made
 

@@ -1,0 +1,65 @@
+"""What a document says of workloads, rollouts and soaks, as the core reads it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from kafkafeatures.api.document import read_document
+from kafkafeatures.core.resolve import wanted_of
+from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Rollout, Wanted
+
+
+def wanted(**spec: Any) -> Wanted:
+    body = {
+        "apiVersion": "kafkafeatures.dev/v1alpha1",
+        "kind": "KafkaFeatures",
+        "metadata": {"name": "orders"},
+        "spec": {"cluster": {"bootstrapServers": "a:1"}, **spec},
+    }
+    return wanted_of(read_document(body))
+
+
+SETS = {"brokers": ["orders-a", "orders-b"], "controllers": ["orders-c"]}
+
+
+def test_without_a_word_nobody_restarts_nodes_and_nothing_soaks() -> None:
+    found = wanted()
+    assert found.finalize_after == timedelta(0)
+    assert found.rollout == Rollout()
+    assert wanted(workload={}).rollout.driver is Driver.NONE
+
+
+def test_a_driver_comes_with_its_stateful_sets() -> None:
+    rollout = wanted(workload={"driver": "StatefulSet", "statefulSet": {**SETS, "container": "broker"}}).rollout
+    assert (rollout.driver, rollout.brokers, rollout.controllers, rollout.container) == (
+        Driver.STATEFUL_SET,
+        ("orders-a", "orders-b"),
+        ("orders-c",),
+        "broker",
+    )
+
+
+def test_another_driver_reads_no_stateful_set() -> None:
+    rollout = wanted(workload={"driver": "Manual", "statefulSet": SETS}).rollout
+    assert (rollout.driver, rollout.brokers, rollout.controllers) == (Driver.MANUAL, (), ())
+
+
+def test_a_stateful_set_of_combined_nodes_is_read_once_also_where_it_is_listed_as_both() -> None:
+    sets = {"brokers": ["orders"], "controllers": ["orders", "orders-c"]}
+    rollout = wanted(workload={"driver": "StatefulSet", "statefulSet": sets}).rollout
+    assert (rollout.brokers, rollout.controllers) == (("orders",), ("orders-c",))
+
+
+def test_the_bounds_of_a_rollout_become_numbers_and_durations() -> None:
+    rollout = wanted(
+        rollout={"maxParallel": "10%", "availability": "RespectMinISR", "stableFor": "2m", "nodeTimeout": "1h"}
+    ).rollout
+    assert rollout.max_parallel == MaxParallel(10, percent=True)
+    assert rollout.availability is Availability.RESPECT_MIN_ISR
+    assert (rollout.stable_for, rollout.node_timeout) == (timedelta(minutes=2), timedelta(hours=1))
+    assert wanted(rollout={"maxParallel": 3}).rollout.max_parallel == MaxParallel(3)
+
+
+def test_a_soak_is_a_duration() -> None:
+    assert wanted(features={"finalizeAfter": "36h"}).finalize_after == timedelta(hours=36)

@@ -13,7 +13,11 @@ Key = tuple[Role, int]
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """`features_epoch`: what a controller reports as FinalizedFeaturesEpoch. `refused`: it runs, and tries to join."""
+    """`features_epoch`: what a controller reports as FinalizedFeaturesEpoch. `refused`: it runs, and tries to join.
+
+    `stopping`: a broker in controlled shutdown, which answers still. `unclean`: its logs must be recovered first.
+    `caught_up_ms`: since when a controller has all of the metadata log; before that it follows.
+    """
 
     role: Role
     id: int
@@ -24,7 +28,10 @@ class Node:
     incarnation: UUID
     running: bool = True
     refused: bool = False
+    stopping: bool = False
+    unclean: bool = False
     features_epoch: int = -1
+    caught_up_ms: int = 0
 
     @property
     def listening(self) -> bool:

@@ -26,9 +26,34 @@ class NodePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic. `replicas`: of each partition, the preferred leader first. `min_insync_replicas` None: not set."""
+
+    name: str
+    replicas: tuple[tuple[int, ...], ...]
+    min_insync_replicas: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long brokers with replicas take, in ms; one without takes no time for any of it.
+
+    `shutdown`: from the controlled shutdown to the end of the process; `load`: from its registration to the first
+    heartbeat that wants it unfenced; `recovery`: so much longer after an unclean stop; `catch_up`: from then on until
+    a replica is in sync, at least and at most.
+    """
+
+    shutdown: int = 800
+    load: int = 600
+    recovery: int = 4_000
+    catch_up: tuple[int, int] = (300, 2_500)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A cluster. `levels`: finalized levels, metadata.version among them; kraft.version 1 makes the quorum a dynamic
     one. `leader`: the first active controller, the lowest id when None. `cluster_id` None: drawn at random.
+    `min_insync_replicas`: what the brokers' own files say, which no log knows.
     """
 
     nodes: tuple[NodePlan, ...]
@@ -36,6 +61,9 @@ class Plan:
     leader: int | None = None
     cluster_id: str | None = None
     addresses: Mapping[tuple[Role, int], tuple[str, int]] = field(default_factory=lambda: MappingProxyType({}))
+    topics: tuple[TopicPlan, ...] = ()
+    min_insync_replicas: int = 1
+    timing: Timing = field(default_factory=Timing)
 
     def __post_init__(self) -> None:
         keys = [(node.role, node.id) for node in self.nodes]
@@ -45,6 +73,10 @@ class Plan:
             raise ValueError("a cluster needs a controller")
         if METADATA_VERSION not in self.levels:
             raise ValueError("a cluster has a metadata.version")
+        brokers = {node.id for node in self.nodes if node.role is Role.BROKER}
+        for topic in self.topics:
+            if any(not each or not brokers.issuperset(each) for each in topic.replicas):
+                raise ValueError(f"topic {topic.name} has a partition without replicas, or on a broker there is not")
         for node in self.nodes:
             if node.ghost or node.role is Role.CONTROLLER:
                 self._must_fit(node)

@@ -53,7 +53,7 @@ class SimulatedCluster:
     async def read(self, *, partitions: bool = False) -> Readings:
         """What the adapter would have read now."""
         self._pass_time(CALL_MS)
-        readings = self._client.read()
+        readings = self._client.read(partitions=partitions)
         self._last = readings.probe
         return readings
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.readings import (
@@ -22,6 +23,7 @@ from kafkafeatures.core.readings import (
     Host,
     LogReading,
     NodeAnswer,
+    PartitionsReading,
     ProbedNode,
     QuorumAnswer,
     Readings,
@@ -33,6 +35,9 @@ from kafkasim.rules import CONTROLLER_REGISTRATION
 from kafkasim.world import World
 from kraftlog import BrokerRegistration, ControllerRegistration
 
+if TYPE_CHECKING:
+    from kraftlog.partitions import Partitions
+
 DESCRIBE_CLUSTER = 60
 QUORUM_TIMEOUT_MS = 5_000
 """At most: a broker keeps DescribeQuorum to itself while no controller is active."""
@@ -43,6 +48,7 @@ _NO_LOG = Failure(FailureKind.NOT_ASKED, "metadata log", "no address of a contro
 _DENIED = Failure(FailureKind.AUTHORIZATION, "metadata log", "reading it needs CLUSTER_ACTION", "grant it")
 _KEPT = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer while no controller is active")
 _TOO_OLD = Failure(FailureKind.UNSUPPORTED, "DescribeCluster", "metadata.version is below 3.7-IV0")
+_HIDDEN = Failure(FailureKind.AUTHORIZATION, "partitions", "some topics are hidden", "grant DESCRIBE on all topics")
 _EMPTY = Failure(FailureKind.REJECTED, "DescribeCluster", "lists no nodes yet")
 
 
@@ -55,6 +61,7 @@ class Access:
     reaches_brokers: bool = True
     reaches_controllers: bool = True
     cluster_action: bool = True
+    describes_topics: bool = True
     request_timeout_ms: int = 10_000
 
 
@@ -76,8 +83,15 @@ class Client:
             return None
         return node
 
-    def read(self) -> Readings:
+    def read(self, *, partitions: bool = False) -> Readings:
         """Everything, as the adapter does. Time passes in the world where a real client would wait for an answer."""
+        readings = self._read()
+        if isinstance(readings.log, LogReading) and readings.log.image.partitioned is not None and not partitions:
+            image = replace(readings.log.image, partitioned=None)
+            readings = readings._replace(log=replace(readings.log, image=image))
+        return readings._replace(partitions=self._partitions(readings.log)) if partitions else readings
+
+    def _read(self) -> Readings:
         self._answers.clear()
         until_ms = self._world.now_ms + self._access.request_timeout_ms
         probe = self._probe()
@@ -183,14 +197,12 @@ class Client:
             leader,
             world.epoch,
             watermark,
-            tuple(self._progress(one, watermark) for one in world.voting()),
-            tuple(self._progress(one, watermark) for one in observers),
+            tuple(self._progress(one) for one in world.voting()),
+            tuple(self._progress(one) for one in observers),
         )
 
-    def _progress(self, node: Node, watermark: int) -> ReplicaProgress:
-        if not node.running:
-            return ReplicaProgress(node.id, -1)
-        return ReplicaProgress(node.id, watermark, self._world.now_ms, self._world.now_ms)
+    def _progress(self, node: Node) -> ReplicaProgress:
+        return ReplicaProgress(node.id, *self._world.progress(node))
 
     def _voters(self) -> tuple[Host, ...]:
         return tuple(Host(node.id, node.host, node.port) for node in self._world.voting())
@@ -243,6 +255,24 @@ class Client:
             return _NO_LEADER
         return LogReading(world.image, world.log.high_watermark, world.active, world.epoch, self._now())
 
+    # --- partitions ---
+
+    def _partitions(self, log: LogReading | Failure) -> PartitionsReading | Failure:
+        """Of the log, or asked of a broker; the default is asked of every broker that is registered and not fenced."""
+        world = self._world
+        live = [one.id for one in world.image.brokers.values() if not one.fenced]
+        silent = next((one for one in sorted(live) if self.reached(Role.BROKER, one) is None), None)
+        if silent is not None:
+            node = world.nodes[Role.BROKER, silent]
+            return _refused(node.host, node.port)
+        if not live:
+            return _EMPTY
+        if not self._access.describes_topics:
+            return _HIDDEN
+        found = world.image.partitioned if isinstance(log, Failure) else log.image.partitioned
+        default = max(world.default_min_insync_replicas(one) for one in live)
+        return PartitionsReading(found or _nothing(), default, -1 if isinstance(log, Failure) else log.image.offset)
+
     def _with_proven_id(self, probe: ClusterProbe, log: Failure) -> ClusterProbe:
         """As the adapter does: controllers that do not say of which cluster they are put the brokers' word in doubt."""
         answers = any(one.role is Role.CONTROLLER and isinstance(one.answer, NodeAnswer) for one in probe.nodes)
@@ -259,6 +289,13 @@ class Client:
 def moment(world: World) -> datetime:
     """The time of the world."""
     return datetime.fromtimestamp(world.now_ms / 1000, UTC)
+
+
+def _nothing() -> Partitions:
+    """Of a world without topics."""
+    from kraftlog.partitions import MinInsyncReplicas, Partitions
+
+    return Partitions({}, (), MinInsyncReplicas({}, {}, None))
 
 
 def _host(registered: BrokerRegistration | ControllerRegistration) -> Host:

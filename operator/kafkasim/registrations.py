@@ -102,9 +102,17 @@ def quorum_records(voters: Sequence[Node], kraft_version: int) -> list[Write]:
 
 
 def snapshot(
-    image: Image, position: Position, voters: Sequence[Node], nodes: Mapping[Key, Node], *, timestamp_ms: int
+    image: Image,
+    position: Position,
+    voters: Sequence[Node],
+    nodes: Mapping[Key, Node],
+    topics: Sequence[Write],
+    *,
+    timestamp_ms: int,
 ) -> bytes:
-    """A checkpoint file of this image: header and quorum, the records, the footer. Offsets count from 0."""
+    """A checkpoint file of this image: header and quorum, the records, the footer. Offsets count from 0. `topics`: the
+    records of the partitions.
+    """
     header = [Write(table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": image.timestamp_ms})]
     if image.kraft_version:
         header += quorum_records(voters, image.kraft_version)
@@ -115,6 +123,7 @@ def snapshot(
         for broker_id in sorted(image.brokers)
     ]
     writes += [_registered_controller(each) for _, each in sorted(image.controllers.items())]
+    writes += topics
     batches = [header, *(writes[i : i + _SNAPSHOT_BATCH] for i in range(0, len(writes), _SNAPSHOT_BATCH))]
     batches.append([Write(table.SNAPSHOT_FOOTER, {})])
     offset, chunks = 0, []

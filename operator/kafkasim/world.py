@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from random import Random
@@ -19,24 +19,26 @@ from uuid import UUID
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION
-from kafkasim import registrations
+from kafkasim import registrations, replicas
+from kafkasim.brokers import RETRY_MS, Brokers
 from kafkasim.log import MetadataLog, Position, Snapshot, Write
-from kafkasim.node import Node
-from kafkasim.plan import NodePlan, Plan
+from kafkasim.node import Key, Node
+from kafkasim.plan import NodePlan, Plan, TopicPlan
 from kafkasim.releases import KRAFT_VERSION, Release
+from kafkasim.replicas import Found
 from kafkasim.rules import CONTROLLER_REGISTRATION, NOT_CONTROLLER, FeatureUpdate, Verdict, View, finalized, judge
-from kraftlog import Image, Replay
+from kraftlog import Image, Replay, Section
+from kraftlog.image import SMALL
 from kraftlog.records import kafka_uuid
 from kraftlog.schema import table
 
 NOOP_MS = 500  # metadata.max.idle.interval.ms
 COMMIT_MS = 5  # a round of the followers
-SESSION_MS = 9_000  # broker.session.timeout.ms
 ELECTION_MS = 1_000  # controller.quorum.election.timeout.ms
 UPDATE_VOTER_MS = 2_000  # controller.quorum.fetch.timeout.ms: so long a follower fetches before it sends UpdateVoter
 RESTART_MS = 800  # a stopped node that is started again with other binaries
 REGISTER_MS = 50  # a controller that finds itself unregistered
-RETRY_MS = 2_000  # a refused broker tries again
+CATCH_UP_MS = 500  # a controller that was started reads what it missed of the metadata log
 TRANSACTIONS = 13  # metadata.version 3.6-IV1: bootstrap records are one metadata transaction, KIP-868
 
 UNSUPPORTED_VERSION = 35
@@ -68,16 +70,21 @@ class World:
         self.grants_cluster_action = True  # without it clients may ask nodes, and not read the log
         self.active: int | None = None
         self.epoch = 0
-        self._replay = Replay()  # everything appended
+        self.timing = plan.timing
+        self.min_insync_replicas = plan.min_insync_replicas
+        sections = frozenset(Section) if plan.topics else SMALL
+        self._replay = Replay(sections=sections)  # everything appended
         self._leader_image = self._image = self._replay.image()
         self._uncommitted: deque[Image] = deque()  # what each batch above the high watermark made of it
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._last_append = now_ms
-        self.nodes = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
+        self.nodes: Mapping[Key, Node] = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
         self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
         self._told = set(self.voters)  # who has sent UpdateVoter to this leader, and itself
         self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []
+        self._brokers = Brokers(self)
+        self._found: list[Found] | None = None
         self._begin(plan)
 
     # --- what nodes know ---
@@ -113,6 +120,33 @@ class World:
         """Of a controller the offset at which a level moved; of a broker the newest one that it holds."""
         return node.features_epoch if node.role is Role.CONTROLLER else self._image.offset - 1
 
+    def progress(self, node: Node) -> tuple[int, int, int]:
+        """How far it has the metadata log: its end, when it fetched last, when it had everything; -1 unknown."""
+        if not node.running:
+            return -1, -1, -1
+        if self.now_ms < node.caught_up_ms:
+            return max(self.log.high_watermark - 1, 0), self.now_ms, -1
+        return self.log.high_watermark, self.now_ms, self.now_ms
+
+    def default_min_insync_replicas(self, broker_id: int) -> int:
+        """What a broker applies to a topic that sets none: its own dynamic value, that of all of them, its file."""
+        there = self._image.partitions.min_insync_replicas if self._image.partitioned is not None else None
+        if there is None:
+            return self.min_insync_replicas
+        of_all = self.min_insync_replicas if there.cluster is None else there.cluster
+        return there.brokers.get(broker_id, of_all)
+
+    @property
+    def metadata_version(self) -> int:
+        """The level by which records are written."""
+        return self._level(METADATA_VERSION)
+
+    def partitions(self) -> list[Found]:
+        """All of them, by topic and number, with what is not committed yet; none in a world that has no topics."""
+        if self._found is None:
+            self._found = list(replicas.found_in(self.leader_image)) if self.leader_image.partitioned else []
+        return self._found
+
     # --- time ---
 
     def next_due(self) -> int | None:
@@ -133,10 +167,10 @@ class World:
             if self._due and self._due[0][0] <= due:
                 heapq.heappop(self._due)[2]()
             else:
-                self._append([Write(table.NO_OP, {})])
+                self.append([Write(table.NO_OP, {})])
         self.now_ms = max(self.now_ms, now_ms)
 
-    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
         heapq.heappush(self._due, (self.now_ms + delay_ms, next(self._order), action))
 
     # --- requests ---
@@ -151,12 +185,12 @@ class World:
         if validate_only:
             return ControllerAnswer(verdict)
         if verdict.kraft_version is not None:
-            self._append(registrations.quorum_records(self.voting(), verdict.kraft_version))
-            self._append([Write(table.NO_OP, {})])  # gives the request an offset to wait for
+            self.append(registrations.quorum_records(self.voting(), verdict.kraft_version))
+            self.append([Write(table.NO_OP, {})])  # gives the request an offset to wait for
         if verdict.levels:
             levels = [registrations.level(*each) for each in verdict.levels]
             before = self.leader_image.features.get(METADATA_VERSION, 0)
-            self._append(levels)
+            self.append(levels)
             if before < CONTROLLER_REGISTRATION <= self.leader_image.features.get(METADATA_VERSION, 0):
                 self._register_controllers()
         return ControllerAnswer(verdict, self.log.end_offset)
@@ -170,14 +204,10 @@ class World:
         leader, refused = self._route(at)
         if leader is None:
             return refused
-        registered = self.leader_image.brokers.get(broker_id)
-        if registered is None:
+        if broker_id not in self.leader_image.brokers:
             text = f"Broker ID {broker_id} is not currently registered"
             return ControllerAnswer(Verdict(BROKER_ID_NOT_REGISTERED, text))
-        self._append([Write(table.UNREGISTER_BROKER, {"brokerId": broker_id, "brokerEpoch": registered.epoch})])
-        node = self.nodes.get((Role.BROKER, broker_id))
-        if node is not None and node.running:  # its next heartbeat is refused, and it registers again
-            self._after(RETRY_MS, lambda: self._register_broker(node))
+        self._brokers.unregister(broker_id)
         return ControllerAnswer(Verdict(error_message=""), self.log.end_offset)
 
     def unregister_controller(self, at: Node, controller_id: int) -> ControllerAnswer:
@@ -194,25 +224,25 @@ class World:
         if controller_id not in self.leader_image.controllers:
             text = f"Controller ID {controller_id} is not currently registered."
             return ControllerAnswer(Verdict(CONTROLLER_ID_NOT_REGISTERED, text))
-        self._append([Write(table.UNREGISTER_CONTROLLER, {"controllerId": controller_id})])
+        self.append([Write(table.UNREGISTER_CONTROLLER, {"controllerId": controller_id})])
         offset = self.log.end_offset
         node = self.nodes.get((Role.CONTROLLER, controller_id))
         if node is not None and node.running:  # it sees the record, and registers itself again at once
-            self._after(REGISTER_MS, lambda: self._register_controller(node))
+            self.after(REGISTER_MS, lambda: self._register_controller(node))
         return ControllerAnswer(Verdict(error_message=""), offset)
 
     def _register_controller(self, node: Node) -> None:
         if node.running and self.active is not None and node.id not in self.leader_image.controllers:
-            self._append([registrations.controller(node)])
+            self.append([registrations.controller(node)])
 
     def _register_again(self, node: Node, incarnation: UUID) -> None:
         """A new process of a controller; it tries until there is a leader."""
         if not node.running or node.incarnation != incarnation:
             return
         if self.active is None:
-            self._after(RETRY_MS, lambda: self._register_again(node, incarnation))
+            self.after(RETRY_MS, lambda: self._register_again(node, incarnation))
         elif self._level(METADATA_VERSION) >= CONTROLLER_REGISTRATION:
-            self._append([registrations.controller(node)])
+            self.append([registrations.controller(node)])
 
     def _route(self, at: Node) -> tuple[Node | None, ControllerAnswer]:
         leader = self.active_node
@@ -233,19 +263,19 @@ class World:
     # --- things done to nodes ---
 
     def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
-        """End a process; killed, a broker is fenced only when its session ends. KeyError for a node there is not."""
+        """End a process. A broker that hosts partitions hands them over first; killed, it is fenced only when its
+        session ends. KeyError for a node there is not.
+        """
         node = self.nodes[role, node_id]
         if not node.running:
             return
-        node.running = False
         if role is Role.CONTROLLER:
+            node.running = False
             self._quorum_changed()
         elif kill:
-            ended = node.incarnation
-            self._after(SESSION_MS, lambda: self._fence(node, ended))
-        else:
-            self._change(node, {"inControlledShutdown": 1}, version=1)
-            self._fence(node, node.incarnation)
+            self._brokers.kill(node)
+        elif not node.stopping:
+            self._brokers.stop(node)
 
     def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
         """Begin a process of this node, maybe with other binaries. KeyError for a node there is not."""
@@ -256,23 +286,70 @@ class World:
         node.release = release or node.release
         node.incarnation = self._uuid()
         if role is Role.BROKER:
-            self._register_broker(node)
+            self._brokers.register(node)
             return
+        node.caught_up_ms = self.now_ms + CATCH_UP_MS
         node.features_epoch = self._image.offset - 1
         self._quorum_changed()
         self._tell_soon(node.id)
         self._register_again(node, node.incarnation)
 
     def upgrade(self, role: Role, node_id: int, release: Release) -> None:
-        """Stop, and start with other binaries a moment later. KeyError for a node there is not."""
+        """Stop, and start with other binaries a moment after it ended. KeyError for a node there is not."""
+        node = self.nodes[role, node_id]
         self.stop(role, node_id)
-        self._after(RESTART_MS, lambda: self.start(role, node_id, release))
+
+        def again() -> None:
+            if node.stopping:
+                self.after(RESTART_MS, again)
+            else:
+                self.start(role, node_id, release)
+
+        self.after(RESTART_MS, again)
+
+    # --- done to partitions, by people and by leaders ---
+
+    def create_topic(self, topic: TopicPlan, *, commit: bool = False) -> None:
+        """A topic whose replicas are in sync at once."""
+        self.append(replicas.created(topic, self._uuid(), self._directories(), self.metadata_version), commit=commit)
+
+    def configure(self, value: int | None, *, topic: str | None = None, broker_id: int | None = None) -> None:
+        """min.insync.replicas of a topic, of a broker or (neither given) of all of them; None deletes it."""
+        self.append(
+            [replicas.broker_config(broker_id, value) if topic is None else replicas.topic_config(topic, value)]
+        )
+
+    def fall_behind(self, broker_id: int, *, for_ms: int) -> None:
+        """Its replicas are too slow for their leaders: out of the ISRs, and after a while back."""
+        hosted = self._brokers.hosted(broker_id)
+        if self.active is not None and (dropped := replicas.fallen_behind(hosted, broker_id, self.metadata_version)):
+            self.append(dropped)
+        node = self.nodes[Role.BROKER, broker_id]
+        self.after(for_ms, lambda: self._brokers.catch_up(node))
+
+    def reassign(self, topic: str, number: int, target: Sequence[int]) -> None:
+        """Move a partition: who is new fetches everything first."""
+        (found,) = (one for one in self.partitions() if (one.topic, one.number) == (topic, number))
+        self.append([replicas.moving(found, target, self._directories(), self.metadata_version)])
+        for broker_id in target:
+            self._brokers.catch_up(self.nodes[Role.BROKER, broker_id])
+        self.finish_moves()
+
+    def finish_moves(self) -> None:
+        """What is being reassigned, and has all its new replicas in sync."""
+        alive, directories = self._brokers.alive(), self._directories()
+        for found in self.partitions():
+            if found.state.adding or found.state.removing:
+                done = replicas.moved(found, alive, directories, self.metadata_version)
+                if done:
+                    self.append(done)
 
     def take_snapshot(self) -> None:
         """Write the committed state to a checkpoint; readers from offset 0 are sent to it from then on."""
         image = self.image
         position = Position(image.offset, self.log.epoch_before(image.offset))
-        data = registrations.snapshot(image, position, self.voting(), self.nodes, timestamp_ms=self.now_ms)
+        topics = replicas.all_of(image, self._directories(), self.metadata_version) if image.partitioned else []
+        data = registrations.snapshot(image, position, self.voting(), self.nodes, topics, timestamp_ms=self.now_ms)
         self.log.snapshot = Snapshot(position, data)
 
     # --- inside ---
@@ -284,6 +361,9 @@ class World:
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
 
+    def _directories(self) -> dict[int, UUID]:
+        return {node.id: node.directory for node in self.of_role(Role.BROKER)}
+
     def _level(self, feature: str) -> int:
         return self._leader_image.features.get(feature, 0)
 
@@ -293,32 +373,35 @@ class World:
         first = [registrations.leader_change(self.active, self.voting(), self.voting(), dynamic=plan.is_dynamic)]
         if plan.is_dynamic:
             first += registrations.quorum_records(self.voting(), plan.levels[KRAFT_VERSION])
-        self._append(first, commit=True)
+        self.append(first, commit=True)
         levels = {METADATA_VERSION: plan.levels[METADATA_VERSION], **plan.levels}
         writes = [registrations.level(name, each) for name, each in levels.items() if each and name != KRAFT_VERSION]
         if levels[METADATA_VERSION] >= TRANSACTIONS:
             begin = Write(table.BEGIN_TRANSACTION, {"name": "Bootstrap records"})
             writes = [begin, *writes, Write(table.END_TRANSACTION, {})]
-        self._append(writes, commit=True)
+        self.append(writes, commit=True)
         if levels[METADATA_VERSION] >= CONTROLLER_REGISTRATION:
             for node in self.of_role(Role.CONTROLLER):
-                self._append([registrations.controller(node)], commit=True)
+                self.append([registrations.controller(node)], commit=True)
         for node in self.of_role(Role.BROKER):
-            self._register_broker(node, commit=True)
+            self._brokers.register(node, commit=True)
+        for topic in plan.topics:
+            self.create_topic(topic, commit=True)
+        for node in self.of_role(Role.BROKER):
             if not node.running:
-                self._fence(node, node.incarnation, commit=True)
+                self._brokers.fence(node, node.incarnation, commit=True)
 
-    def _append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
+    def append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
         data = self.log.append(writes, epoch=self.epoch, timestamp_ms=self.now_ms)
         self._last_append = self.now_ms
         self._replay.append(data, below=self.log.end_offset)
-        self._leader_image = self._replay.image()
+        self._leader_image, self._found = self._replay.image(), None
         self._uncommitted.append(self._leader_image)
         if commit:
             self._commit(self.log.end_offset)
         else:
             offset = self.log.end_offset
-            self._after(COMMIT_MS, lambda: self._commit(offset))
+            self.after(COMMIT_MS, lambda: self._commit(offset))
 
     def _commit(self, offset: int) -> None:
         if self.active is None:
@@ -341,7 +424,7 @@ class World:
             return
         self.active = None
         if majority:
-            self._after(ELECTION_MS, self._elect)
+            self.after(ELECTION_MS, self._elect)
 
     def _elect(self) -> None:
         running = [node for node in self.voting() if node.running]
@@ -350,7 +433,7 @@ class World:
         self.epoch += 1
         self.active = self.random.choice(running).id
         dynamic = self._leader_image.kraft_version > 0
-        self._append([registrations.leader_change(self.active, self.voting(), running, dynamic=dynamic)])
+        self.append([registrations.leader_change(self.active, self.voting(), running, dynamic=dynamic)])
         self._told = {self.active}
         for voter in running:
             self._tell_soon(voter.id)
@@ -366,46 +449,9 @@ class World:
             if self.epoch == epoch and node.running:
                 self._told.add(voter)
 
-        self._after(UPDATE_VOTER_MS, tell)
+        self.after(UPDATE_VOTER_MS, tell)
 
     def _register_controllers(self) -> None:
         for node in self.of_role(Role.CONTROLLER):
             if node.running:
-                self._append([registrations.controller(node)])
-
-    def _register_broker(self, node: Node, *, commit: bool = False) -> None:
-        """`ClusterControlManager.registerBroker`: every finalized level must be in the broker's range."""
-        if not node.running and not commit:
-            return
-        if self.active is None:
-            self._after(RETRY_MS, lambda: self._register_broker(node))
-            return
-        image = self._leader_image
-        node.refused = any(
-            level not in registrations.supported(node, feature) for feature, level in image.features.items()
-        )
-        there = image.brokers.get(node.id)
-        if there is not None and there.incarnation == node.incarnation:
-            return  # an earlier try got through
-        # A session that has not ended yet prevents it too (DUPLICATE_BROKER_REGISTRATION).
-        duplicate = there is not None and not there.fenced and there.incarnation != node.incarnation
-        if node.refused or duplicate:
-            self._after(RETRY_MS, lambda: self._register_broker(node))
-            return
-        self._append([registrations.broker(node, self.log.end_offset, image.features[METADATA_VERSION])], commit=commit)
-        self._change(node, {"fenced": -1}, commit=commit)
-
-    def _fence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
-        registered = self._leader_image.brokers.get(node.id)
-        if registered is not None and registered.incarnation == incarnation and not registered.fenced:
-            self._change(node, {"fenced": 1}, commit=commit)
-
-    def _change(self, node: Node, change: dict[str, int], *, version: int = 0, commit: bool = False) -> None:
-        registered = self._leader_image.brokers.get(node.id)
-        if registered is None:
-            return
-        if self.active is None:
-            self._after(RETRY_MS, lambda: self._change(node, change, version=version))
-            return
-        data = {"brokerId": node.id, "brokerEpoch": registered.epoch, **change}
-        self._append([Write(table.BROKER_REGISTRATION_CHANGE, data, version)], commit=commit)
+                self.append([registrations.controller(node)])

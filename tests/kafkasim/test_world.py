@@ -3,10 +3,11 @@
 import pytest
 
 from kafkafeatures.core.readings import Role
+from kafkasim.brokers import SESSION_MS
 from kafkasim.log import Position
 from kafkasim.releases import RELEASES, release_named
 from kafkasim.rules import FeatureUpdate
-from kafkasim.world import ELECTION_MS, NOOP_MS, RESTART_MS, SESSION_MS, NoActiveControllerError, World
+from kafkasim.world import ELECTION_MS, NOOP_MS, RESTART_MS, NoActiveControllerError, World
 from kraftlog import Replay
 from kraftlog.batches import Batch, walk
 from tests.kafkasim.clusters import batches, plan, settle, world

@@ -90,7 +90,7 @@ class RecordedWorld(World):
 
         def deliver() -> None:
             """Somebody leads again; the broker hears of it sooner or later."""
-            self._after(self.random.choice((0, 200, 5_000, 60_000)), arrive)
+            self.after(self.random.choice((0, 200, 5_000, 60_000)), arrive)
 
         super().keep(at, deliver)
 

@@ -233,13 +233,13 @@ class RequestHandler:
         }
 
     def _replica(self, node: Node, directory: UUID | None) -> Answer:
-        now = self._clock.now_ms() if node.running else -1
+        end, fetched, caught_up = self._world.progress(node)
         return {
             "replica_id": node.id,
             "replica_directory_id": directory,
-            "log_end_offset": self._world.log.high_watermark if node.running else -1,
-            "last_fetch_timestamp": now,
-            "last_caught_up_timestamp": now,
+            "log_end_offset": end,
+            "last_fetch_timestamp": fetched,
+            "last_caught_up_timestamp": caught_up,
         }
 
     # --- changes ---

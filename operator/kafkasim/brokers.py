@@ -1,0 +1,245 @@
+"""The lives of brokers in a world: registration, session, controlled shutdown, kill, return, and back into the ISRs.
+
+Called by `world`, whose time and log it uses. It decides what the active controller writes when a broker says something
+or falls silent, and when that is; what the records hold is `registrations`' and `replicas`' business. A broker that
+hosts no partition takes no time for any of it.
+
+Source: `BrokerHeartbeatManager`, `ClusterControlManager`, `ReplicationControlManager` and `BrokerLifecycleManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import Protocol
+from uuid import UUID
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.core.readings import Role
+from kafkasim import registrations, replicas
+from kafkasim.log import MetadataLog, Write
+from kafkasim.node import Key, Node
+from kafkasim.plan import Timing
+from kafkasim.replicas import Found
+from kraftlog import Image
+from kraftlog.schema import table
+
+SESSION_MS = 9_000  # broker.session.timeout.ms
+RETRY_MS = 2_000  # a refused broker tries again; so does a heartbeat (broker.heartbeat.interval.ms)
+SHUTDOWN_LIMIT_MS = 300_000  # so long a broker asks for its controlled shutdown; then it ends without
+
+
+class Cluster(Protocol):
+    """What it needs of a world."""
+
+    now_ms: int
+    random: Random
+    timing: Timing
+    active: int | None
+    log: MetadataLog
+    nodes: Mapping[Key, Node]
+
+    @property
+    def leader_image(self) -> Image: ...
+
+    @property
+    def metadata_version(self) -> int: ...
+
+    def partitions(self) -> list[Found]: ...
+
+    def finish_moves(self) -> None: ...
+
+    def append(self, writes: Sequence[Write], *, commit: bool = False) -> None: ...
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None: ...
+
+
+class Brokers:
+    """Of one world."""
+
+    def __init__(self, world: Cluster) -> None:
+        self._world = world
+
+    # --- what is there ---
+
+    def hosted(self, broker_id: int) -> list[Found]:
+        """The partitions that it has a replica of, with what is not committed yet."""
+        return [each for each in self._world.partitions() if broker_id in each.state.replicas]
+
+    def alive(self) -> set[int]:
+        """Who may lead and be in sync: registered, unfenced, not in controlled shutdown."""
+        brokers = self._world.leader_image.brokers
+        return {each.id for each in brokers.values() if not each.fenced and not each.in_controlled_shutdown}
+
+    # --- registration ---
+
+    def register(self, node: Node, *, commit: bool = False) -> None:
+        """`ClusterControlManager.registerBroker`: every finalized level must be in the broker's range."""
+        world = self._world
+        if not node.running and not commit:
+            return
+        if world.active is None:
+            world.after(RETRY_MS, lambda: self.register(node))
+            return
+        image = world.leader_image
+        node.refused = any(
+            level not in registrations.supported(node, feature) for feature, level in image.features.items()
+        )
+        there = image.brokers.get(node.id)
+        if there is not None and there.incarnation == node.incarnation:
+            return  # an earlier try got through
+        # A session that has not ended yet prevents it too (DUPLICATE_BROKER_REGISTRATION).
+        duplicate = there is not None and not there.fenced and there.incarnation != node.incarnation
+        if node.refused or duplicate:
+            world.after(RETRY_MS, lambda: self.register(node))
+            return
+        record = registrations.broker(node, world.log.end_offset, image.features[METADATA_VERSION])
+        world.append([record], commit=commit)
+        timing = world.timing
+        load = (timing.load + (timing.recovery if node.unclean else 0)) if self.hosted(node.id) else 0
+        if load:
+            world.after(load, partial(self._unfence, node, node.incarnation))
+        else:
+            self._unfence(node, node.incarnation, commit=commit)
+
+    def unregister(self, node_id: int) -> None:
+        """Its registration is removed, and with it its place in every ISR."""
+        world = self._world
+        registered = world.leader_image.brokers[node_id]
+        self._append(
+            [
+                *replicas.without(self.hosted(node_id), node_id, self.alive() - {node_id}, world.metadata_version),
+                Write(table.UNREGISTER_BROKER, {"brokerId": node_id, "brokerEpoch": registered.epoch}),
+            ]
+        )
+        node = world.nodes.get((Role.BROKER, node_id))
+        if node is not None and node.running:  # its next heartbeat is refused, and it registers again
+            world.after(RETRY_MS, lambda: self.register(node))
+
+    # --- the end of a process ---
+
+    def stop(self, node: Node) -> None:
+        """Controlled shutdown: out of every ISR, leaders move; then it is fenced, and its process ends."""
+        world = self._world
+        if not self.hosted(node.id):
+            node.running = False
+            self._change(node, node.incarnation, {"inControlledShutdown": 1}, version=1)
+            self.fence(node, node.incarnation)
+            return
+        node.stopping = True
+        self._leave(node, node.incarnation, until_ms=world.now_ms + SHUTDOWN_LIMIT_MS)
+
+    def kill(self, node: Node) -> None:
+        """Its process is gone: nobody knows until its session ends, and its logs are not closed."""
+        node.running = node.stopping = False
+        node.unclean = True
+        self._world.after(SESSION_MS, partial(self.fence, node, node.incarnation))
+
+    def _leave(self, node: Node, incarnation: UUID, *, until_ms: int) -> None:
+        world = self._world
+        if not self._lives(node, incarnation):
+            return
+        registered = world.leader_image.brokers.get(node.id)
+        if registered is None or registered.incarnation != incarnation or world.now_ms >= until_ms:
+            self._end(node, incarnation)  # there is nothing to hand over, or nobody to hand it over to
+            return
+        if world.active is None:
+            world.after(RETRY_MS, partial(self._leave, node, incarnation, until_ms=until_ms))
+            return
+        data = {"brokerId": node.id, "brokerEpoch": registered.epoch, "inControlledShutdown": 1}
+        leaving = replicas.without(self.hosted(node.id), node.id, self.alive() - {node.id}, world.metadata_version)
+        self._append([Write(table.BROKER_REGISTRATION_CHANGE, data, 1), *leaving])
+        shutdown = world.timing.shutdown
+        world.after(shutdown // 2, partial(self.fence, node, incarnation))  # the answer that lets it go
+        world.after(shutdown, partial(self._end, node, incarnation))
+
+    def _end(self, node: Node, incarnation: UUID) -> None:
+        if self._lives(node, incarnation):
+            node.running = node.stopping = False
+            self._world.after(SESSION_MS, partial(self.fence, node, incarnation))
+
+    def fence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
+        """Its session is over, or it said that it goes; out of every ISR that it is still in."""
+        world = self._world
+        registered = world.leader_image.brokers.get(node.id)
+        if registered is None or registered.incarnation != incarnation or registered.fenced:
+            return
+        if world.active is None:
+            world.after(RETRY_MS, partial(self.fence, node, incarnation))
+            return
+        leaving = replicas.without(self.hosted(node.id), node.id, self.alive() - {node.id}, world.metadata_version)
+        data = {"brokerId": node.id, "brokerEpoch": registered.epoch, "fenced": 1}
+        self._append([*leaving, Write(table.BROKER_REGISTRATION_CHANGE, data)], commit=commit)
+
+    # --- and back ---
+
+    def _unfence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
+        """Its logs are loaded: what had no leader has one again, and replicas begin to catch up."""
+        world = self._world
+        if not commit and not self._lives(node, incarnation):
+            return
+        if world.active is None:
+            world.after(RETRY_MS, partial(self._unfence, node, incarnation))
+            return
+        registered = world.leader_image.brokers.get(node.id)
+        if registered is None or registered.incarnation != incarnation:
+            return
+        node.unclean = False
+        hosted = self.hosted(node.id)
+        data = {"brokerId": node.id, "brokerEpoch": registered.epoch, "fenced": -1}
+        leading = replicas.with_leaders(hosted, node.id, world.metadata_version)
+        self._append([Write(table.BROKER_REGISTRATION_CHANGE, data), *leading], commit=commit)
+        if hosted:
+            self.catch_up(node)
+
+    def catch_up(self, node: Node) -> None:
+        """What it hosts and is not in sync will be, each leader's partitions after a time of their own."""
+        by_leader: dict[int, set[tuple[str, int]]] = {}
+        for found in self.hosted(node.id):
+            if node.id not in found.state.in_sync:
+                by_leader.setdefault(found.state.leader, set()).add((found.topic, found.number))
+        world = self._world
+        for leader in sorted(by_leader):
+            delay = world.random.randint(*world.timing.catch_up)
+            world.after(delay, partial(self._caught_up, node, node.incarnation, by_leader[leader]))
+
+    def _caught_up(self, node: Node, incarnation: UUID, wanted: set[tuple[str, int]]) -> None:
+        world, alive = self._world, self.alive()
+        registered = world.leader_image.brokers.get(node.id)
+        if not self._lives(node, incarnation) or node.stopping:
+            return
+        if registered is None or registered.incarnation != incarnation:
+            return
+        behind = [
+            each
+            for each in self.hosted(node.id)
+            if (each.topic, each.number) in wanted and node.id not in each.state.in_sync
+        ]
+        ready = [each for each in behind if each.state.leader in alive and node.id in alive]
+        if world.active is None or len(ready) < len(behind):  # again with whoever leads then
+            waiting = behind if world.active is None else [each for each in behind if each not in ready]
+            names = {(each.topic, each.number) for each in waiting}
+            world.after(RETRY_MS, partial(self._caught_up, node, incarnation, names))
+        if ready and world.active is not None:
+            self._append(replicas.in_sync(ready, node.id, world.metadata_version))
+            world.finish_moves()
+
+    # --- inside ---
+
+    def _lives(self, node: Node, incarnation: UUID) -> bool:
+        return node.running and node.incarnation == incarnation
+
+    def _change(self, node: Node, incarnation: UUID, change: dict[str, int], *, version: int = 0) -> None:
+        world = self._world
+        registered = world.leader_image.brokers.get(node.id)
+        if registered is None or registered.incarnation != incarnation:
+            return
+        if world.active is None:
+            world.after(RETRY_MS, lambda: self._change(node, incarnation, change, version=version))
+            return
+        data = {"brokerId": node.id, "brokerEpoch": registered.epoch, **change}
+        self._append([Write(table.BROKER_REGISTRATION_CHANGE, data, version)])
+
+    def _append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
+        self._world.append(writes, commit=commit)

@@ -1,0 +1,210 @@
+"""What the active controller writes of topics and partitions: when a broker leaves, is there again, or has caught up.
+
+Called by `brokers`, which decides when, and by `world` for what people do. Each function is given the partitions as the
+log says them and returns records; it writes nothing and knows no time.
+
+Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` and `PartitionChangeBuilder`: a broker in controlled
+shutdown, or fenced, leaves every ISR without a look at min.insync.replicas; the last one of an ISR stays in it, and
+leads no more. Eligible leader replicas (KIP-966) are not simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from kafkasim.log import Write
+from kafkasim.plan import TopicPlan
+from kraftlog import Image
+from kraftlog.schema import table
+
+if TYPE_CHECKING:  # numpy, which a world without topics does without
+    from kraftlog.partitions import Partition
+
+NO_LEADER = -1
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
+# metadata.version from which on -> version of PartitionRecord and PartitionChangeRecord
+_PARTITION = ((23, 2), (17, 1))
+
+
+class Found(NamedTuple):
+    """A partition of a topic, as the log says."""
+
+    topic_id: UUID
+    topic: str
+    number: int
+    state: Partition
+
+
+Changes = Mapping[str, Any]
+
+
+def found_in(image: Image) -> Iterator[Found]:
+    """All partitions, by topic and number."""
+    ids = {topic.name: topic.id for topic in image.partitions.topics.values()}
+    for name, number, state in sorted(image.partitions.rows(), key=lambda row: row[:2]):
+        yield Found(ids[name], name, number, state)
+
+
+def all_of(image: Image, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
+    """What a snapshot holds of them: topics, partitions, and what is set of min.insync.replicas."""
+    there = image.partitions
+    writes = [Write(table.TOPIC, {"name": each.name, "topicId": each.id}) for each in there.topics.values()]
+    writes += [whole(found, directories, metadata_version) for found in found_in(image)]
+    writes += [topic_config(name, value) for name, value in there.min_insync_replicas.topics.items()]
+    writes += [broker_config(broker_id, value) for broker_id, value in there.min_insync_replicas.brokers.items()]
+    if there.min_insync_replicas.cluster is not None:
+        writes.append(broker_config(None, there.min_insync_replicas.cluster))
+    return writes
+
+
+def created(topic: TopicPlan, topic_id: UUID, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
+    """A topic whose replicas are all in sync, and what is set of it."""
+    writes = [Write(table.TOPIC, {"name": topic.name, "topicId": topic_id})]
+    if topic.min_insync_replicas is not None:
+        writes.append(topic_config(topic.name, topic.min_insync_replicas))
+    for number, replicas in enumerate(topic.replicas):
+        data = {
+            "partitionId": number,
+            "topicId": topic_id,
+            "replicas": replicas,
+            "isr": replicas,
+            "removingReplicas": (),
+            "addingReplicas": (),
+            "leader": replicas[0],
+            "leaderEpoch": 0,
+            "partitionEpoch": 0,
+        }
+        writes.append(_whole(data, directories, metadata_version))
+    return writes
+
+
+def whole(found: Found, directories: Mapping[int, UUID], metadata_version: int) -> Write:
+    """A partition with everything that is known of it."""
+    state = found.state
+    data: dict[str, Any] = {
+        "partitionId": found.number,
+        "topicId": found.topic_id,
+        "replicas": state.replicas,
+        "isr": _in_order(state.in_sync, state.replicas),
+        "removingReplicas": _in_order(state.removing, state.replicas),
+        "addingReplicas": _in_order(state.adding, state.replicas),
+        "leader": state.leader,
+        "leaderEpoch": state.leader_epoch,
+        "partitionEpoch": state.partition_epoch,
+    }
+    return _whole(data, directories, metadata_version)
+
+
+def _whole(data: dict[str, Any], directories: Mapping[int, UUID], metadata_version: int) -> Write:
+    version = _version(metadata_version)
+    if version >= 1:
+        data["directories"] = tuple(directories[each] for each in data["replicas"])
+    return Write(table.PARTITION, data, version)
+
+
+def topic_config(topic: str, value: int | None) -> Write:
+    """min.insync.replicas of a topic; None deletes it."""
+    return _config(_TOPIC_RESOURCE, topic, value)
+
+
+def broker_config(broker_id: int | None, value: int | None) -> Write:
+    """The same of a broker, or of all of them where None is given."""
+    return _config(_BROKER_RESOURCE, "" if broker_id is None else str(broker_id), value)
+
+
+def _config(kind: int, name: str, value: int | None) -> Write:
+    text = None if value is None else str(value)
+    return Write(table.CONFIG, {"resourceType": kind, "resourceName": name, "name": MIN_INSYNC_REPLICAS, "value": text})
+
+
+def without(partitions: Iterable[Found], broker: int, alive: Collection[int], metadata_version: int) -> list[Write]:
+    """The broker leaves every ISR, and leads nothing more. `alive`: brokers that may lead."""
+    writes = []
+    for found in partitions:
+        state = found.state
+        if broker not in state.in_sync and state.leader != broker:
+            continue
+        left = tuple(each for each in _in_order(state.in_sync, state.replicas) if each != broker)
+        changes: dict[str, Any] = {"isr": left} if left and broker in state.in_sync else {}
+        if state.leader == broker:
+            changes["leader"] = _leader(state.replicas, left, alive)
+        if changes:
+            writes.append(_change(found, changes, metadata_version))
+    return writes
+
+
+def with_leaders(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
+    """What had no leader, and has this broker in its ISR, is led by it."""
+    return [
+        _change(found, {"leader": broker}, metadata_version)
+        for found in partitions
+        if found.state.leader == NO_LEADER and broker in found.state.in_sync
+    ]
+
+
+def in_sync(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
+    """The leaders take it into the ISR of these partitions; a replica that is being added may complete the move."""
+    return [
+        _change(found, {"isr": _in_order({*found.state.in_sync, broker}, found.state.replicas)}, metadata_version)
+        for found in partitions
+    ]
+
+
+def fallen_behind(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
+    """The leaders of these partitions drop it from the ISR; nobody drops itself."""
+    return [
+        _change(found, {"isr": left}, metadata_version)
+        for found in partitions
+        if broker in found.state.in_sync
+        and found.state.leader not in (broker, NO_LEADER)
+        and (left := tuple(each for each in _in_order(found.state.in_sync, found.state.replicas) if each != broker))
+    ]
+
+
+def moving(found: Found, target: Sequence[int], directories: Mapping[int, UUID], metadata_version: int) -> Write:
+    """A reassignment begins: the new replicas first, then those that are to go (KIP-455)."""
+    now = found.state.replicas
+    changes: dict[str, Any] = {
+        "replicas": (*target, *(each for each in now if each not in target)),
+        "removingReplicas": tuple(each for each in now if each not in target),
+        "addingReplicas": tuple(each for each in target if each not in now),
+    }
+    return _change(found, changes, metadata_version, directories)
+
+
+def moved(found: Found, alive: Collection[int], directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
+    """It ends, once all that are to stay are in sync; nothing before."""
+    state = found.state
+    target = tuple(each for each in state.replicas if each not in state.removing)
+    if not state.in_sync.issuperset(target):
+        return []
+    changes: dict[str, Any] = {"isr": target, "replicas": target, "removingReplicas": (), "addingReplicas": ()}
+    if state.leader not in target:
+        changes["leader"] = _leader(target, target, alive)
+    return [_change(found, changes, metadata_version, directories)]
+
+
+def _leader(replicas: Sequence[int], in_sync: Collection[int], alive: Collection[int]) -> int:
+    """`PartitionChangeBuilder.electAnyLeader`: in the order of the replicas."""
+    return next((each for each in replicas if each in in_sync and each in alive), NO_LEADER)
+
+
+def _change(
+    found: Found, changes: Changes, metadata_version: int, directories: Mapping[int, UUID] | None = None
+) -> Write:
+    data = {"partitionId": found.number, "topicId": found.topic_id, **changes}
+    version = _version(metadata_version)
+    if directories is not None and version >= 1:
+        data["directories"] = tuple(directories[each] for each in changes["replicas"])
+    return Write(table.PARTITION_CHANGE, data, version)
+
+
+def _in_order(brokers: Collection[int], replicas: Sequence[int]) -> tuple[int, ...]:
+    return tuple(each for each in replicas if each in brokers)
+
+
+def _version(metadata_version: int) -> int:
+    return next((version for since, version in _PARTITION if metadata_version >= since), 0)

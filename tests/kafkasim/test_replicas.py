@@ -1,0 +1,250 @@
+"""Partitions of a simulated world: what the log says of them as brokers stop, die, come back and catch up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkafeatures.core.readings import Failure, PartitionsReading, Role
+from kafkasim.brokers import SESSION_MS
+from kafkasim.plan import Timing, TopicPlan
+from kafkasim.readings import Access, Client
+from kafkasim.world import World
+from kraftlog import Replay, Section, SnapshotReader
+from kraftlog.partitions import Partition
+from tests.kafkasim.clusters import plan, settle, world
+
+BROKER = Role.BROKER
+ORDERS = TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), min_insync_replicas=2)
+LONELY = TopicPlan("lonely", ((2,),))
+TIMING = Timing(shutdown=800, load=600, recovery=4_000, catch_up=(1_000, 2_000))
+
+
+def with_topics(seed: int = 0, **changes: object) -> World:
+    made = replace(plan(), topics=(ORDERS, LONELY), timing=TIMING, min_insync_replicas=1)
+    return world(replace(made, **changes), seed)  # type: ignore[arg-type]
+
+
+def states(made: World) -> dict[tuple[str, int], Partition]:
+    return {(name, number): state for name, number, state in made.image.partitions.rows()}
+
+
+def in_sync(made: World, topic: str = "orders") -> list[set[int]]:
+    return [set(state.in_sync) for (name, _), state in sorted(states(made).items()) if name == topic]
+
+
+def led(made: World) -> list[int]:
+    return [state.leader for (name, _), state in sorted(states(made).items()) if name == "orders"]
+
+
+def replayed(made: World) -> Replay:
+    replay = Replay(sections=Section)
+    replay.append(made.log.read(0, max_bytes=1 << 40), below=made.log.high_watermark)
+    return replay
+
+
+def test_topics_begin_in_sync_and_with_their_preferred_leaders() -> None:
+    made = with_topics()
+    assert in_sync(made) == [{1, 2, 3}] * 3
+    assert led(made) == [1, 2, 3]
+    assert made.image.partitions.min_insync_replicas.topics == {"orders": 2}
+    assert made.image.unreadable == 0
+
+
+def test_a_world_without_topics_says_nothing_of_partitions() -> None:
+    assert world().image.partitioned is None
+
+
+def test_a_controlled_shutdown_leaves_every_isr_and_moves_leaders_before_the_process_ends() -> None:
+    made = with_topics()
+    made.stop(BROKER, 2)
+    settle(made, 20)
+    assert in_sync(made) == [{1, 3}] * 3
+    assert led(made) == [1, 3, 3]
+    assert made.nodes[BROKER, 2].running
+    assert made.image.brokers[2].in_controlled_shutdown
+    assert not made.image.brokers[2].fenced
+    settle(made, TIMING.shutdown)
+    assert not made.nodes[BROKER, 2].running
+    assert made.image.brokers[2].fenced
+
+
+def test_the_last_one_in_sync_stays_in_the_isr_and_leads_no_more() -> None:
+    made = with_topics()
+    made.stop(BROKER, 2)
+    settle(made, 20)
+    alone = states(made)["lonely", 0]
+    assert (alone.in_sync, alone.leader) == (frozenset({2}), -1)
+
+
+def test_a_killed_broker_stays_in_sync_until_its_session_ends() -> None:
+    made = with_topics()
+    made.stop(BROKER, 2, kill=True)
+    settle(made, SESSION_MS - 100)
+    assert in_sync(made) == [{1, 2, 3}] * 3
+    settle(made, 200)
+    assert in_sync(made) == [{1, 3}] * 3
+    assert made.image.brokers[2].fenced
+
+
+def test_a_broker_that_comes_back_is_fenced_then_leads_what_had_no_leader_then_catches_up() -> None:
+    made = with_topics()
+    before = made.image.brokers[2]
+    made.stop(BROKER, 2)
+    settle(made, 1_000)
+    made.start(BROKER, 2)
+    settle(made, TIMING.load - 100)
+    registered = made.image.brokers[2]
+    assert registered.fenced
+    assert registered.incarnation != before.incarnation
+    assert registered.epoch > before.epoch
+    settle(made, 200)
+    assert not made.image.brokers[2].fenced
+    assert states(made)["lonely", 0].leader == 2
+    assert in_sync(made) == [{1, 3}] * 3
+    settle(made, TIMING.catch_up[1])
+    assert in_sync(made) == [{1, 2, 3}] * 3
+    assert led(made) == [1, 3, 3]
+
+
+def test_after_an_unclean_stop_its_logs_are_recovered_before_it_is_unfenced() -> None:
+    made = with_topics()
+    made.stop(BROKER, 2, kill=True)
+    settle(made, SESSION_MS + 100)
+    made.start(BROKER, 2)
+    settle(made, TIMING.load + TIMING.recovery - 100)
+    assert made.image.brokers[2].fenced
+    settle(made, 200)
+    assert not made.image.brokers[2].fenced
+
+
+def test_a_broker_killed_in_its_controlled_shutdown_ends_at_once() -> None:
+    made = with_topics()
+    made.stop(BROKER, 2)
+    made.stop(BROKER, 2, kill=True)
+    assert not made.nodes[BROKER, 2].running
+    settle(made, SESSION_MS + 100)
+    assert made.image.brokers[2].fenced
+    assert made.nodes[BROKER, 2].unclean
+
+
+def test_a_shutdown_without_an_active_controller_waits_and_then_ends_without_handing_over() -> None:
+    made = with_topics()
+    for voter in made.voters:
+        made.stop(Role.CONTROLLER, voter)
+    made.stop(BROKER, 2)
+    settle(made, 60_000)
+    assert made.nodes[BROKER, 2].running
+    settle(made, 300_000)
+    assert not made.nodes[BROKER, 2].running
+    assert in_sync(made) == [{1, 2, 3}] * 3
+    for voter in made.voters:
+        made.start(Role.CONTROLLER, voter)
+    assert in_sync(settle(made, 30_000)) == [{1, 3}] * 3
+
+
+def test_a_replica_that_falls_behind_is_dropped_by_its_leaders_and_comes_back() -> None:
+    made = with_topics()
+    made.fall_behind(2, for_ms=5_000)
+    settle(made, 100)
+    assert in_sync(made) == [{1, 3}, {1, 2, 3}, {1, 3}]
+    settle(made, 5_000 + TIMING.catch_up[1])
+    assert in_sync(made) == [{1, 2, 3}] * 3
+
+
+def test_a_reassignment_ends_when_the_new_replicas_are_in_sync() -> None:
+    made = with_topics()
+    made.reassign("lonely", 0, (3, 1))
+    settle(made, 100)
+    moving = states(made)["lonely", 0]
+    assert (moving.replicas, moving.adding, moving.removing) == ((3, 1, 2), frozenset({3, 1}), frozenset({2}))
+    settle(made, TIMING.catch_up[1])
+    moved = states(made)["lonely", 0]
+    assert (moved.replicas, moved.in_sync, moved.leader) == ((3, 1), frozenset({3, 1}), 3)
+    assert not moved.adding
+    assert not moved.removing
+
+
+def test_a_broker_that_is_unregistered_leaves_its_isrs() -> None:
+    made = with_topics()
+    made.stop(BROKER, 2, kill=True)
+    assert made.active_node is not None
+    made.unregister_broker(made.active_node, 2)
+    assert in_sync(settle(made)) == [{1, 3}] * 3
+
+
+@pytest.mark.parametrize("metadata_version", [16, 17, 21, 23, 29])
+def test_the_log_replays_to_what_the_nodes_know_and_so_does_a_snapshot(metadata_version: int) -> None:
+    levels = {"metadata.version": metadata_version}
+    nodes = plan({1: "3.9", 2: "3.9", 3: "3.9"}, {3001: "3.9"}).nodes if metadata_version < 21 else plan().nodes
+    made = with_topics(nodes=nodes, levels=levels)
+    made.configure(2)
+    made.configure(3, broker_id=1)
+    made.reassign("orders", 0, (2, 1))
+    made.stop(BROKER, 2)
+    settle(made, 20_000)
+    assert made.image.unreadable == 0
+    assert replayed(made).image() == made.image
+    made.take_snapshot()
+    assert made.log.snapshot is not None
+    at = made.log.snapshot.id
+    snapshot = SnapshotReader(end_offset=at.offset, epoch=at.epoch, sections=Section)
+    snapshot.feed(made.log.snapshot.data)
+    image = snapshot.finish().image()
+    assert image.unreadable == 0
+    assert sorted(image.partitions.rows()) == sorted(made.image.partitions.rows())
+    assert image.partitions.min_insync_replicas == made.image.partitions.min_insync_replicas
+
+
+def test_a_client_reads_partitions_only_when_it_asks_for_them() -> None:
+    made = with_topics()
+    client = Client(made, Access())
+    without, found = client.read(), client.read(partitions=True)
+    assert not isinstance(without.log, Failure)
+    assert without.log.image.partitioned is None
+    assert isinstance(without.partitions, Failure)
+    assert isinstance(found.partitions, PartitionsReading)
+    assert found.partitions.partitions == made.image.partitions
+    assert found.partitions.offset == made.image.offset
+    assert found.partitions.default_min_insync_replicas == 1
+
+
+def test_the_default_is_the_highest_that_a_broker_applies() -> None:
+    made = with_topics()
+    made.configure(3, broker_id=1)
+    made.configure(2)
+    found = Client(settle(made), Access()).read(partitions=True).partitions
+    assert isinstance(found, PartitionsReading)
+    assert found.default_min_insync_replicas == 3
+
+
+def test_partitions_can_be_asked_for_where_the_log_is_denied() -> None:
+    made = with_topics()
+    found = Client(made, Access(cluster_action=False)).read(partitions=True).partitions
+    assert isinstance(found, PartitionsReading)
+    assert (found.partitions, found.offset) == (made.image.partitions, -1)
+
+
+def test_hidden_topics_and_a_broker_that_cannot_be_asked_make_partitions_unknown() -> None:
+    made = with_topics()
+    assert isinstance(Client(made, Access(describes_topics=False)).read(partitions=True).partitions, Failure)
+    made.stop(BROKER, 2, kill=True)
+    assert isinstance(Client(made, Access()).read(partitions=True).partitions, Failure)
+
+
+def test_a_controller_that_was_started_follows_before_it_has_everything() -> None:
+    made = with_topics()
+    standby = next(each for each in made.voters if each != made.active)
+    made.stop(Role.CONTROLLER, standby)
+    settle(made, 1_000)
+    made.start(Role.CONTROLLER, standby)
+    node = made.nodes[Role.CONTROLLER, standby]
+    assert made.progress(node)[2] == -1
+    settle(made, 1_000)
+    assert made.progress(node) == (made.log.high_watermark, made.now_ms, made.now_ms)
+
+
+def test_a_topic_must_be_on_brokers_that_there_are() -> None:
+    with pytest.raises(ValueError, match="topic t has a partition"):
+        replace(plan(), topics=(TopicPlan("t", ((1, 9),)),))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from kafkafeatures.api.document import UnknownRelease
+from kafkafeatures.api.document import InvalidDocument, UnknownRelease
 from kafkafeatures.api.spec import ClusterSpec, KafkaFeatures, RolloutSpec, WorkloadSpec
 from kafkafeatures.core.releases import bundle, metadata_version_named
 from kafkafeatures.core.remedies import cluster_flags
@@ -32,7 +32,10 @@ def wanted_of(
     annotated: str = "",
     paused: bool = False,
 ) -> Wanted:
-    """Resolve it. `approvals`, `annotated` (one more), `paused`: given beside the document. Raises UnknownRelease."""
+    """Resolve it. `approvals`, `annotated` (one more), `paused`: given beside the document.
+
+    Raises InvalidDocument: UnknownRelease, and for a window that no schedule or no time zone is.
+    """
     spec = resource.spec
     given = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
     return Wanted(
@@ -67,10 +70,26 @@ def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
         availability=Availability(rollout.availability),
         stable_for=timedelta(seconds=rollout.stable_for_seconds),
         node_timeout=timedelta(seconds=rollout.node_timeout_seconds),
-        windows=tuple(
-            Window(one.schedule, timedelta(seconds=one.duration_seconds), one.time_zone) for one in rollout.windows
-        ),
+        windows=_windows(rollout),
     )
+
+
+def _windows(rollout: RolloutSpec) -> tuple[Window, ...]:
+    if not rollout.windows:
+        return ()
+    from kafkafeatures.core.windows import problems
+
+    windows = tuple(
+        Window(one.schedule, timedelta(seconds=one.duration_seconds), one.time_zone) for one in rollout.windows
+    )
+    found = [
+        f"spec.rollout.windows[{index}].{field}: {problem}"
+        for index, window in enumerate(windows)
+        for field, problem in problems(window)
+    ]
+    if found:
+        raise InvalidDocument(tuple(found))
+    return windows
 
 
 def _max_parallel(value: int | str) -> MaxParallel:

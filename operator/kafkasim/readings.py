@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.readings import (
@@ -61,7 +62,6 @@ class Access:
     reaches_brokers: bool = True
     reaches_controllers: bool = True
     cluster_action: bool = True
-    describes_topics: bool = True
     request_timeout_ms: int = 10_000
 
 
@@ -71,6 +71,7 @@ class Client:
     def __init__(self, world: World, access: Access) -> None:
         self._world = world
         self._access = access
+        self._files: dict[int, UUID] = {}  # brokers of which it is known what their own files say
         self._answers: dict[tuple[Role, tuple[int, int], int], NodeAnswer] = {}
         given = {Role.BROKER: access.brokers, Role.CONTROLLER: access.controllers}
         self._bootstrap = {role: [n for n in world.of_role(role) if n.running and given[role]] for role in Role}
@@ -258,19 +259,23 @@ class Client:
     # --- partitions ---
 
     def _partitions(self, log: LogReading | Failure) -> PartitionsReading | Failure:
-        """Of the log, or asked of a broker; the default is asked of every broker that is registered and not fenced."""
-        world = self._world
-        live = [one.id for one in world.image.brokers.values() if not one.fenced]
-        silent = next((one for one in sorted(live) if self.reached(Role.BROKER, one) is None), None)
-        if silent is not None:
-            node = world.nodes[Role.BROKER, silent]
-            return _refused(node.host, node.port)
-        if not live:
+        """Of the log, or asked of a broker, where an ACL may hide topics. What a broker applies to a topic that sets
+        nothing is asked of each that is not fenced; without the log each time, with it once in its life.
+        """
+        world, asked = self._world, isinstance(log, Failure)
+        lives = {one.id: one.incarnation for one in world.image.brokers.values() if not one.fenced}
+        for broker_id, incarnation in sorted(lives.items()):
+            if asked or self._files.get(broker_id) != incarnation:
+                if self.reached(Role.BROKER, broker_id) is None:
+                    node = world.nodes[Role.BROKER, broker_id]
+                    return _refused(node.host, node.port)
+                self._files[broker_id] = incarnation
+        if not lives:
             return _EMPTY
-        if not self._access.describes_topics:
+        if asked and world.hidden_topics:
             return _HIDDEN
         found = world.image.partitioned if isinstance(log, Failure) else log.image.partitioned
-        default = max(world.default_min_insync_replicas(one) for one in live)
+        default = max(world.default_min_insync_replicas(one) for one in lives)
         return PartitionsReading(found or _nothing(), default, -1 if isinstance(log, Failure) else log.image.offset)
 
     def _with_proven_id(self, probe: ClusterProbe, log: Failure) -> ClusterProbe:

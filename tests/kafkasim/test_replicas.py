@@ -228,8 +228,14 @@ def test_partitions_can_be_asked_for_where_the_log_is_denied() -> None:
 
 def test_hidden_topics_and_a_broker_that_cannot_be_asked_make_partitions_unknown() -> None:
     made = with_topics()
-    assert isinstance(Client(made, Access(describes_topics=False)).read(partitions=True).partitions, Failure)
+    asking, following = Client(made, Access(cluster_action=False)), Client(made, Access())
+    made.hidden_topics = frozenset({"orders"})
+    assert isinstance(asking.read(partitions=True).partitions, Failure)
+    assert isinstance(following.read(partitions=True).partitions, PartitionsReading)
+    made.hidden_topics = frozenset()
     made.stop(BROKER, 2, kill=True)
+    assert isinstance(asking.read(partitions=True).partitions, Failure)
+    assert isinstance(following.read(partitions=True).partitions, PartitionsReading)  # its file was read before
     assert isinstance(Client(made, Access()).read(partitions=True).partitions, Failure)
 
 

@@ -20,6 +20,8 @@ from kafkasim.log import Position
 from kafkasim.node import Node
 from kafkasim.registrations import LISTENER
 from kafkasim.rules import CONTROLLER_REGISTRATION, FeatureUpdate, UpgradeType, java_hash_order
+from kafkasim.wire import topics
+from kafkasim.wire.topics import NO_OPERATIONS as _NO_OPERATIONS
 from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
 
 Answer = Mapping[str, Any]
@@ -39,7 +41,6 @@ MISMATCHED_ENDPOINT_TYPE = 114
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
-_NO_OPERATIONS = -(1 << 31)  # the allowed operations were not asked for
 _ENDPOINT_TYPES = {1: Role.BROKER, 2: Role.CONTROLLER}
 _NOT_THE_LEADER = (
     "For requests intended only for the leader, this error indicates that the broker is not the current leader. "
@@ -145,7 +146,7 @@ class RequestHandler:
         }
 
     async def metadata(self, version: int, request: Any) -> Answer:
-        """The live brokers; no topic exists."""
+        """The live brokers, and topics."""
         image = self._world.image
         return {
             "throttle_time": 0,
@@ -156,20 +157,26 @@ class RequestHandler:
             ],
             "cluster_id": self._world.cluster_id,
             "controller_id": self._some_broker(),
-            "topics": [
-                {
-                    "error_code": UNKNOWN_TOPIC_ID if topic.name is None else UNKNOWN_TOPIC_OR_PARTITION,
-                    "name": topic.name,
-                    "topic_id": getattr(topic, "topic_id", None),
-                    "is_internal": False,
-                    "partitions": [],
-                    "topic_authorized_operations": _NO_OPERATIONS,
-                }
-                for topic in request.topics or ()
-            ],
+            "topics": topics.metadata_topics(self._world, request.topics),
             "cluster_authorized_operations": _NO_OPERATIONS,
             "error_code": NONE,
         }
+
+    async def describe_topic_partitions(self, version: int, request: Any) -> Answer:
+        """Partitions, in pages."""
+        return topics.describe_topic_partitions(self._world, request)
+
+    async def list_reassignments(self, version: int, request: Any) -> Answer:
+        """What is being moved."""
+        return topics.list_reassignments(self._world, request)
+
+    async def describe_configs(self, version: int, request: Any) -> Answer:
+        """min.insync.replicas."""
+        return topics.describe_configs(self._world, self._node, request)
+
+    async def describe_log_dirs(self, version: int, request: Any) -> Answer:
+        """What is on its disks."""
+        return topics.describe_log_dirs(self._world, self._node, request)
 
     def _some_broker(self) -> int:
         """KRaft brokers name any live broker as the controller: clients must not know the real one."""
@@ -428,10 +435,14 @@ HANDLERS: Mapping[tuple[Role, int], Handle] = {
     (Role.BROKER, 1): RequestHandler.fetch,
     (Role.BROKER, 3): RequestHandler.metadata,
     (Role.BROKER, 18): RequestHandler.api_versions,
+    (Role.BROKER, 32): RequestHandler.describe_configs,
+    (Role.BROKER, 35): RequestHandler.describe_log_dirs,
+    (Role.BROKER, 46): RequestHandler.list_reassignments,
     (Role.BROKER, 55): RequestHandler.describe_quorum,
     (Role.BROKER, 57): RequestHandler.update_features,
     (Role.BROKER, 60): RequestHandler.describe_cluster,
     (Role.BROKER, 64): RequestHandler.unregister_broker,
+    (Role.BROKER, 75): RequestHandler.describe_topic_partitions,
     (Role.BROKER, 94): RequestHandler.unregister_controller,
     (Role.CONTROLLER, 1): RequestHandler.fetch,
     (Role.CONTROLLER, 18): RequestHandler.api_versions,

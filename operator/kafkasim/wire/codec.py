@@ -127,4 +127,6 @@ def _converter(hint: Any, kafka_type: str | None) -> Callable[[Any], Any]:
     build = _shape(nested)
     if dataclasses.is_dataclass(hint):
         return build
+    if typing.get_origin(hint) is not tuple and nested in typing.get_args(hint):
+        return lambda value: None if value is None else build(value)
     return lambda items: items if items is None else tuple(map(build, items))

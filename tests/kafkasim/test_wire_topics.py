@@ -1,0 +1,111 @@
+"""What simulated brokers answer about topics, as an ordinary client asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from kafkafeatures.core.readings import Role
+from kafkasim.plan import TopicPlan
+from tests.kafkasim.clusters import plan, served
+from tests.kafkasim.test_wire import ask, kio
+
+BROKER = Role.BROKER
+TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2), TopicPlan("stock", ((3, 1),)))
+CLUSTER = replace(plan(), topics=TOPICS, min_insync_replicas=2)
+KEY = "min.insync.replicas"
+
+
+def configs_of(kind: int, *names: str) -> Any:
+    messages = kio(32, 4)
+    resources = tuple(
+        messages.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=(KEY,))
+        for name in names
+    )
+    return messages.DescribeConfigsRequest(resources=resources, include_synonyms=True)
+
+
+def pages_of(limit: int, cursor: Any = None) -> Any:
+    messages = kio(75, 0)
+    at = None if cursor is None else messages.Cursor(topic_name=cursor[0], partition_index=cursor[1])
+    return messages.DescribeTopicPartitionsRequest(topics=(), response_partition_limit=limit, cursor=at)
+
+
+def metadata_of(topics: Any) -> Any:
+    return kio(3, 12).MetadataRequest(topics=topics, include_topic_authorized_operations=False)
+
+
+async def test_partitions_come_in_pages_with_who_is_in_sync() -> None:
+    async with served(CLUSTER) as server:
+        first = await ask(server, BROKER, 1, 0, pages_of(1))
+        (topic,) = first.topics
+        (partition,) = topic.partitions
+        assert (topic.name, partition.partition_index, partition.leader_id) == ("orders", 0, 1)
+        assert (partition.replica_nodes, partition.isr_nodes) == ((1, 2, 3), (1, 2, 3))
+        at = first.next_cursor
+        rest = await ask(server, BROKER, 1, 0, pages_of(9, (at.topic_name, at.partition_index)))
+        assert [(one.name, len(one.partitions)) for one in rest.topics] == [("orders", 1), ("stock", 1)]
+        assert rest.next_cursor is None
+
+
+async def test_metadata_lists_all_topics_those_that_are_named_and_says_which_are_unknown() -> None:
+    messages = kio(3, 12)
+    named = (messages.MetadataRequestTopic(name="stock", topic_id=None),)
+    unknown = (messages.MetadataRequestTopic(name="nothing", topic_id=None),)
+    async with served(CLUSTER) as server:
+        everything = await ask(server, BROKER, 2, 12, metadata_of(None))
+        assert [(one.name, len(one.partitions)) for one in everything.topics] == [("orders", 2), ("stock", 1)]
+        one = await ask(server, BROKER, 2, 12, metadata_of(named))
+        assert [each.name for each in one.topics] == ["stock"]
+        none = await ask(server, BROKER, 2, 12, metadata_of(unknown))
+        assert none.topics[0].error_code.value == 3
+        empty = await ask(server, BROKER, 2, 12, metadata_of(()))
+        assert empty.topics == ()
+
+
+async def test_a_hidden_topic_is_left_out_without_a_word_and_is_still_on_the_disks() -> None:
+    async with served(CLUSTER) as server:
+        server.world.hidden_topics = frozenset({"stock"})
+        found = await ask(server, BROKER, 1, 0, pages_of(9))
+        assert [one.name for one in found.topics] == ["orders"]
+        (disk,) = (await ask(server, BROKER, 1, 4, kio(35, 4).DescribeLogDirsRequest(topics=None))).results
+        assert [one.name for one in disk.topics] == ["orders", "stock"]
+        (other,) = (await ask(server, BROKER, 2, 4, kio(35, 4).DescribeLogDirsRequest(topics=None))).results
+        assert [one.name for one in other.topics] == ["orders"]
+        (refused,) = (await ask(server, BROKER, 1, 4, configs_of(2, "stock"))).results
+        assert refused.error_code.value == 29
+
+
+async def test_min_insync_replicas_comes_from_the_topic_then_the_broker_then_all_of_them_then_the_file() -> None:
+    async with served(CLUSTER) as server:
+
+        async def layers(kind: int, name: str) -> tuple[str, list[tuple[int, str]]]:
+            (result,) = (await ask(server, BROKER, 1, 4, configs_of(kind, name))).results
+            (config,) = result.configs
+            return config.value, [(one.source, one.value) for one in config.synonyms]
+
+        assert await layers(2, "orders") == ("2", [(1, "2"), (4, "2"), (5, "1")])
+        assert await layers(4, "1") == ("2", [(4, "2"), (5, "1")])
+        await server.act(lambda world: world.configure(3))
+        await server.act(lambda world: world.configure(1, broker_id=1))
+        await server.until(lambda world: world.log.high_watermark == world.log.end_offset)
+        assert await layers(4, "1") == ("1", [(2, "1"), (3, "3"), (4, "2"), (5, "1")])
+        assert await layers(2, "stock") == ("1", [(2, "1"), (3, "3"), (4, "2"), (5, "1")])
+
+
+async def test_another_brokers_configuration_is_not_told() -> None:
+    async with served(CLUSTER) as server:
+        (result,) = (await ask(server, BROKER, 1, 4, configs_of(4, "2"))).results
+        assert result.error_code.value == 42
+
+
+async def test_what_is_being_moved_is_listed() -> None:
+    request = kio(46, 0).ListPartitionReassignmentsRequest(timeout=timedelta(seconds=1), topics=None)
+    async with served(CLUSTER) as server:
+        assert (await ask(server, BROKER, 1, 0, request)).topics == ()
+        await server.act(lambda world: world.reassign("stock", 0, (2, 1)))
+        await server.until(lambda world: world.log.high_watermark == world.log.end_offset)
+        (topic,) = (await ask(server, BROKER, 1, 0, request)).topics
+        (moving,) = topic.partitions
+        assert (moving.adding_replicas, moving.removing_replicas) == ((2,), (3,))

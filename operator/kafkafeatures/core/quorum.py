@@ -1,6 +1,7 @@
-"""What two readings of a quorum prove: that it worked in between, and that no level was moved.
+"""What readings of a quorum prove: that it worked in between, that no level was moved, and who may be away.
 
-Pure. Called by `core/steps.py` to settle what was sent.
+Pure. Called by `core/steps.py` to settle what was sent, and by `core/roll.py` before a controller restarts. Only the
+leader knows who has caught up; lag is measured by its clock, never by ours.
 """
 
 from __future__ import annotations
@@ -50,3 +51,31 @@ def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
         voter.id == id_ and voter.last_fetch_timestamp >= since and voter.last_caught_up_timestamp >= since
         for voter in quorum.voters
     )
+
+
+def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> str | None:
+    """Why this controller may not go away now; None where it may: a majority of the voters stays caught up without it.
+
+    down: everybody who is away or about to be, whatever for. Of one or two voters none can go: there is no majority
+    without it. Who is no voter takes nothing from the majority, but goes only while there is one.
+    """
+    voters = {voter.id for voter in quorum.voters}
+    staying = voters - down - {controller}
+    behind = {id_ for id_ in staying if not is_caught_up(id_, quorum)}
+    required = len(voters) // 2 + 1
+    if len(staying - behind) >= required:
+        return None
+    if len(voters - {controller}) < required:
+        return f"a quorum of {len(voters)} has no majority without it"
+    text = f"without it {len(staying - behind)} of {len(voters)} voters are caught up, {required} required"
+    missing = [f"{id_} is down" for id_ in sorted(voters & down - {controller})]
+    missing += [f"{id_} is behind" for id_ in sorted(behind)]
+    return f"{text}: {', '.join(missing)}"
+
+
+def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None:
+    """Which of these controllers goes next: those behind first, for they hold no majority; the leader after all others.
+
+    Ask again before each restart: with a restart, or without, somebody else may lead.
+    """
+    return min(needing, key=lambda id_: (id_ == quorum.leader_id, is_caught_up(id_, quorum), id_), default=None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkafeatures.core.observation import Observation, Unknown
-from kafkafeatures.core.quorum import worked_between
+from kafkafeatures.core.quorum import may_restart, next_controller, worked_between
 from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress
 from tests.kafkafeatures.worlds import SILENT, known, observation
 
@@ -71,3 +73,81 @@ def test_a_quorum_that_could_not_be_read_proves_nothing() -> None:
     unknown = replace(observation(), quorum=Unknown(SILENT))
     assert not worked_between(seen(FIRST), unknown)
     assert not worked_between(unknown, seen(voting(LATER, LATER, clock=LATER, high_watermark=200, end=200)))
+
+
+NOBODY: frozenset[int] = frozenset()
+
+
+@pytest.mark.parametrize("id_", [3001, 3002, 3003])
+def test_of_three_that_are_caught_up_any_one_may_restart(id_: int) -> None:
+    assert may_restart(id_, voting(THEN, THEN), NOBODY) is None
+
+
+def test_of_three_none_but_the_one_behind_may_restart_while_it_is_behind() -> None:
+    lagging = voting(THEN, THEN - 2001)
+    assert may_restart(3003, lagging, NOBODY) is None
+    assert may_restart(3002, lagging, NOBODY) == ("without it 1 of 3 voters are caught up, 2 required: 3003 is behind")
+    assert may_restart(3001, lagging, NOBODY) is not None
+    assert may_restart(3002, voting(THEN, THEN - 2000), NOBODY) is None
+
+
+def test_of_three_no_second_one_may_restart_beside_the_one_that_is_down() -> None:
+    assert may_restart(3002, FIRST, frozenset({3003, 7})) == (
+        "without it 1 of 3 voters are caught up, 2 required: 3003 is down"
+    )
+    assert may_restart(3003, FIRST, frozenset({3003})) is None
+
+
+def test_of_five_one_may_restart_beside_one_that_is_down_and_not_beside_two() -> None:
+    five = voting(THEN, THEN, THEN, THEN)
+    assert may_restart(3001, five, frozenset({3005})) is None
+    assert may_restart(3001, five, frozenset({3004, 3005})) is not None
+    assert may_restart(3001, voting(THEN, THEN, THEN, 0), frozenset({3004})) == (
+        "without it 2 of 5 voters are caught up, 3 required: 3004 is down, 3005 is behind"
+    )
+
+
+@pytest.mark.parametrize("fetched", [pytest.param((), id="one"), pytest.param((THEN,), id="two")])
+def test_of_one_or_two_voters_none_may_restart(fetched: tuple[int, ...]) -> None:
+    count = len(fetched) + 1
+    assert may_restart(3001, voting(*fetched), NOBODY) == f"a quorum of {count} has no majority without it"
+
+
+def test_who_fetches_and_never_catches_up_holds_no_majority() -> None:
+    leader, follower, slow = FIRST.voters
+    behind = replace(FIRST, voters=(leader, follower, replace(slow, last_caught_up_timestamp=THEN - 60_000)))
+    assert may_restart(3002, behind, NOBODY) is not None
+    assert may_restart(3003, behind, NOBODY) is None
+
+
+def test_a_leader_that_does_not_say_when_anyone_fetched_lets_nobody_restart() -> None:
+    silent = QuorumAnswer(3001, 4, 100, tuple(ReplicaProgress(id_, 100) for id_ in (3001, 3002, 3003)), ())
+    assert may_restart(3002, silent, NOBODY) is not None
+
+
+def test_who_is_no_voter_may_restart_while_there_is_a_majority() -> None:
+    assert may_restart(3009, FIRST, NOBODY) is None
+    assert may_restart(3009, voting(0, 0), NOBODY) is not None
+
+
+def test_the_leader_restarts_last_whoever_leads_then_and_who_is_behind_first() -> None:
+    all_three = frozenset({3001, 3002, 3003})
+    assert next_controller(all_three, FIRST) == 3002
+    assert next_controller(all_three, voting(THEN, 0)) == 3003
+    assert next_controller(frozenset({3001, 3003}), replace(FIRST, leader_id=3003)) == 3001
+    assert next_controller(frozenset({3001}), FIRST) == 3001
+    assert next_controller(NOBODY, FIRST) is None
+
+
+@given(
+    st.lists(st.integers(0, 4000), min_size=0, max_size=6),
+    st.frozensets(st.integers(3001, 3008)),
+    st.integers(3001, 3008),
+)
+def test_whoever_may_restart_leaves_a_majority_that_fetched_within_two_seconds(
+    lags: list[int], down: frozenset[int], controller: int
+) -> None:
+    quorum = voting(*(THEN - lag for lag in lags))
+    current = {3001} | {3002 + at for at, lag in enumerate(lags) if lag <= 2000}
+    stays = len(current - down - {controller})
+    assert (may_restart(controller, quorum, down) is None) is (stays > (len(lags) + 1) / 2)

@@ -1,0 +1,170 @@
+"""The order of a roll uses the room there is, its bound is one, and its advice saves what it says."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.planner import Advice, Forecast, Rounds, advice, bounds, cap, forecast, order
+from kafkafeatures.core.replication import Replication
+from kafkafeatures.core.wanted import Availability, MaxParallel
+from tests.bench.placements import anywhere, striped
+from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, reading, row
+
+NOBODY: frozenset[int] = frozenset()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "brokers", "room"),
+    [
+        pytest.param(MaxParallel(1), 300, 1, id="a number"),
+        pytest.param(MaxParallel(10, percent=True), 300, 30, id="a percentage of the brokers"),
+        pytest.param(MaxParallel(10, percent=True), 59, 5, id="that rounds down"),
+        pytest.param(MaxParallel(10, percent=True), 9, 1, id="to one at least"),
+        pytest.param(MaxParallel(256), 300, 64, id="never more than 64"),
+        pytest.param(MaxParallel(39, percent=True), 1000, 64, id="of a percentage either"),
+        pytest.param(MaxParallel(4), 0, 4, id="without brokers"),
+    ],
+)
+def test_so_many_nodes_may_be_in_flight(wanted: MaxParallel, brokers: int, room: int) -> None:
+    assert cap(wanted, brokers) == room
+
+
+def racks(*stray: Row) -> Replication:
+    """Nine brokers in three racks (1, 2, 3), (4, 5, 6), (7, 8, 9): each with each of the other racks in a partition."""
+    every = [(a, b, c) for a in (1, 2, 3) for b in (4, 5, 6) for c in (7, 8, 9)]
+    return Replication(reading(*(row("t", *each, number=number) for number, each in enumerate(every)), *stray))
+
+
+def test_brokers_of_a_rack_go_one_behind_the_other_although_nobody_names_the_racks() -> None:
+    assert order(racks(), range(1, 10)) == (1, 2, 3, 4, 5, 6, 7, 8, 9)
+    assert bounds(racks(), range(1, 10)) == Rounds(3, 3)
+    assert bounds(racks(), range(1, 10), most=2) == Rounds(6, 6)
+
+
+def test_the_stuck_go_first_and_only_who_needs_it_goes() -> None:
+    assert order(racks(), {9: "", 8: "", 4: "", 1: ""}, frozenset({8, 6})) == (8, 1, 4, 9)
+    assert order(racks(), NOBODY, frozenset({8})) == ()
+    assert bounds(racks(), NOBODY) == Rounds(0, 0)
+
+
+def test_who_hosts_nothing_fills_the_room_that_others_leave() -> None:
+    assert set(order(racks(), [1, 2, 4, 20, 21])) == {1, 2, 4, 20, 21}
+    assert bounds(racks(), [1, 2, 3, 4, 5, 6, 20, 21], most=4) == Rounds(2, 2)
+
+
+def test_a_misplaced_partition_costs_a_round_and_the_advice_is_to_move_it() -> None:
+    stray = racks(row("stray", 1, 2, 9, number=4))
+    assert bounds(stray, range(1, 10)) == Rounds(4, 4)
+    assert advice(stray, range(1, 10)) == Advice(1, ("stray-4",), rounds=4, then=3)
+
+
+def test_there_is_no_advice_where_no_few_partitions_would_save_a_round() -> None:
+    assert advice(racks(), range(1, 10)) is None
+    assert advice(racks(row("stray", 1, 2, 9)), range(1, 10), most=2) is None, "the room costs as many rounds"
+    assert advice(Replication(anywhere(20, 5_000, seed=1)), range(20)) is None, "every pair shares many"
+    assert advice(racks(), NOBODY) is None
+
+
+def test_a_single_replica_is_in_conflict_with_nobody() -> None:
+    single = Replication(reading(*(row("single", broker, number=broker) for broker in range(5))))
+    assert bounds(single, range(5)) == Rounds(1, 1)
+
+
+def test_replicas_to_spare_make_no_conflict_where_min_isr_is_the_promise() -> None:
+    spare = Replication(reading(row("t", 1, 2, 3, 4)))
+    assert bounds(spare, range(1, 5), availability=RESPECT) == Rounds(1, 1)
+    assert bounds(spare, range(1, 5), availability=STRICT) == Rounds(4, 4)
+    pair = Replication(reading(row("t", 1, 2)))
+    assert bounds(pair, (1, 2), availability=RESPECT) == Rounds(2, 2)
+
+
+def test_of_more_brokers_than_are_planned_everybody_is_in_the_order_once() -> None:
+    many = Replication(reading(*(row("t", at, at + 1, at + 2, number=at) for at in range(0, 2100, 3)), per_chunk=4096))
+    assert sorted(order(many, range(2100))) == list(range(2100))
+    assert bounds(many, range(2100)).at_least == 33
+
+
+def test_the_forecast_is_from_the_usual_to_the_slowest_restart_so_far() -> None:
+    assert forecast(4, [80.0, 100.0, 300.0]) == Forecast(400.0, 1200.0)
+    assert forecast(4, []) is None
+
+
+@pytest.mark.parametrize("brokers", [60, 300])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_strays_of_one_in_a_thousand_cost_no_more_than_a_tenth_of_the_rounds(brokers: int, seed: int) -> None:
+    placed = Replication(striped(brokers, 100_000, racks=3, seed=seed, strays=0.001))
+    found = bounds(placed, range(brokers), most=brokers // 10)
+    assert found.at_least >= 12
+    assert found.planned <= 1.10 * found.at_least
+
+
+placements = st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=4, unique=True), max_size=9)
+rules = st.sampled_from(Availability)
+
+
+def placed(replicas: list[list[int]]) -> Replication:
+    return Replication(reading(*(row("t", *each, number=number) for number, each in enumerate(replicas))))
+
+
+def fewest(left: frozenset[int], conflicts: set[frozenset[int]], most: int) -> int:
+    """By trying everything."""
+    if not left:
+        return 0
+    first, *others = sorted(left)
+    mates = [other for other in others if frozenset((first, other)) not in conflicts]
+    rounds = len(left)
+    for count in range(min(most - 1, len(mates)) + 1):
+        for chosen in combinations(mates, count):
+            if all(frozenset(pair) not in conflicts for pair in combinations(chosen, 2)):
+                rounds = min(rounds, 1 + fewest(left - {first, *chosen}, conflicts, most))
+    return rounds
+
+
+@given(placements, st.frozensets(st.integers(1, 8)), st.integers(1, 4))
+def test_the_bound_is_never_above_what_is_possible_and_the_order_never_below(
+    replicas: list[list[int]], needing: frozenset[int], most: int
+) -> None:
+    conflicts = {frozenset(pair) for each in replicas for pair in combinations(each, 2)}
+    found = bounds(placed(replicas), needing, most=most)
+    assert found.at_least <= fewest(needing, conflicts, most) <= found.planned
+
+
+@given(placements, st.frozensets(st.integers(1, 8)), st.frozensets(st.integers(1, 9)), rules, st.integers(1, 4))
+def test_everybody_who_needs_it_is_in_the_order_once_and_the_stuck_in_front(
+    replicas: list[list[int]], needing: frozenset[int], stuck: frozenset[int], rule: Availability, most: int
+) -> None:
+    found = order(placed(replicas), needing, stuck, most=most, availability=rule)
+    assert sorted(found) == sorted(needing)
+    assert set(found[: len(needing & stuck)]) == needing & stuck
+
+
+@given(placements, st.frozensets(st.integers(1, 8)), st.integers(1, 4))
+def test_walked_with_the_live_judgement_the_order_takes_as_many_rounds_as_planned(
+    replicas: list[list[int]], needing: frozenset[int], most: int
+) -> None:
+    replication = placed(replicas)
+    left, rounds = list(order(replication, needing, most=most)), 0
+    while left:
+        going: frozenset[int] = frozenset()
+        for broker in left:
+            if len(going) < most and replication.judge(going, STRICT, excused=True).allows(broker):
+                going |= {broker}
+        left = [broker for broker in left if broker not in going]
+        rounds += 1
+    assert rounds == bounds(replication, needing, most=most).planned
+
+
+@given(placements, st.integers(1, 4))
+def test_without_the_partitions_it_names_the_advice_holds(replicas: list[list[int]], most: int) -> None:
+    """Many copies of each partition are not misplaced; one more of some random kind is."""
+    common = [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]] * 200
+    found = advice(placed(common + replicas), range(1, 8), most=most, named=99)
+    if found is not None:
+        named = {int(name.removeprefix("t-")) for name in found.names}
+        assert len(named) == found.partitions
+        kept = [each for number, each in enumerate(common + replicas) if number not in named]
+        assert bounds(placed(kept), range(1, 8), most=most).planned <= found.then < found.rounds

@@ -150,9 +150,9 @@ class Brokers:
         data = {"brokerId": node.id, "brokerEpoch": registered.epoch, "inControlledShutdown": 1}
         leaving = replicas.without(self.hosted(node.id), node.id, self.alive() - {node.id}, world.metadata_version)
         self._append([Write(table.BROKER_REGISTRATION_CHANGE, data, 1), *leaving])
-        shutdown = world.timing.shutdown
-        world.after(shutdown // 2, partial(self.fence, node, incarnation))  # the answer that lets it go
-        world.after(shutdown, partial(self._end, node, incarnation))
+        timing = world.timing
+        world.after(timing.fenced, partial(self.fence, node, incarnation))  # the answer that lets it go
+        world.after(timing.shutdown, partial(self._end, node, incarnation))
 
     def _end(self, node: Node, incarnation: UUID) -> None:
         if self._lives(node, incarnation):

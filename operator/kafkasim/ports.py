@@ -1,4 +1,4 @@
-"""The ports: a simulated cluster behind the `KafkaPort` of a reconciliation, in-process and in virtual time.
+"""The ports: a simulated cluster, and its pods, behind `KafkaPort` and `WorkloadPort`, in-process and in virtual time.
 
 Called by tests that run thousands of reconciliations a second: crash exploration, properties over whole lives. It
 supplies readings (`readings.py`), which production's observer judges, and takes requests by the way that production's
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kafkafeatures.core.readings import ClusterProbe, ProbedNode, Readings
+from kafkafeatures.core.readings import ClusterProbe, Failure, ProbedNode, Readings
+from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.route import Route, route_to_controller
 from kafkafeatures.core.steps import (
     Applied,
@@ -24,11 +25,14 @@ from kafkafeatures.core.steps import (
     Rejected,
     UpdateFeature,
 )
+from kafkafeatures.core.workloads import WorkloadsReading
 from kafkasim.node import Node
+from kafkasim.pods import Pods
 from kafkasim.readings import Access, Client, moment
 from kafkasim.rules import NOT_CONTROLLER, FeatureUpdate, UpgradeType, Verdict
 from kafkasim.world import NoActiveControllerError, World
 
+REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 CALL_MS = 10
 """What a reading or a request takes; longer than a round of the followers, so that an answer means committed."""
 
@@ -122,6 +126,26 @@ class SimulatedCluster:
 
     def _pass_time(self, ms: int) -> None:
         self.world.advance(self.world.now_ms + ms)
+
+
+class SimulatedWorkloads:
+    """`WorkloadPort` for the pods of one world."""
+
+    def __init__(self, pods: Pods) -> None:
+        self._pods = pods
+
+    async def read(self) -> WorkloadsReading | Failure:
+        """What a driver would have read now."""
+        self._pass_time()
+        return self._pods.reading()
+
+    async def evict(self, restart: RestartNode) -> Outcome:
+        """By name and uid; 429 where a budget says no."""
+        self._pass_time()
+        return Applied() if self._pods.evict(restart.pod, restart.pod_uid) else Rejected(429, REFUSED)
+
+    def _pass_time(self) -> None:
+        self._pods.world.advance(self._pods.world.now_ms + CALL_MS)
 
 
 def _refusals(judged: Verdict) -> list[tuple[int, str]]:

@@ -18,7 +18,7 @@ from tests.kafkasim.clusters import plan, settle, world
 BROKER = Role.BROKER
 ORDERS = TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), min_insync_replicas=2)
 LONELY = TopicPlan("lonely", ((2,),))
-TIMING = Timing(shutdown=800, load=600, recovery=4_000, catch_up=(1_000, 2_000))
+TIMING = Timing(fenced=600, shutdown=800, load=600, recovery=4_000, catch_up=(1_000, 2_000))
 
 
 def with_topics(seed: int = 0, **changes: object) -> World:

@@ -1,0 +1,368 @@
+"""Pods around a simulated cluster: StatefulSets with OnDelete, budgets, evictions, and a kubelet with its delays.
+
+Called by tests and by the walkthrough, which change images, evict and drain as people do, and by `ports`. It decides
+what becomes of a pod and when its node runs, and with which release: that of the template at the moment the pod was
+created. What the node does then is the world's business. It judges nothing.
+
+An image is a name and a tag. A tag that is no release is an image whose process ends again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from zlib import crc32
+
+from kafkafeatures.core.readings import Role
+from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from kafkasim.node import Node
+from kafkasim.releases import Release, release_named
+from kafkasim.world import World
+
+NAMESPACE = "kafka"
+PORT = 9092
+_CRASH_LOOP, _LONGEST_BACKOFF_MS = "CrashLoopBackOff", 300_000
+_LOOK_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PodTiming:
+    """In ms, as recorded of real pods (tests/golden/restarts).
+
+    recreate: from the end of a pod to the next one. start: until its container runs. boot: until a broker, or a
+    controller, begins to work. ready: from then on until a probe says so. crash: a process that cannot run ends.
+    grace: between the request to stop and the kill. update: until Kubernetes has seen a changed StatefulSet.
+    """
+
+    recreate: int = 450
+    start: int = 720
+    boot_broker: int = 7_000
+    boot_controller: int = 1_700
+    ready: int = 1_000
+    crash: int = 2_000
+    backoff: int = 10_000
+    grace: int = 300_000
+    update: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlan:
+    """A StatefulSet: `nodes` by ordinal, each a broker, a controller or both. `role`: as a document lists it."""
+
+    name: str
+    role: str
+    nodes: tuple[int, ...]
+    image: str
+
+
+@dataclass(eq=False)
+class _Pod:
+    name: str
+    uid: str
+    image: str
+    node_id: int
+    created_ms: int
+    phase: str = "Pending"
+    waiting: str = ""
+    running: bool = False
+    ready: bool = False
+    terminating: bool = False
+    draining: bool = False
+    restarts: int = 0
+
+
+@dataclass(eq=False)
+class _Set:
+    plan: SetPlan
+    image: str
+    observed: bool = True
+    update_strategy: str = "OnDelete"
+    uid: str = ""
+
+
+@dataclass
+class BudgetPlan:
+    """A PodDisruptionBudget over StatefulSets."""
+
+    name: str
+    sets: tuple[str, ...]
+    max_unavailable: int = 1
+    always_allows_unhealthy: bool = True
+
+
+def host_of(pod: str, stateful_set: str) -> str:
+    """The name that a pod has by its headless service, and that its node advertises."""
+    return f"{pod}.{stateful_set}.{NAMESPACE}.svc.cluster.local"
+
+
+def addresses(sets: Sequence[SetPlan], roles: Sequence[Role] = tuple(Role)) -> dict[tuple[Role, int], tuple[str, int]]:
+    """Where the nodes of these StatefulSets are, for the plan of a world."""
+    found: dict[tuple[Role, int], tuple[str, int]] = {}
+    for one in sets:
+        for ordinal, node_id in enumerate(one.nodes):
+            at = host_of(f"{one.name}-{ordinal}", one.name)
+            found |= {(role, node_id): (at, PORT + number) for number, role in enumerate(roles)}
+    return found
+
+
+def release_of(image: str) -> Release | None:
+    """What an image runs; None for one that cannot."""
+    try:
+        return release_named(image.rpartition(":")[2])
+    except ValueError:
+        return None
+
+
+def revision_of(stateful_set: str, image: str) -> str:
+    """The same template has the same revision, also when it comes back."""
+    return f"{stateful_set}-{crc32(image.encode()):08x}"
+
+
+class Pods:
+    """All pods of one world. At the beginning every one runs, and its node with it."""
+
+    def __init__(self, world: World, sets: Sequence[SetPlan], timing: PodTiming | None = None) -> None:
+        self.world = world
+        self.timing = timing or PodTiming()
+        self.budgets: list[BudgetPlan] = []
+        self.sets = {one.name: _Set(one, one.image, uid=self._uid()) for one in sets}
+        self._cordoned: set[str] = set()
+        self._pods: dict[str, _Pod] = {}
+        for one in sets:
+            for ordinal, node_id in enumerate(one.nodes):
+                pod = _Pod(f"{one.name}-{ordinal}", self._uid(), one.image, node_id, world.now_ms)
+                pod.phase, pod.running, pod.ready = "Running", True, True
+                self._pods[pod.name] = pod
+
+    # --- what people do ---
+
+    def set_image(self, stateful_set: str, image: str) -> None:
+        """Change the template; the pods stay as they are."""
+        one = self.sets[stateful_set]
+        if one.image != image:
+            one.image, one.observed = image, False
+            self.world.after(self.timing.update, partial(setattr, one, "observed", True))
+
+    def evict(self, name: str, uid: str = "") -> bool:
+        """Ask for an eviction; False where a budget does not allow it. A pod that is gone is evicted already."""
+        pod = self._pods.get(name)
+        if pod is None or pod.terminating or (uid and pod.uid != uid):
+            return True
+        if not all(self._allows(each, pod) for each in self.budgets):
+            return False
+        self.delete(name)
+        return True
+
+    def delete(self, name: str) -> None:
+        """Without a look at budgets."""
+        pod = self._pods.get(name)
+        if pod is None or pod.terminating:
+            return
+        pod.terminating, pod.ready = True, False
+        if pod.running:
+            for node in self._nodes(pod):
+                self.world.stop(node.role, node.id)
+        self._await_end(pod, self.world.now_ms + self.timing.grace)
+
+    def drain(self, name: str) -> None:
+        """Its Kubernetes node is cordoned, and the pod will be evicted: until `uncordon` it cannot come back."""
+        self._cordoned.add(name)
+        pod = self._pods.get(name)
+        if pod is not None:
+            pod.draining = True
+
+    def uncordon(self, name: str) -> None:
+        """It may come back, or stay."""
+        self._cordoned.discard(name)
+        pod = self._pods.get(name)
+        if pod is not None:
+            pod.draining = False
+            if pod.phase == "Pending":
+                self.world.after(self.timing.start, partial(self._run, pod))
+
+    def kill(self, name: str) -> None:
+        """Its container dies, as of too much memory; the kubelet starts it again in the same pod."""
+        pod = self._pods.get(name)
+        if pod is None or not pod.running or pod.terminating:
+            return
+        for node in self._nodes(pod):
+            self.world.stop(node.role, node.id, kill=True)
+        pod.running = pod.ready = False
+        pod.restarts += 1
+        self.world.after(self.timing.start, partial(self._run, pod))
+
+    def names(self) -> list[str]:
+        """Of the pods that are there."""
+        return sorted(self._pods)
+
+    def uid(self, name: str) -> str:
+        """Of a pod; empty where it is not there."""
+        return self._pods[name].uid if name in self._pods else ""
+
+    def node_of(self, name: str) -> int:
+        """Which node a pod runs, whether it is there or not."""
+        stateful_set, _, ordinal = name.rpartition("-")
+        return self.sets[stateful_set].plan.nodes[int(ordinal)]
+
+    def outdated(self) -> list[str]:
+        """Pods that are not of their StatefulSet's template; those that are not there too."""
+        return [
+            name
+            for one in self.sets.values()
+            for name in (f"{one.plan.name}-{ordinal}" for ordinal in range(len(one.plan.nodes)))
+            if name not in self._pods or self._pods[name].image != one.image
+        ]
+
+    # --- what can be read ---
+
+    def reading(self) -> WorkloadsReading:
+        """What a driver would have read."""
+        return WorkloadsReading(
+            _moment(self.world.now_ms),
+            tuple(self._stateful_set(one) for one in self.sets.values()),
+            tuple(self._budget(one) for one in self.budgets),
+        )
+
+    def _stateful_set(self, one: _Set) -> StatefulSet:
+        release = release_of(one.image)
+        return StatefulSet(
+            name=one.plan.name,
+            uid=one.uid,
+            role=one.plan.role,
+            replicas=len(one.plan.nodes),
+            update_revision=revision_of(one.plan.name, one.image),
+            update_strategy=one.update_strategy,
+            observed=one.observed,
+            image=one.image,
+            release="" if release is None else release.name,
+            grace_seconds=self.timing.grace // 1000,
+            pods=tuple(self._pod(each, one) for each in self._of(one)),
+        )
+
+    def _pod(self, pod: _Pod, one: _Set) -> Pod:
+        return Pod(
+            name=pod.name,
+            uid=pod.uid,
+            stateful_set=one.plan.name,
+            revision=revision_of(one.plan.name, pod.image),
+            host_names=(host_of(pod.name, one.plan.name),),
+            ready=pod.ready,
+            terminating=pod.terminating,
+            phase=pod.phase,
+            waiting=pod.waiting,
+            restarts=pod.restarts,
+            created_at=_moment(pod.created_ms),
+            draining=pod.draining,
+            node_id=pod.node_id,
+        )
+
+    def _budget(self, plan: BudgetPlan) -> Budget:
+        covered = self._covered(plan)
+        return Budget(
+            plan.name,
+            max(self._allowed(plan), 0),
+            frozenset(pod.name for pod in covered),
+            f"maxUnavailable: {plan.max_unavailable}",
+            plan.always_allows_unhealthy,
+        )
+
+    # --- budgets ---
+
+    def _covered(self, plan: BudgetPlan) -> list[_Pod]:
+        return [pod for name in plan.sets for pod in self._of(self.sets[name])]
+
+    def _allowed(self, plan: BudgetPlan) -> int:
+        """By the number of pods that there should be, as Kubernetes counts."""
+        expected = sum(len(self.sets[name].plan.nodes) for name in plan.sets)
+        healthy = sum(pod.ready and not pod.terminating for pod in self._covered(plan))
+        return healthy - (expected - plan.max_unavailable)
+
+    def _allows(self, plan: BudgetPlan, pod: _Pod) -> bool:
+        if pod not in self._covered(plan):
+            return True
+        if not pod.ready:
+            return plan.always_allows_unhealthy or self._allowed(plan) >= 0
+        return self._allowed(plan) > 0
+
+    # --- the kubelet, and the controller of the StatefulSet ---
+
+    def _await_end(self, pod: _Pod, until_ms: int) -> None:
+        stopping = [node for node in self._nodes(pod) if node.running] if pod.running else []
+        if not stopping:
+            pod.running = False
+            pod.phase = "Failed"
+            self.world.after(self.timing.recreate, partial(self._replace, pod))
+        elif self.world.now_ms >= until_ms:
+            for node in stopping:
+                self.world.stop(node.role, node.id, kill=True)
+            self._await_end(pod, until_ms)
+        else:
+            self.world.after(_LOOK_MS, partial(self._await_end, pod, until_ms))
+
+    def _replace(self, pod: _Pod) -> None:
+        """With one of the template as it is now."""
+        stateful_set = pod.name.rpartition("-")[0]
+        image = self.sets[stateful_set].image
+        made = self._pods[pod.name] = _Pod(pod.name, self._uid(), image, pod.node_id, self.world.now_ms)
+        if pod.name not in self._cordoned:
+            self.world.after(self.timing.start, partial(self._run, made))
+
+    def _run(self, pod: _Pod) -> None:
+        """The container begins; the node in it a while later, or never."""
+        if not self._is_there(pod) or pod.running or pod.terminating:
+            return
+        pod.phase, pod.waiting, pod.running = "Running", "", True
+        release = release_of(pod.image)
+        if release is None:
+            self.world.after(self.timing.crash, partial(self._crashed, pod))
+            return
+        is_broker = any(node.role is Role.BROKER for node in self._nodes(pod))
+        boot = self.timing.boot_broker if is_broker else self.timing.boot_controller
+        self.world.after(boot, partial(self._boot, pod, release, pod.restarts))
+
+    def _boot(self, pod: _Pod, release: Release, life: int) -> None:
+        if not self._is_there(pod) or not pod.running or pod.terminating or pod.restarts != life:
+            return
+        for node in self._nodes(pod):
+            self.world.start(node.role, node.id, release)
+        self.world.after(self.timing.ready, partial(self._probe, pod, life))
+
+    def _probe(self, pod: _Pod, life: int) -> None:
+        """Readiness is an open port: it says nothing of replicas."""
+        if not self._is_there(pod) or not pod.running or pod.terminating or pod.restarts != life:
+            return
+        pod.ready = all(node.listening for node in self._nodes(pod))
+        if not pod.ready:
+            self.world.after(self.timing.ready, partial(self._probe, pod, life))
+
+    def _crashed(self, pod: _Pod) -> None:
+        if not self._is_there(pod) or pod.terminating:
+            return
+        wait = min(self.timing.backoff << min(pod.restarts, 8), _LONGEST_BACKOFF_MS)
+        pod.running, pod.waiting = False, _CRASH_LOOP
+        pod.restarts += 1
+        self.world.after(wait, partial(self._run, pod))
+
+    # --- inside ---
+
+    def _is_there(self, pod: _Pod) -> bool:
+        return self._pods.get(pod.name) is pod
+
+    def _of(self, one: _Set) -> Iterator[_Pod]:
+        for ordinal in range(len(one.plan.nodes)):
+            pod = self._pods.get(f"{one.plan.name}-{ordinal}")
+            if pod is not None:
+                yield pod
+
+    def _nodes(self, pod: _Pod) -> list[Node]:
+        keys = ((role, pod.node_id) for role in Role)
+        return [self.world.nodes[key] for key in keys if key in self.world.nodes]
+
+    def _uid(self) -> str:
+        return f"{self.world.random.getrandbits(64):016x}"
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

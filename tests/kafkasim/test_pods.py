@@ -1,0 +1,212 @@
+"""Simulated pods: a kubelet with its delays, budgets, drains, images that cannot start, and the nodes inside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkafeatures.core.readings import Role
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import Applied, Rejected
+from kafkafeatures.core.workloads import Pod, WorkloadsReading
+from kafkasim.brokers import SESSION_MS
+from kafkasim.plan import TopicPlan
+from kafkasim.pods import BudgetPlan, Pods, PodTiming, SetPlan, addresses, host_of
+from kafkasim.ports import SimulatedWorkloads
+from kafkasim.world import World
+from tests.kafkasim.clusters import plan, settle, world
+
+OLD, NEW, BROKEN = "kafka:4.1.2", "kafka:4.4.0", "kafka:typo"
+SETS = (SetPlan("brokers", "brokers", (3, 1, 2), OLD), SetPlan("controllers", "controllers", (3001, 3002, 3003), OLD))
+TIMING = PodTiming()
+A_RESTART = 30_000
+
+
+def pods(metadata_version: int = 27) -> Pods:
+    old = plan({1: "4.1", 2: "4.1", 3: "4.1"}, dict.fromkeys((3001, 3002, 3003), "4.1"))
+    topics = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
+    made = replace(
+        old, topics=topics, levels={"metadata.version": metadata_version}, addresses=addresses(SETS, (Role.BROKER,))
+    )
+    return Pods(world(made), SETS)
+
+
+def pod(of: Pods, name: str) -> Pod:
+    found = of.reading().pod(name)
+    assert found is not None
+    return found
+
+
+def release(made: World, node: int) -> str:
+    return made.nodes[Role.BROKER if node < 3000 else Role.CONTROLLER, node].release.name
+
+
+def test_every_pod_runs_at_first_and_its_node_advertises_its_name() -> None:
+    made = pods()
+    reading = made.reading()
+    assert [(one.name, one.role, len(one.pods)) for one in reading.stateful_sets] == [
+        ("brokers", "brokers", 3),
+        ("controllers", "controllers", 3),
+    ]
+    assert all(each.ready and each.phase == "Running" for one in reading.stateful_sets for each in one.pods)
+    host = made.world.image.brokers[3].endpoints[0].host
+    assert host == host_of("brokers-0", "brokers") in pod(made, "brokers-0").host_names
+
+
+def test_a_changed_image_is_a_new_revision_and_touches_no_pod_and_the_old_image_is_the_old_revision_again() -> None:
+    made = pods()
+    before = made.reading().stateful_sets[0]
+    made.set_image("brokers", NEW)
+    changed = made.reading().stateful_sets[0]
+    assert changed.update_revision != before.update_revision
+    assert not changed.observed
+    assert {each.revision for each in changed.pods} == {before.update_revision}
+    settle(made.world, 1_000)
+    assert made.reading().stateful_sets[0].observed
+    assert made.outdated() == ["brokers-0", "brokers-1", "brokers-2"]
+    made.set_image("brokers", OLD)
+    assert made.reading().stateful_sets[0].update_revision == before.update_revision
+    assert made.outdated() == []
+
+
+def test_an_evicted_pod_hands_its_partitions_over_and_comes_back_with_the_release_of_the_template() -> None:
+    made = pods()
+    uid = made.uid("brokers-1")
+    made.set_image("brokers", NEW)
+    assert made.evict("brokers-1", uid)
+    settle(made.world, 100)
+    assert pod(made, "brokers-1").terminating
+    assert all(1 not in state.in_sync for _, _, state in made.world.image.partitions.rows())
+    settle(made.world, A_RESTART)
+    back = pod(made, "brokers-1")
+    assert back.ready
+    assert back.uid != uid
+    assert release(made.world, 1) == "4.4"
+    assert all(1 in state.in_sync for _, _, state in made.world.image.partitions.rows())
+    assert (release(made.world, 2), release(made.world, 3)) == ("4.1", "4.1")
+
+
+def test_a_pod_of_another_uid_is_not_evicted() -> None:
+    made = pods()
+    uid = made.uid("brokers-1")
+    assert made.evict("brokers-1", "another")
+    settle(made.world, A_RESTART)
+    assert made.uid("brokers-1") == uid
+
+
+def test_an_image_that_cannot_run_crashes_again_and_again_until_the_image_is_reverted_and_the_pod_evicted() -> None:
+    made = pods()
+    made.set_image("brokers", BROKEN)
+    made.evict("brokers-1")
+    settle(made.world, A_RESTART)
+    crashing = pod(made, "brokers-1")
+    assert crashing.waiting == "CrashLoopBackOff"
+    settle(made.world, 60_000)
+    assert pod(made, "brokers-1").restarts > crashing.restarts
+    made.set_image("brokers", OLD)
+    settle(made.world, 60_000)
+    assert not pod(made, "brokers-1").ready
+    made.evict("brokers-1")
+    settle(made.world, A_RESTART)
+    assert pod(made, "brokers-1").ready
+    assert release(made.world, 1) == "4.1"
+
+
+def test_a_binary_that_cannot_hold_a_finalized_level_runs_and_does_not_register() -> None:
+    made = pods()
+    made.set_image("brokers", "kafka:4.0.1")
+    before = made.world.image.brokers[1].incarnation
+    made.evict("brokers-1")
+    settle(made.world, A_RESTART)
+    assert made.world.nodes[Role.BROKER, 1].refused
+    assert made.world.image.brokers[1].incarnation == before
+    assert made.world.image.brokers[1].fenced
+    assert not pod(made, "brokers-1").ready
+
+
+def test_a_budget_allows_so_many_and_refuses_more_until_they_are_ready_again() -> None:
+    made = pods()
+    made.budgets.append(BudgetPlan("kafka", ("brokers",), max_unavailable=1))
+    assert made.reading().budgets[0].disruptions_allowed == 1
+    assert made.evict("brokers-0")
+    assert made.reading().budgets[0].disruptions_allowed == 0
+    assert not made.evict("brokers-1")
+    assert not pod(made, "brokers-1").terminating
+    settle(made.world, A_RESTART)
+    assert made.evict("brokers-1")
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_an_unhealthy_pod_may_always_be_evicted_where_the_budget_says_so(always: bool) -> None:
+    made = pods()
+    made.budgets.append(BudgetPlan("kafka", ("brokers",), max_unavailable=1, always_allows_unhealthy=always))
+    for name in ("brokers-0", "brokers-1"):
+        made.kill(name)
+    assert made.evict("brokers-0") is always
+
+
+def test_a_drained_pod_cannot_come_back_before_its_kubernetes_node_does() -> None:
+    made = pods()
+    made.drain("brokers-2")
+    assert pod(made, "brokers-2").draining
+    made.evict("brokers-2")
+    settle(made.world, 10 * A_RESTART)
+    assert pod(made, "brokers-2").phase == "Pending"
+    made.uncordon("brokers-2")
+    settle(made.world, A_RESTART)
+    assert pod(made, "brokers-2").ready
+
+
+def test_a_container_that_is_killed_begins_again_in_the_same_pod_with_the_same_release() -> None:
+    made = pods()
+    made.set_image("brokers", NEW)
+    uid = made.uid("brokers-1")
+    made.kill("brokers-1")
+    assert not made.world.image.brokers[1].fenced
+    settle(made.world, SESSION_MS + A_RESTART)
+    assert made.uid("brokers-1") == uid
+    assert pod(made, "brokers-1").restarts == 1
+    assert pod(made, "brokers-1").ready
+    assert release(made.world, 1) == "4.1"
+
+
+def test_a_node_that_does_not_stop_in_time_is_killed() -> None:
+    made = Pods(pods().world, SETS, replace(TIMING, grace=1_000))
+    for voter in made.world.voters:
+        made.world.stop(Role.CONTROLLER, voter)
+    made.evict("brokers-1")
+    settle(made.world, 2_000)
+    assert not made.world.nodes[Role.BROKER, 1].running
+    assert made.world.nodes[Role.BROKER, 1].unclean
+
+
+def test_an_evicted_controller_is_another_process_of_the_new_release() -> None:
+    made = pods()
+    made.set_image("controllers", NEW)
+    before = made.world.image.controllers[3002].incarnation
+    made.evict("controllers-1")
+    settle(made.world, A_RESTART)
+    assert made.world.image.controllers[3002].incarnation != before
+    assert release(made.world, 3002) == "4.4"
+    assert made.world.active is not None
+
+
+async def test_the_port_reads_pods_and_evicts_one_life_of_a_pod_by_its_uid() -> None:
+    made = pods()
+    made.budgets.append(BudgetPlan("kafka", ("brokers",)))
+    port = SimulatedWorkloads(made)
+    assert isinstance(await port.read(), WorkloadsReading)
+
+    def restart(name: str) -> RestartNode:
+        return RestartNode(made.node_of(name), "broker", name, made.uid(name))
+
+    first, second = restart("brokers-0"), restart("brokers-1")
+    assert isinstance(await port.evict(first), Applied)
+    assert isinstance(await port.evict(first), Applied)
+    assert isinstance(await port.evict(second), Rejected)
+    settle(made.world, A_RESTART)
+    again = made.uid("brokers-0")
+    assert isinstance(await port.evict(first), Applied)  # that life is over: nothing is done
+    settle(made.world, A_RESTART)
+    assert made.uid("brokers-0") == again

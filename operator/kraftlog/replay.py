@@ -51,7 +51,7 @@ from kraftlog.image import SMALL, Image, Section
 from kraftlog.maps import FrozenMap
 from kraftlog.records import FRAME_VERSION, Decoded, decode, decode_control, key_of
 from kraftlog.schema import table
-from kraftlog.state import CONTROL_RULES, METADATA_RULES, State
+from kraftlog.state import CONTROL_RULES, METADATA_RULES, Rules, State
 
 MAX_BATCH = 16 * 1024 * 1024
 """Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
@@ -111,8 +111,7 @@ class Replay:
 
     def __init__(self, *, sections: Iterable[Section] = SMALL, limit: int | None = None) -> None:
         self._sections = frozenset(sections)
-        self._rules = {key: rule for one in self._sections for key, rule in METADATA_RULES[one].items()}
-        self._wanted = bytes(key in self._rules or key in (_BEGIN, _END, _ABORT) for key in range(_KEYS))
+        self._rules, self._wanted = _rules_of(self._sections)
         self._limit = limit
         self._state = State(self._sections)
         self._offset = 0
@@ -149,6 +148,15 @@ class Replay:
         fresh = reader.finish()
         for name in Replay.__slots__:
             setattr(self, name, getattr(fresh, name))
+
+    def leave_out(self, section: Section) -> None:
+        """Without this section from now on, and without the memory that it takes."""
+        self._sections -= {section}
+        self._rules, self._wanted = _rules_of(self._sections)
+        if self._pending is not None:
+            self._pending = [each for each in self._pending if each.type.key in self._rules]
+        if section is Section.PARTITIONS:
+            self._state.partitions = None
 
     def append(self, data: Buffer, *, below: int) -> int:
         """Apply the whole batches of a piece of log whose last offset is below `below`, in order; the new end offset.
@@ -402,6 +410,12 @@ class Replay:
             self._rules[record.type.key](self._state, record.data)
         except ContradictionError:
             self._unreadable += 1
+
+
+def _rules_of(sections: Iterable[Section]) -> tuple[Rules, bytes]:
+    """What is done with records that are asked for, and of each api key, whether it is looked into."""
+    rules = {key: rule for one in sections for key, rule in METADATA_RULES[one].items()}
+    return rules, bytes(key in rules or key in (_BEGIN, _END, _ABORT) for key in range(_KEYS))
 
 
 class SnapshotReader:

@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.kafka.wire.messages import (
+    BROKER_RESOURCE,
     SAFE_DOWNGRADE,
     UPGRADE,
     ApiVersionsRequest,
     DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
     DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
     FetchRequest,
     FetchSnapshotRequest,
+    ListPartitionReassignmentsRequest,
     MetadataRequest,
     OffsetAndEpoch,
     UnregisterBrokerRequest,
@@ -36,6 +41,14 @@ BROKER = [
     DescribeQuorumRequest(),
     UnregisterBrokerRequest(77),
     UnregisterControllerRequest(77),
+    DescribeTopicPartitionsRequest(),
+    DescribeTopicPartitionsRequest(limit=2),
+    DescribeTopicPartitionsRequest(cursor=("orders", 3)),
+    ListPartitionReassignmentsRequest(),
+    DescribeLogDirsRequest(),
+    DescribeConfigsRequest(names=("orders", "nobody"), key="min.insync.replicas"),
+    DescribeConfigsRequest(BROKER_RESOURCE, ("1",), "min.insync.replicas"),
+    DescribeConfigsRequest(BROKER_RESOURCE, ("2",), "min.insync.replicas"),
 ]
 CONTROL = [
     ApiVersionsRequest(),

@@ -48,6 +48,7 @@ from kafkafeatures.kafka.errors import (
 from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, Connect, Leaders, refused
 from kafkafeatures.kafka.memory_budget import CHECK, MemoryBudget, Share
 from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
     DescribeQuorumRequest,
@@ -85,7 +86,7 @@ SNAPSHOT_WITHIN = 1.8
 BETWEEN_ROUNDS, SLOWEST_ROUND = 0.1, 1.0
 """Seconds until the leader is looked for again: twice as long each time, up to the second one."""
 
-OBSERVED = (Section.REGISTRATIONS, Section.FEATURES, Section.QUORUM, Section.MIGRATION)
+OBSERVED = frozenset({Section.REGISTRATIONS, Section.FEATURES, Section.QUORUM, Section.MIGRATION})
 """Sections that an observation is made of. Whatever else the log holds is skipped: it takes neither time nor memory."""
 
 _FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, TooLarge)
@@ -117,6 +118,7 @@ class MetadataLog:
         self._timeout = request_timeout
         self._environment, self._monotonic = environment, environment.monotonic
         self._share = share or Share(MemoryBudget(), self.forget)
+        self._sections = OBSERVED
         self._replay = self._nothing()
         self._tail = b""
         self._forgotten = False
@@ -130,6 +132,17 @@ class MetadataLog:
     def add_controllers(self, hosts: Iterable[Host]) -> None:
         """Learn where controllers listen."""
         self._leaders.add(hosts)
+
+    def hold_partitions(self, wanted: bool) -> None:
+        """Hold the partitions too from now on, for which all is read anew; or no more."""
+        if wanted == (Section.PARTITIONS in self._sections):
+            return
+        self._sections = OBSERVED | {Section.PARTITIONS} if wanted else OBSERVED
+        if wanted:
+            self._reset()
+        else:
+            self._replay.leave_out(Section.PARTITIONS)
+            self._share.keep(self._replay.weight + len(self._tail))
 
     @property
     def cluster_id(self) -> str | None:
@@ -364,7 +377,7 @@ class MetadataLog:
         self._share.keep(0)
 
     def _nothing(self) -> Replay:
-        return Replay(sections=OBSERVED, limit=self._share.memory.limits.per_cluster)
+        return Replay(sections=self._sections, limit=self._share.memory.limits.per_cluster)
 
     async def _fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """Part after part. A snapshot that is deleted under the reader is no error: the next Fetch names another."""
@@ -382,7 +395,7 @@ class MetadataLog:
     async def _read_snapshot(self, snapshot: OffsetAndEpoch) -> Replay | None:
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
         limit = self._share.memory.limits.per_cluster
-        reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=OBSERVED, limit=limit)
+        reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=self._sections, limit=limit)
         position, size = 0, -1
         until = self._monotonic() + SNAPSHOT_WITHIN * self._timeout
         while True:
@@ -423,14 +436,25 @@ class MetadataLog:
     # --- what it takes ---
 
     async def _digest(self, take: Callable[[memoryview], object], piece: memoryview) -> None:
-        """Apply a piece. Of many clusters only one applies a large one, and then everything else has its turn."""
+        """Apply a piece. Of many clusters only one applies a large one, and then everything else has its turn.
+
+        Beside the event loop where partitions are held: then a batch of some megabytes is read at once.
+        """
         if len(piece) < SLICE // 2:
             take(piece)
             return
         async with self._share.memory.turn:
-            if not self._forgotten:
+            if self._forgotten:
+                return
+            if Section.PARTITIONS not in self._sections:
                 take(piece)
-            await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                return
+            try:
+                await aside(lambda: take(piece))
+            except asyncio.CancelledError:
+                self._reset()  # the thread goes on with what was held so far
+                raise
 
     def _keep(self, more: int) -> None:
         """Count what is kept: the image, and so many bytes more. Raises TooLarge, and then nothing is kept.

@@ -24,8 +24,10 @@ from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire import messages as m
+from kafkafeatures.kafka.wire import partition_codec as partitions
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
+from kafkafeatures.kafka.wire.partition_codec import plain
 
 SAID_ALIKE = 16
 """Different answers to ApiVersions that are kept, of some kilobytes each."""
@@ -70,9 +72,10 @@ def encode_request(message: m.Request[Any], *, version: int, correlation_id: int
 
 def limits(message: m.Request[Any]) -> tuple[int, int]:
     """How many bytes the answer to this request may have, and how many elements all its arrays together."""
-    if getattr(message, "all_topics", False):
+    most = APIS[message.api_key].most_bytes
+    if most == MAX_TOPICS_FRAME or getattr(message, "all_topics", False):
         return MAX_TOPICS_FRAME, MAX_TOPICS_FRAME  # whoever asks that takes as many as there are
-    return APIS[message.api_key].most_bytes, MAX_ITEMS
+    return most, MAX_ITEMS
 
 
 def decode_response(api_key: int, version: int, payload: bytes, *, most_items: int = MAX_ITEMS) -> tuple[int, Any]:
@@ -137,10 +140,6 @@ def entity(api_key: int, version: int, kind: str) -> Any:
     return getattr(_schema(api_key, version, kind), APIS[api_key].name + kind)
 
 
-def _plain(message: str | None) -> str | None:
-    return None if message is None else str(message)
-
-
 # --- requests ---
 
 
@@ -182,13 +181,6 @@ def _fetch_snapshot(schema: ModuleType, message: m.FetchSnapshotRequest) -> Any:
         max_bytes=message.max_bytes,
         topics=(schema.TopicSnapshot(name=m.METADATA_TOPIC, partitions=(partition,)),),
     )
-
-
-def _metadata(schema: ModuleType, message: m.MetadataRequest) -> Any:
-    fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
-    if schema.__name__.split(".")[-2] in ("v9", "v10"):
-        fields["include_cluster_authorized_operations"] = False
-    return schema.MetadataRequest(topics=None if message.all_topics else (), **fields)
 
 
 def _describe_cluster(schema: ModuleType, message: m.DescribeClusterRequest) -> Any:
@@ -242,7 +234,7 @@ def _read_sasl_authenticate(body: Any, version: int) -> m.SaslAuthenticateRespon
     lifetime = body.session_lifetime
     return m.SaslAuthenticateResponse(
         error_code=int(body.error_code),
-        error_message=_plain(body.error_message),
+        error_message=plain(body.error_message),
         auth_bytes=bytes(body.auth_bytes),
         session_lifetime_ms=_milliseconds(lifetime),
     )
@@ -252,23 +244,10 @@ def _milliseconds(value: Any) -> int:
     return int(value / timedelta(milliseconds=1)) if isinstance(value, timedelta) else int(value)
 
 
-def _read_metadata(body: Any, version: int) -> m.MetadataResponse:
-    return m.MetadataResponse(
-        cluster_id=body.cluster_id,
-        controller_id=int(body.controller_id),
-        brokers=tuple(Host(int(b.node_id), b.host, int(b.port)) for b in body.brokers),
-        replicas={
-            str(topic.name): frozenset(int(id_) for partition in topic.partitions for id_ in partition.replica_nodes)
-            for topic in body.topics
-            if topic.name is not None
-        },
-    )
-
-
 def _read_describe_cluster(body: Any, version: int) -> m.DescribeClusterResponse:
     return m.DescribeClusterResponse(
         error_code=int(body.error_code),
-        error_message=_plain(body.error_message),
+        error_message=plain(body.error_message),
         endpoint_type=int(body.endpoint_type) if version >= 1 else 1,
         cluster_id=body.cluster_id,
         controller_id=int(body.controller_id),
@@ -297,9 +276,9 @@ def _read_describe_quorum(body: Any, version: int) -> m.DescribeQuorumResponse:
 
     return m.DescribeQuorumResponse(
         error_code=int(body.error_code),
-        error_message=_plain(body.error_message) if version >= 2 else None,
+        error_message=plain(body.error_message) if version >= 2 else None,
         partition_error_code=int(partition.error_code) if partition else int(body.error_code),
-        partition_error_message=_plain(partition.error_message) if partition and version >= 2 else None,
+        partition_error_message=plain(partition.error_message) if partition and version >= 2 else None,
         leader_id=int(partition.leader_id) if partition else -1,
         leader_epoch=int(partition.leader_epoch) if partition else -1,
         high_watermark=int(partition.high_watermark) if partition else -1,
@@ -315,8 +294,8 @@ def _read_describe_quorum(body: Any, version: int) -> m.DescribeQuorumResponse:
 
 
 def _read_update_features(body: Any, version: int) -> m.UpdateFeaturesResponse:
-    results = {r.feature: (int(r.error_code), _plain(r.error_message)) for r in body.results} if version < 2 else {}
-    return m.UpdateFeaturesResponse(int(body.error_code), _plain(body.error_message), results)
+    results = {r.feature: (int(r.error_code), plain(r.error_message)) for r in body.results} if version < 2 else {}
+    return m.UpdateFeaturesResponse(int(body.error_code), plain(body.error_message), results)
 
 
 def _leader(value: Any) -> m.LeaderAndEpoch | None:
@@ -362,7 +341,7 @@ def _read_fetch_snapshot(body: Any, version: int) -> m.FetchSnapshotResponse:
 
 
 def _read_unregister(body: Any, version: int) -> m.UnregisterResponse:
-    return m.UnregisterResponse(int(body.error_code), _plain(body.error_message))
+    return m.UnregisterResponse(int(body.error_code), plain(body.error_message))
 
 
 APIS: Mapping[int, Api] = {
@@ -370,7 +349,7 @@ APIS: Mapping[int, Api] = {
     for api in (
         # v17: by topic id and without replica id, as an ordinary client; Kafka 3.9+
         Api(m.FetchRequest, VersionRange(17, 17), _fetch, _read_fetch, MAX_FETCH_FRAME),
-        Api(m.MetadataRequest, VersionRange(9, 12), _metadata, _read_metadata),
+        Api(m.MetadataRequest, VersionRange(9, 12), partitions.metadata, partitions.read_metadata),
         Api(
             m.SaslHandshakeRequest,
             VersionRange(1, 1),  # tokens go in SaslAuthenticate
@@ -406,6 +385,31 @@ APIS: Mapping[int, Api] = {
             _read_unregister,
             MAX_SHORT_FRAME,
             module="kafkafeatures.kafka.wire.unregister_controller",
+        ),
+        Api(
+            m.DescribeConfigsRequest, VersionRange(4, 4), partitions.configs, partitions.read_configs, MAX_TOPICS_FRAME
+        ),
+        # below v3, whoever lacks the right is told that nothing is hosted
+        Api(
+            m.DescribeLogDirsRequest,
+            VersionRange(3, 4),
+            partitions.log_dirs,
+            partitions.read_log_dirs,
+            MAX_TOPICS_FRAME,
+        ),
+        Api(
+            m.ListPartitionReassignmentsRequest,
+            VersionRange(0, 0),
+            partitions.reassignments,
+            partitions.read_reassignments,
+            MAX_TOPICS_FRAME,
+        ),
+        Api(
+            m.DescribeTopicPartitionsRequest,
+            VersionRange(0, 0),
+            partitions.topic_partitions,
+            partitions.read_topic_partitions,
+            MAX_TOPICS_FRAME,
         ),
     )
 }

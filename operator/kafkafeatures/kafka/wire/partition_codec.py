@@ -1,0 +1,141 @@
+"""Requests and answers about topics, partitions and their configs, between our messages and kio's.
+
+Called by `codec.py`, which hands in the schemas of a version and has the rules. Answers may be large: they are read in
+one pass, and by whoever is not the event loop (`connection.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+from kafkafeatures.core.readings import Host
+from kafkafeatures.kafka.wire import messages as m
+
+
+def plain(message: str | None) -> str | None:
+    """Kio's texts are of classes of their own."""
+    return None if message is None else str(message)
+
+
+def _ids(brokers: Iterable[Any] | None) -> tuple[int, ...]:
+    return tuple(map(int, brokers or ()))
+
+
+# --- requests ---
+
+
+def metadata(schema: ModuleType, message: m.MetadataRequest) -> Any:
+    fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    if schema.__name__.split(".")[-2] in ("v9", "v10"):
+        fields["include_cluster_authorized_operations"] = False
+    return schema.MetadataRequest(topics=None if message.all_topics else (), **fields)
+
+
+def topic_partitions(schema: ModuleType, message: m.DescribeTopicPartitionsRequest) -> Any:
+    cursor = None
+    if message.cursor is not None:
+        cursor = schema.Cursor(topic_name=message.cursor[0], partition_index=message.cursor[1])
+    return schema.DescribeTopicPartitionsRequest(topics=(), response_partition_limit=message.limit, cursor=cursor)
+
+
+def reassignments(schema: ModuleType, message: m.ListPartitionReassignmentsRequest) -> Any:
+    return schema.ListPartitionReassignmentsRequest(timeout=timedelta(milliseconds=message.timeout_ms), topics=None)
+
+
+def configs(schema: ModuleType, message: m.DescribeConfigsRequest) -> Any:
+    return schema.DescribeConfigsRequest(
+        resources=tuple(
+            schema.DescribeConfigsResource(
+                resource_type=message.resource, resource_name=name, configuration_keys=(message.key,)
+            )
+            for name in message.names
+        ),
+        include_synonyms=message.resource == m.BROKER_RESOURCE,
+    )
+
+
+def log_dirs(schema: ModuleType, message: m.DescribeLogDirsRequest) -> Any:
+    return schema.DescribeLogDirsRequest(topics=None)
+
+
+# --- responses ---
+
+
+def read_metadata(body: Any, version: int) -> m.MetadataResponse:
+    return m.MetadataResponse(
+        cluster_id=body.cluster_id,
+        controller_id=int(body.controller_id),
+        brokers=tuple(Host(int(b.node_id), b.host, int(b.port)) for b in body.brokers),
+        topics=tuple(
+            _topic(topic, getattr(topic, "topic_id", None)) for topic in body.topics if topic.name is not None
+        ),
+    )
+
+
+def read_topic_partitions(body: Any, version: int) -> m.DescribeTopicPartitionsResponse:
+    behind = body.next_cursor
+    return m.DescribeTopicPartitionsResponse(
+        topics=tuple(_topic(topic) for topic in body.topics if topic.name is not None),
+        cursor=None if behind is None else (str(behind.topic_name), int(behind.partition_index)),
+    )
+
+
+def _topic(topic: Any) -> m.TopicAnswer:
+    id_ = getattr(topic, "topic_id", None)  # Metadata v9 has none
+    return m.TopicAnswer(int(topic.error_code), str(topic.name), id_, tuple(map(_partition, topic.partitions)))
+
+
+def _partition(one: Any) -> m.PartitionAnswer:
+    return m.PartitionAnswer(
+        int(one.error_code),
+        int(one.partition_index),
+        int(one.leader_id),
+        int(one.leader_epoch),
+        _ids(one.replica_nodes),
+        _ids(one.isr_nodes),
+        _ids(getattr(one, "eligible_leader_replicas", None)),
+    )
+
+
+def read_reassignments(body: Any, version: int) -> m.ListPartitionReassignmentsResponse:
+    return m.ListPartitionReassignmentsResponse(
+        int(body.error_code),
+        plain(body.error_message),
+        {
+            (str(topic.name), int(one.partition_index)): m.Reassignment(
+                _ids(one.replicas), _ids(one.adding_replicas), _ids(one.removing_replicas)
+            )
+            for topic in body.topics
+            for one in topic.partitions
+        },
+    )
+
+
+def read_configs(body: Any, version: int) -> m.DescribeConfigsResponse:
+    return m.DescribeConfigsResponse({str(result.resource_name): _config(result) for result in body.results})
+
+
+def _config(result: Any) -> m.ConfigAnswer:
+    head = int(result.error_code), plain(result.error_message)
+    if not result.configs:
+        return m.ConfigAnswer(*head, None, 0, {})
+    (config,) = result.configs  # one key was asked for
+    layers = {int(one.source): str(one.value) for one in config.synonyms if one.value is not None}
+    return m.ConfigAnswer(*head, plain(config.value), int(config.config_source), layers)
+
+
+def read_log_dirs(body: Any, version: int) -> m.DescribeLogDirsResponse:
+    return m.DescribeLogDirsResponse(
+        int(body.error_code),
+        tuple(
+            m.LogDir(
+                int(one.error_code),
+                str(one.log_dir),
+                {str(topic.name): frozenset(int(p.partition_index) for p in topic.partitions) for topic in one.topics},
+            )
+            for one in body.results
+        ),
+    )

@@ -19,6 +19,7 @@ from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.memory_budget import Limits, MemoryBudget
+from kafkafeatures.kafka.partition_images import PartitionImages
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
@@ -46,7 +47,7 @@ Host = Callable[[Hosted, tuple[str, ...], Environment], Awaitable[None]]
 
 
 def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM) -> Opener:
-    """They share the memory that there is for what comes from Kafka."""
+    """They share the memory that there is for what comes from Kafka, of partitions above all."""
     memory = MemoryBudget(
         Limits(
             settings.memory_per_cluster,
@@ -55,7 +56,12 @@ def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM)
             raise_all="have the operator's memory.allClusters raised (--memory-all-clusters)",
         )
     )
-    return lambda cluster, recorder: Cluster(cluster, recorder=recorder, memory=memory, environment=environment)
+    images = PartitionImages(
+        settings.max_partition_images, "or have the operator's maxPartitionImages raised (--max-partition-images)"
+    )
+    return lambda cluster, recorder: Cluster(
+        cluster, recorder=recorder, memory=memory, images=images, environment=environment
+    )
 
 
 class Operator:

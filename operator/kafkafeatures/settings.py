@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.kafka.memory_budget import MIB
+from kafkafeatures.kafka.partition_images import MAX_PARTITION_IMAGES
 from kafkafeatures.kafka.wire.addresses import Network
 
 
@@ -19,6 +20,7 @@ class OperatorSettings:
     `listen_host` empty: all addresses, IPv4 and IPv6; probes and scrapes come from outside the pod.
     `allowed`: where given, no other addresses are connected to. `denied`: besides those that never are.
     `memory_*`: bytes that what comes from Kafka may take; all else needs some 200 MiB for a thousand resources.
+    `max_partition_images`: clusters whose partitions are in memory at once, because their nodes are restarted.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -33,3 +35,4 @@ class OperatorSettings:
     denied: tuple[Network, ...] = ()
     memory_per_cluster: int = 64 * MIB
     memory_all_clusters: int = 256 * MIB
+    max_partition_images: int = MAX_PARTITION_IMAGES

@@ -99,14 +99,15 @@ class PartitionState:
 
     # --- topics and configs
 
-    def add_topic(self, topic_id: bytes, name: str) -> None:
-        """A topic, new or named again."""
+    def add_topic(self, topic_id: bytes, name: str) -> int:
+        """A topic, new or named again; its number."""
         number = self._numbers.get(topic_id)
         if number is None:
             number = self._numbers[topic_id] = self._next
             self._next += 1
         self._topics.put(number, Topic(topic_id, name))
         self._names[name] = number
+        return number
 
     def add_topic_record(self, value: bytes) -> bool:
         """A topic from the value of its record, without a dict in between; False for one that is not as usual."""
@@ -164,7 +165,7 @@ class PartitionState:
         if partition < 0:
             raise ContradictionError(f"partition {partition}")
         values = (number, partition, data["leader"], data["leaderEpoch"], data["partitionEpoch"])
-        flags = _flags(data["replicas"], *(_given(data, name, ()) for name in SETS))
+        flags = flags_of(data["replicas"], *(_given(data, name, ()) for name in SETS))
         self._sort()
         self._put(values, data["replicas"], flags)
 
@@ -180,12 +181,27 @@ class PartitionState:
         now, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
         replicas = _given(data, "replicas", now)
         has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in _BITS]
-        changed = _flags(replicas, *(_given(data, name, former) for name, former in zip(SETS, has, strict=True)))
+        changed = flags_of(replicas, *(_given(data, name, former) for name, former in zip(SETS, has, strict=True)))
         leader = data.get("leader", _LEADER_UNCHANGED)
         led = (int(columns.leader[row]), int(columns.leader_epoch[row]))
         if leader != _LEADER_UNCHANGED:
             led = leader, led[1] + 1
         self._put((number, data["partitionId"], *led, int(columns.partition_epoch[row]) + 1), replicas, changed)
+
+    def move(
+        self, topic: int, partition: int, replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int]
+    ) -> None:
+        """The reassignment of a partition that has these replicas, in any order."""
+        self._sort()
+        place = self._index.get(key_of(topic, partition))
+        if place == _GONE:
+            raise ContradictionError(f"a reassignment of partition {partition}, which is not there")
+        table, at = self._place(place)
+        columns, row = table.writable(at // CHUNK), at % CHUNK
+        now = columns.replicas[row].tolist()
+        if sorted(now) != sorted(replicas):
+            raise ContradictionError(f"a reassignment of partition {partition}, which has other replicas")
+        columns.flags[row] |= np.array(flags_of(now, (), (), adding, removing), dtype=np.uint8)
 
     def clear_elr(self, data: Data) -> None:
         """No replica is eligible any more: of a topic, or of all where no name is given."""
@@ -274,7 +290,7 @@ def _given(data: Data, name: str, now: Sequence[int]) -> Sequence[int]:
     return now if given is None else given
 
 
-def _flags(
+def flags_of(
     replicas: Sequence[int],
     in_sync: Sequence[int],
     eligible: Iterable[int],

@@ -45,6 +45,7 @@ class FailureKind(StrEnum):
     FORBIDDEN = "Forbidden"  # the operator's settings forbid the address
     TOO_LARGE = "TooLarge"  # it takes more memory than a cluster may
     NOT_ASKED = "NotAsked"  # no address to ask is known
+    WAITING_FOR_BUDGET = "WaitingForBudget"  # other clusters hold as many partitions in memory as may be
 
     @property
     def may_pass(self) -> bool:
@@ -54,6 +55,7 @@ class FailureKind(StrEnum):
 
 _MAY_PASS = (
     FailureKind.UNREACHABLE, FailureKind.TIMED_OUT, FailureKind.NO_LEADER, FailureKind.DISCONNECTED, FailureKind.STALE,
+    FailureKind.WAITING_FOR_BUDGET,
 )  # fmt: skip
 
 

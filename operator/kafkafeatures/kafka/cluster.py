@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from kafkafeatures.core.readings import (
+    NOT_ASKED,
     ClusterProbe,
     ControllerList,
     Failure,
@@ -29,6 +30,7 @@ from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
 from kafkafeatures.kafka.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
+from kafkafeatures.kafka.partition_images import PartitionImages
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.settings import Address, ClusterSettings
@@ -38,14 +40,21 @@ from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
     from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+    from kafkafeatures.kafka.partitions import PartitionReader
     from kafkafeatures.kafka.unregister import HostedTopics
+
+_MAY_BE_PARTITIONS = (FailureKind.TOO_LARGE, FailureKind.UNSUPPORTED)
+"""Why a log cannot be used, where it may be for its partitions alone."""
 
 LOG_TIMEOUTS = 2
 """Request timeouts a reading waits for the metadata log: a snapshot of a large cluster comes in several parts."""
 
 
 class Cluster:
-    """One cluster, for as long as it is worked on. An async context manager. `memory`: where it is shared."""
+    """One cluster, for as long as it is worked on. An async context manager.
+
+    `memory`, `images`: where they are shared.
+    """
 
     def __init__(
         self,
@@ -53,9 +62,11 @@ class Cluster:
         *,
         recorder: Recorder | None = None,
         memory: MemoryBudget | None = None,
+        images: PartitionImages | None = None,
         environment: Environment = SYSTEM,
     ) -> None:
         self._settings = settings
+        self._images = images or PartitionImages()
         self._recorder = recorder
         self._share = Share(memory or MemoryBudget(), self._forget)
         self._connect = partial(connect, meter=self._share, environment=environment)
@@ -69,6 +80,7 @@ class Cluster:
         )
         self._last: ClusterProbe | None = None
         self._image: Image | None = None  # of the last reading, as it came; None where the log was not read
+        self._partitions: PartitionReader | None = None  # while they are read
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,6 +96,9 @@ class Cluster:
 
     async def read(self, *, partitions: bool = False) -> Readings:
         """As the port says. Begins with the log as soon as an address of a controller is known."""
+        reader, refused = self._partition_reader() if partitions else (None, NOT_ASKED)
+        if reader is None:
+            self._without_partitions()
         controllers_known = asyncio.Event()
         if self._settings.bootstrap_controllers:
             controllers_known.set()
@@ -104,10 +119,11 @@ class Cluster:
             if isinstance(log, LogReading):
                 image, log = log.image, await self._without_secrets(log)
                 asked = await self._ask_registered(asked, log)
+            found = refused if reader is None else await reader.read(asked, log)
         finally:
             reading.cancel()
         self._last, self._image = asked, image
-        return Readings(asked, log)
+        return Readings(asked, log, found)
 
     async def unchanged(self) -> bool:
         """Whether the log shows that nothing happened since the last reading. One connection, to the active controller.
@@ -168,10 +184,28 @@ class Cluster:
             return Failure(FailureKind.NOT_ASKED, f"Unregister{role.value}", "the cluster was not read yet")
         return await unregister(self._pool, features.route(self._last), role, node_id)
 
+    def _partition_reader(self) -> tuple[PartitionReader | None, Failure]:
+        """Who reads partitions from now on; None, and why, where too many clusters have theirs in memory."""
+        waits = self._images.take(self)
+        if waits is not None:
+            return None, waits
+        if self._partitions is None:
+            from kafkafeatures.kafka.partitions import PartitionReader  # numpy, which most do without
+
+            self._partitions = PartitionReader(self._pool, self._share)
+        self._log.hold_partitions(True)
+        return self._partitions, NOT_ASKED
+
+    def _without_partitions(self) -> None:
+        self._log.hold_partitions(False)
+        self._partitions = None
+        self._images.give_back(self)
+
     def _forget(self) -> None:
         """Give up the memory that the metadata log takes. It is read anew by the next reading."""
         self._image = None
         self._log.forget()
+        self._images.give_back(self)
 
     async def _of_this_cluster(self, asked: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
         """The log, once its leader confirmed that it is of the cluster the nodes named."""
@@ -206,6 +240,15 @@ class Cluster:
         return await self._bounded(self._log.catch_up)
 
     async def _bounded(self, read: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
+        """A reading of the log; without its partitions, where they are too many or not understood."""
+        log = await self._bounded_once(read)
+        if self._partitions is not None and isinstance(log, Failure) and log.kind in _MAY_BE_PARTITIONS:
+            self._partitions.not_held = log
+            self._log.hold_partitions(False)
+            log = await self._bounded_once(self._log.catch_up)
+        return log
+
+    async def _bounded_once(self, read: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
         try:
             async with asyncio.timeout(LOG_TIMEOUTS * self._settings.request_timeout):
                 reading = await read()
@@ -224,8 +267,12 @@ class Cluster:
 
     async def _without_secrets(self, log: LogReading) -> LogReading:
         """What a peer says may repeat ours."""
-        secrets = self._settings.controllers.secrets
-        return replace(log, image=await aside(lambda: secrets.removed_from(log.image))) if secrets.known else log
+        secrets, reader = self._settings.controllers.secrets, self._partitions
+        if not secrets.known:
+            return log
+        if reader is not None:
+            return replace(log, image=await aside(lambda: reader.without_secrets(log.image, secrets)))
+        return replace(log, image=await aside(lambda: secrets.removed_from(log.image)))
 
     async def _ask_registered(self, asked: ClusterProbe, log: LogReading) -> ClusterProbe:
         """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""
@@ -262,6 +309,10 @@ async def _result(reading: asyncio.Task[LogReading | Failure]) -> LogReading | F
 
 def _says_the_same(before: Image, after: Image) -> bool:
     """Apart from how far it goes: every controller appends NoOp records all the time."""
-    return before == replace(
+    theirs = replace(
         after, offset=before.offset, epoch=before.epoch, timestamp_ms=before.timestamp_ms, counts=before.counts
     )
+    if before.partitioned is None or after.partitioned is None:
+        return before == theirs
+    same = before.partitioned.is_untouched_in(after.partitioned)
+    return same and replace(before, partitioned=None) == replace(theirs, partitioned=None)

@@ -10,6 +10,11 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+SEE_TOPICS = (
+    "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --operation DescribeConfigs --topic '*'"
+)
+"""Kafka hides a topic from whoever may not see it, and says nothing."""
+
 
 class Right(StrEnum):
     """On the resource CLUSTER, as `kafka-acls.sh --operation` spells it."""
@@ -17,9 +22,15 @@ class Right(StrEnum):
     DESCRIBE = "Describe"
     CLUSTER_ACTION = "ClusterAction"
     ALTER = "Alter"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
 
 
-_BY_NAME = {"DESCRIBE": Right.DESCRIBE, "CLUSTER_ACTION": Right.CLUSTER_ACTION, "ALTER": Right.ALTER}
+_BY_NAME = {
+    "DESCRIBE": Right.DESCRIBE,
+    "CLUSTER_ACTION": Right.CLUSTER_ACTION,
+    "ALTER": Right.ALTER,
+    "DESCRIBE_CONFIGS": Right.DESCRIBE_CONFIGS,
+}
 _NEEDS = re.compile(r"needs ([A-Z_]+) permission")
 
 

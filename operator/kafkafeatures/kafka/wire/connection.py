@@ -20,7 +20,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from kafkafeatures import __version__
 from kafkafeatures.environment import SYSTEM, Environment
@@ -57,9 +57,11 @@ from kafkafeatures.kafka.wire.messages import (
 RENEW_AFTER = 0.8
 HANDSHAKE_SHARE = 0.9  # of the time that is left, so that a silent handshake is told apart from a silent network
 CLOSING_SECONDS = 1.0
+LARGE = 128 * 1024  # bytes of a reply: some milliseconds
 HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
 
 Clock = Callable[[], float]
+T = TypeVar("T")
 
 
 class Recorder(Protocol):
@@ -413,9 +415,10 @@ class Connection:
             length = await self._read_length(most_bytes)
             with self._meter.reply(length, self.drop):
                 answer = await self._reader.readexactly(length)
-                correlation_id, response = codec.decode_response(
-                    message.api_key, version, answer, most_items=most_items
+                decode = functools.partial(
+                    codec.decode_response, message.api_key, version, answer, most_items=most_items
                 )
+                correlation_id, response = await _by_size(length, decode)
             if correlation_id != self._correlation_id:
                 raise NotKafka(f"an answer to request {correlation_id}, expected {self._correlation_id}", sent=True)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
@@ -436,8 +439,7 @@ class Connection:
             raise
         if self._recorder is not None:
             self._recorder.received(self.address, _blanked(framed(answer), response))
-        cleaned: R = self._security.secrets.removed_from(response)
-        return cleaned
+        return await _by_size(length, lambda: self._security.secrets.removed_from(response))
 
     async def _read_length(self, most: int) -> int:
         return length_of(await self._reader.readexactly(4), most=most)
@@ -462,6 +464,11 @@ class Connection:
                 error.sent = False
             raise
         self._renewing = False
+
+
+async def _by_size(length: int, work: Callable[[], T]) -> T:
+    """Beside the event loop for a large reply: all partitions of a cluster take seconds."""
+    return await aside(work) if length >= LARGE else work()
 
 
 def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:

@@ -121,7 +121,7 @@ class PartitionAnswer(NamedTuple):
     """A partition as a broker knows it. Ids of brokers; leader -1: none, or one that the broker cannot name."""
 
     error_code: int
-    index: int
+    partition: int
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]

@@ -69,9 +69,7 @@ def read_metadata(body: Any, version: int) -> m.MetadataResponse:
         cluster_id=body.cluster_id,
         controller_id=int(body.controller_id),
         brokers=tuple(Host(int(b.node_id), b.host, int(b.port)) for b in body.brokers),
-        topics=tuple(
-            _topic(topic, getattr(topic, "topic_id", None)) for topic in body.topics if topic.name is not None
-        ),
+        topics=tuple(_topic(topic) for topic in body.topics if topic.name is not None),
     )
 
 

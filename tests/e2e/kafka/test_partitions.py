@@ -1,0 +1,295 @@
+"""Partitions of a live cluster: of its metadata log and asked for, against what an independent client reads of it.
+
+One cluster lives through everything in this file, in the order of the tests: three brokers and an authorizer. `alice`
+may read the metadata log; `bob` may not, but sees every topic, until the last tests take that away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import (
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ConfigResource,
+    ConfigResourceType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+
+from kafkafeatures.core.readings import Failure, FailureKind, LogReading, PartitionsReading, Readings, Role
+from kafkafeatures.kafka import asked_partitions
+from kafkafeatures.kafka.cluster import Cluster as Client
+from kafkafeatures.kafka.errors import UnsupportedApi
+from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.settings import Address, ClusterSettings, Sasl, Security, parse_addresses
+from kafkafeatures.kafka.wire.messages import DescribeTopicPartitionsRequest, Request
+from kafkafeatures.kafka.wire.pem import Tls
+from kraftlog.partitions import Partition
+from tests.e2e.rig.cluster import USERS, Cluster
+from tests.e2e.rig.held import admin, hold_rights, hold_topic
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import NEWEST
+
+EVERY_TOPIC = ResourcePattern(ResourceType.TOPIC, "*")
+ORDERS = ResourcePattern(ResourceType.TOPIC, "orders")
+SHORT_SESSIONS = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+MIN_INSYNC = "min.insync.replicas"
+
+Rows = dict[tuple[str, int], Partition]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(
+        tmp_path_factory.mktemp("partitions"), NEWEST, controllers=1, brokers=3, kind="PLAIN", authorizer=True,
+        properties=SHORT_SESSIONS,
+    )  # fmt: skip
+    with made as running:
+        hold_topic(running, "orders", {at: [at % 3 + 1, (at + 1) % 3 + 1, (at + 2) % 3 + 1] for at in range(5)})
+        hold_topic(running, "payments", {at: [1, 2, 3] for at in range(3)}, **{MIN_INSYNC: "2"})
+        hold_topic(running, "alone", {0: [2], 1: [3]})
+        hold_rights(running, "alice", "DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS")
+        hold_rights(running, "bob", "DESCRIBE", "DESCRIBE_CONFIGS")
+        hold_rights(running, "bob", "DESCRIBE", "DESCRIBE_CONFIGS", resource=EVERY_TOPIC)
+        yield running
+
+
+def settings(cluster: Cluster, user: str) -> ClusterSettings:
+    login = Security(Tls(ca=cluster.certificates.ca), Sasl("PLAIN", user, USERS[user]))
+    return ClusterSettings(parse_addresses(cluster.bootstrap_servers, ""), brokers=login, controllers=login)
+
+
+def read(cluster: Cluster, user: str, *, partitions: bool = True) -> Readings:
+    async def once() -> Readings:
+        async with Client(settings(cluster, user)) as client:
+            return await client.read(partitions=partitions)
+
+    return asyncio.run(once())
+
+
+def of_log(cluster: Cluster) -> PartitionsReading:
+    log, found = read(cluster, "alice")[1:]
+    assert isinstance(log, LogReading), log
+    assert isinstance(found, PartitionsReading), found
+    assert found.offset == log.image.offset
+    return found
+
+
+def asked(cluster: Cluster) -> PartitionsReading:
+    log, found = read(cluster, "bob")[1:]
+    assert isinstance(log, Failure)
+    assert log.kind is FailureKind.AUTHORIZATION
+    assert isinstance(found, PartitionsReading), found
+    assert found.offset == -1
+    return found
+
+
+def told(found: PartitionsReading) -> Rows:
+    """Without what is not told to those who ask."""
+    return {(name, at): replace(one, partition_epoch=0) for name, at, one in found.partitions.rows()}
+
+
+def theirs(cluster: Cluster) -> Rows:
+    """As an independent client reads it."""
+    with admin(cluster) as client:
+        names = sorted(client.list_topics())
+        topics: list[Any] = client.describe_topic_partitions(names)["topics"]
+        moving = client.list_partition_reassignments()
+    found = {}
+    for topic in topics:
+        for one in topic["partitions"]:
+            at = topic["name"], one["partition_index"]
+            moved = moving.get(TopicPartition(*at), {"adding_replicas": (), "removing_replicas": ()})
+            found[at] = Partition(
+                tuple(one["replica_nodes"]),
+                frozenset(one["isr_nodes"]),
+                frozenset(one["eligible_leader_replicas"] or ()),
+                frozenset(moved["adding_replicas"]),
+                frozenset(moved["removing_replicas"]),
+                one["leader_id"],
+                one["leader_epoch"],
+                0,
+            )
+    return found
+
+
+def agree(cluster: Cluster, holds: Callable[[Rows], object]) -> Rows:
+    """All three say the same, once it is what is waited for; a cluster that moves is looked at again."""
+    until = time.monotonic() + 60
+    while True:
+        before, logged, by_asking, after = theirs(cluster), of_log(cluster), asked(cluster), theirs(cluster)
+        if before == after and holds(before):
+            break
+        assert time.monotonic() < until, before
+    assert told(logged) == before
+    assert told(by_asking) == before
+    assert logged.partitions.min_insync_replicas.topics == by_asking.partitions.min_insync_replicas.topics
+    assert logged.default_min_insync_replicas == by_asking.default_min_insync_replicas
+    names = [{one.id: one.name for one in each.partitions.topics.values()} for each in (logged, by_asking)]
+    assert names[0] == names[1]
+    return before
+
+
+def test_the_log_and_the_answers_say_what_an_independent_client_reads(cluster: Cluster) -> None:
+    found = agree(cluster, lambda rows: all(len(one.in_sync) == len(one.replicas) for one in rows.values()))
+    assert len(found) == 10
+    assert of_log(cluster).partitions.min_insync_replicas.topics == {"payments": 2}
+
+
+def test_a_broker_without_describe_topic_partitions_is_asked_for_metadata(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one before Kafka 3.8, which has no ELR either."""
+
+    class Older(Pool):
+        async def ask(self, address: Address, role: Role, message: Request[Any], **options: Any) -> Any:
+            if isinstance(message, DescribeTopicPartitionsRequest):
+                raise UnsupportedApi("the node does not offer DescribeTopicPartitions")
+            return await super().ask(address, role, message, **options)
+
+    monkeypatch.setattr("kafkafeatures.kafka.cluster.Pool", Older)
+    assert told(asked(cluster)) == theirs(cluster)
+
+
+def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They end in the middle of topics."""
+    asked_for: list[DescribeTopicPartitionsRequest] = []
+
+    def small(cursor: tuple[str, int] | None) -> DescribeTopicPartitionsRequest:
+        asked_for.append(DescribeTopicPartitionsRequest(cursor, limit=2))
+        return asked_for[-1]
+
+    monkeypatch.setattr(asked_partitions, "DescribeTopicPartitionsRequest", small)
+    assert told(asked(cluster)) == theirs(cluster)
+    assert len(asked_for) == 5
+
+
+def test_what_a_request_sets_for_all_brokers_holds_at_once(cluster: Cluster) -> None:
+    """Without asking them again: it is in the log."""
+
+    async def before_and_after() -> list[int]:
+        found = []
+        async with Client(settings(cluster, "alice")) as client:
+            for value in ("1", "2"):
+                set_for_all(cluster, value)
+                partitions = (await client.read(partitions=True)).partitions
+                assert isinstance(partitions, PartitionsReading), partitions
+                found.append(partitions.default_min_insync_replicas)
+        return found
+
+    assert asyncio.run(before_and_after()) == [1, 2]
+    wait_until("the brokers heard of it", lambda: asked(cluster).default_min_insync_replicas == 2)
+    set_for_all(cluster, "1")
+    wait_until("the brokers heard of it", lambda: asked(cluster).default_min_insync_replicas == 1)
+
+
+def set_for_all(cluster: Cluster, value: str) -> None:
+    with admin(cluster) as client:
+        everywhere = ConfigResource(ConfigResourceType.BROKER, "", {MIN_INSYNC: value})
+        client.alter_configs([everywhere], raise_on_unknown=False, incremental=True)
+
+
+def test_a_broker_that_was_killed_leaves_the_isr(cluster: Cluster) -> None:
+    """Its disks need not be asked: all that it hosts others host too, or nobody who is available."""
+    cluster.nodes[3].kill()
+    found = agree(cluster, lambda rows: not any(3 in one.in_sync for one in rows.values() if len(one.replicas) > 1))
+    assert found["alone", 1].in_sync == {3}  # the last one stays
+    assert found["alone", 1].leader == -1
+
+
+def test_a_reassignment_that_is_running_is_shown(cluster: Cluster) -> None:
+    """It cannot end: the replica that comes is on a broker that is gone."""
+    with admin(cluster) as client:
+        done = client.alter_partition_reassignments({TopicPartition("alone", 0): [3, 1]})
+    assert set(done.values()) == {None}
+    found = agree(cluster, lambda rows: rows["alone", 0].adding)
+    assert (found["alone", 0].adding, found["alone", 0].removing) == ({1, 3}, {2}) or found["alone", 0].adding == {3}
+
+
+def test_replicas_that_are_eligible_without_being_in_sync_are_shown(cluster: Cluster) -> None:
+    cluster.nodes[2].kill()
+    found = agree(cluster, lambda rows: rows["payments", 0].in_sync == {1})
+    assert found["payments", 0].eligible
+    cluster.heal()
+    agree(cluster, lambda rows: all(len(rows["orders", at].in_sync) == 3 for at in range(5)))
+
+
+def test_partitions_are_given_up_when_they_are_not_wanted_any_more(cluster: Cluster) -> None:
+    async def with_and_without() -> tuple[LogReading, LogReading, bool]:
+        async with Client(settings(cluster, "alice")) as client:
+            first, again = (await client.read(partitions=True)).log, (await client.read()).log
+            assert isinstance(first, LogReading)
+            assert isinstance(again, LogReading)
+            return first, again, await client.unchanged()
+
+    first, again, unchanged = asyncio.run(with_and_without())
+    assert first.image.partitioned is not None
+    assert again.image.partitioned is None
+    assert replace(first.image, partitioned=None, offset=0, timestamp_ms=0, counts={}) == replace(
+        again.image, offset=0, timestamp_ms=0, counts={}
+    )
+    assert unchanged
+
+
+def drop_topic_rights(cluster: Cluster) -> None:
+    every = ResourcePatternFilter(ResourceType.TOPIC, None, ACLResourcePatternType.ANY)
+    with admin(cluster) as client:
+        client.delete_acls([ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, every)])
+
+
+def refused(cluster: Cluster, user: str, words: str) -> Failure:
+    """Once the rights are in effect."""
+    found: list[Failure] = []
+
+    def is_refused() -> bool:
+        last = read(cluster, user).partitions
+        if isinstance(last, Failure) and words in last.message:
+            found.append(last)
+        return bool(found)
+
+    wait_until(f"{user} is told of {words}", is_refused)
+    return found[0]
+
+
+def test_a_user_who_may_not_see_a_topic_is_told_so(cluster: Cluster) -> None:
+    """Kafka leaves the topic out of its answers, without a word."""
+    drop_topic_rights(cluster)
+    hold_rights(cluster, "bob", "DESCRIBE", "DESCRIBE_CONFIGS", resource=ORDERS)
+    hold_rights(cluster, "bob", "DESCRIBE", "DESCRIBE_CONFIGS", resource=ResourcePattern(ResourceType.TOPIC, "alone"))
+
+    found = refused(cluster, "bob", "payments")
+    assert found.kind is FailureKind.AUTHORIZATION
+    assert "hosts partitions that are not shown to this user: of payments" in found.message
+    assert found.remedy == (
+        "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --operation DescribeConfigs --topic '*'"
+    )
+
+
+def test_a_topic_whose_configs_are_not_shown_is_named(cluster: Cluster) -> None:
+    hold_rights(cluster, "bob", "DESCRIBE", resource=ResourcePattern(ResourceType.TOPIC, "payments"))
+    found = refused(cluster, "bob", MIN_INSYNC)
+    assert found.kind is FailureKind.AUTHORIZATION
+    assert found.message == "min.insync.replicas of the topic payments is not shown to this user"
+
+
+def test_a_missing_right_on_the_cluster_is_named(cluster: Cluster) -> None:
+    """Also where the log may be read: it does not say what is in the files of brokers."""
+    drop_cluster_right(cluster, "alice", ACLOperation.DESCRIBE_CONFIGS)
+    found = refused(cluster, "alice", "DESCRIBE_CONFIGS")
+    assert found.remedy == ("kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster")
+
+
+def drop_cluster_right(cluster: Cluster, user: str, operation: ACLOperation) -> None:
+    pattern = ResourcePatternFilter(ResourceType.CLUSTER, "kafka-cluster", ACLResourcePatternType.LITERAL)
+    with admin(cluster) as client:
+        client.delete_acls([ACLFilter(f"User:{user}", "*", operation, ACLPermissionType.ANY, pattern)])

@@ -1,0 +1,238 @@
+"""Answers about partitions, put together: all of them give the partitions they came from, and less gives none."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.readings import FailureKind
+from kafkafeatures.kafka.collected_partitions import Collected, Incomplete
+from kafkafeatures.kafka.wire.messages import (
+    DEFAULT,
+    SET_ON_TOPIC,
+    ConfigAnswer,
+    DescribeLogDirsResponse,
+    ListPartitionReassignmentsResponse,
+    LogDir,
+    PartitionAnswer,
+    Reassignment,
+    TopicAnswer,
+)
+from kraftlog.partitions import Partition, Partitions
+
+BROKERS = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of one cluster. `page`: partitions of each."""
+
+    topics: tuple[TopicAnswer, ...]
+    moved: dict[tuple[str, int], Reassignment] = field(default_factory=dict)
+    configs: dict[str, ConfigAnswer] = field(default_factory=dict)
+    disks: dict[int, tuple[LogDir, ...]] = field(default_factory=dict)
+    page: int = 3
+
+    def without(self, name: str) -> Answers:
+        """As Kafka answers a user who may not see a topic: disks and reassignments know no such right."""
+        configs = {topic: answer for topic, answer in self.configs.items() if topic != name}
+        return replace(self, topics=tuple(one for one in self.topics if one.name != name), configs=configs)
+
+    def pages(self) -> list[tuple[TopicAnswer, ...]]:
+        parts = [
+            topic._replace(partitions=topic.partitions[at : at + self.page])
+            for topic in self.topics
+            for at in range(0, len(topic.partitions), self.page)
+        ]
+        return [(part,) for part in parts]
+
+
+def collected(answers: Answers) -> Partitions:
+    found = Collected()
+    for page in answers.pages():
+        found.add(page)
+    found.close()
+    found.move(ListPartitionReassignmentsResponse(0, None, answers.moved))
+    found.configure(found.names, answers.configs)
+    for broker, directories in answers.disks.items():
+        found.check(broker, f"b{broker}:9092", DescribeLogDirsResponse(0, directories))
+    return found.partitions()
+
+
+def rows(partitions: Partitions) -> dict[tuple[str, int], Partition]:
+    return {(name, at): one for name, at, one in partitions.rows()}
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Answers, dict[tuple[str, int], Partition]]:
+    """Answers, and what they are about."""
+    topics, moved, configs = [], {}, {}
+    hosted: dict[int, dict[str, set[int]]] = {broker: {} for broker in BROKERS}
+    truth = {}
+    for number in range(draw(st.integers(1, 4))):
+        name = f"topic-{number}"
+        partitions = []
+        for at in range(draw(st.integers(1, 5))):
+            replicas = draw(st.permutations(BROKERS))[: draw(st.integers(1, 4))]
+            in_sync = [one for one in replicas if draw(st.booleans())]
+            eligible = [one for one in replicas if one not in in_sync and draw(st.booleans())]
+            adding: list[int] = []
+            removing: list[int] = []
+            if draw(st.booleans()):
+                adding = [one for one in replicas if draw(st.booleans())]
+                removing = [one for one in replicas if one not in adding and draw(st.booleans())]
+                moved[name, at] = Reassignment(tuple(reversed(replicas)), tuple(adding), tuple(removing))
+            leader = in_sync[0] if in_sync else -1
+            code = 0 if in_sync else 5
+            partitions.append(PartitionAnswer(code, at, leader, at, tuple(replicas), tuple(in_sync), tuple(eligible)))
+            sets = map(frozenset, (in_sync, eligible, adding, removing))
+            truth[name, at] = Partition(tuple(replicas), *sets, leader, at, 0)
+            for broker in replicas:
+                hosted[broker].setdefault(name, set()).add(at)
+        topics.append(TopicAnswer(0, name, uuid.UUID(int=number + 1), tuple(partitions)))
+        source = draw(st.sampled_from([SET_ON_TOPIC, DEFAULT]))
+        configs[name] = ConfigAnswer(0, None, "2", source, {})
+    disks = {
+        broker: (LogDir(0, "/data", {name: frozenset(found) for name, found in of_broker.items()}),)
+        for broker, of_broker in hosted.items()
+    }
+    return Answers(tuple(topics), moved, configs, disks, draw(st.integers(1, 4))), truth
+
+
+@given(clusters())
+def test_all_answers_together_are_the_partitions_they_came_from(
+    cluster: tuple[Answers, dict[tuple[str, int], Partition]],
+) -> None:
+    answers, truth = cluster
+    found = collected(answers)
+    assert rows(found) == truth
+    assert found.min_insync_replicas.topics == {
+        name: 2 for name, answer in answers.configs.items() if answer.source == SET_ON_TOPIC
+    }
+
+
+@given(clusters(), st.data())
+def test_without_one_topic_there_are_no_partitions_at_all(
+    cluster: tuple[Answers, dict[tuple[str, int], Partition]], data: st.DataObject
+) -> None:
+    answers, _ = cluster
+    hidden = data.draw(st.sampled_from(answers.topics)).name
+    with pytest.raises(Incomplete) as caught:
+        collected(answers.without(hidden))
+    assert hidden in caught.value.failure.message
+    assert caught.value.failure.kind is FailureKind.AUTHORIZATION
+    assert "--operation Describe --operation DescribeConfigs --topic '*'" in caught.value.failure.remedy
+
+
+@given(clusters(), st.data())
+def test_without_one_partition_there_are_none_either(
+    cluster: tuple[Answers, dict[tuple[str, int], Partition]], data: st.DataObject
+) -> None:
+    answers, _ = cluster
+    at = data.draw(st.integers(0, len(answers.topics) - 1))
+    topic = answers.topics[at]
+    gone = data.draw(st.integers(0, len(topic.partitions) - 1))
+    kept = topic._replace(partitions=topic.partitions[:gone] + topic.partitions[gone + 1 :])
+    with pytest.raises(Incomplete):
+        collected(replace(answers, topics=(*answers.topics[:at], kept, *answers.topics[at + 1 :])))
+
+
+ID = uuid.UUID(int=1)
+FIRST, SECOND = PartitionAnswer(0, 0, 1, 0, (1, 2), (1,)), PartitionAnswer(0, 1, 2, 0, (2, 3), (2,))
+WHOLE = Answers(
+    (TopicAnswer(0, "orders", ID, (FIRST, SECOND)),),
+    {("orders", 0): Reassignment((1, 2), (2,), ())},
+    {"orders": ConfigAnswer(0, None, "2", SET_ON_TOPIC, {})},
+    {1: (LogDir(0, "/data", {"orders": frozenset({0})}),)},
+)  # fmt: skip
+
+
+def topic_with(*partitions: PartitionAnswer, code: int = 0, id_: uuid.UUID | None = ID) -> Answers:
+    return replace(WHOLE, topics=(TopicAnswer(code, "orders", id_, partitions),))
+
+
+WRONG: dict[str, tuple[Answers, FailureKind, str]] = {
+    "a topic that is denied": (topic_with(FIRST, SECOND, code=29), FailureKind.AUTHORIZATION, "topic orders is not"),
+    "a topic with an error": (topic_with(FIRST, SECOND, code=3), FailureKind.STALE, "UNKNOWN_TOPIC_OR_PARTITION"),
+    "a topic without an id": (topic_with(FIRST, id_=None), FailureKind.UNSUPPORTED, "comes without its id"),
+    "a partition with an error": (
+        topic_with(FIRST._replace(error_code=-1), SECOND), FailureKind.STALE, "orders-0: UNKNOWN_SERVER_ERROR",
+    ),
+    "a replica twice": (topic_with(FIRST._replace(replicas=(1, 1)), SECOND), FailureKind.STALE, "a replica twice"),
+    "in sync without a replica": (
+        topic_with(FIRST._replace(in_sync=(4,)), SECOND), FailureKind.STALE, "in sync or moved where it has none",
+    ),
+    "a partition twice": (topic_with(FIRST, FIRST, SECOND), FailureKind.STALE, "not told one after the other"),
+    "a topic made anew meanwhile": (
+        replace(WHOLE, page=1, topics=(*WHOLE.topics, WHOLE.topics[0]._replace(id=uuid.UUID(int=2)))),
+        FailureKind.STALE,
+        "made anew while it was read",
+    ),
+    "a move of other replicas": (
+        replace(WHOLE, moved={("orders", 0): Reassignment((1, 3), (3,), ())}), FailureKind.STALE, "changed while",
+    ),
+    "a move of a partition that is not told": (
+        replace(WHOLE, moved={("orders", 9): Reassignment((1, 3), (3,), ())}), FailureKind.STALE, "changed while",
+    ),
+    "no configs": (replace(WHOLE, configs={}), FailureKind.STALE, "min.insync.replicas of the topic orders"),
+    "configs that are denied": (
+        replace(WHOLE, configs={"orders": ConfigAnswer(29, None, None, 0, {})}),
+        FailureKind.AUTHORIZATION,
+        "min.insync.replicas of the topic orders is not shown to this user",
+    ),
+    "a config that is no number": (
+        replace(WHOLE, configs={"orders": ConfigAnswer(0, None, "two", SET_ON_TOPIC, {})}),
+        FailureKind.REJECTED,
+        "expected a number",
+    ),
+    "a disk that is broken": (
+        replace(WHOLE, disks={1: (LogDir(56, "/data", {}),)}), FailureKind.REJECTED, "in /data is unknown: error 56",
+    ),
+    "a partition on a disk that was not told": (
+        replace(WHOLE, disks={1: (LogDir(0, "/data", {"orders": frozenset({0, 2})}),)}),
+        FailureKind.AUTHORIZATION,
+        "broker 1 hosts partitions that are not shown to this user: of orders",
+    ),
+    "two topics on a disk that were not told": (
+        replace(WHOLE, disks={1: (LogDir(0, "/data", {"b": frozenset({0}), "a": frozenset({0})}),)}),
+        FailureKind.AUTHORIZATION,
+        "not shown to this user: of a and 1 more",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_answers_that_do_not_fit_together_give_none(what: str) -> None:
+    answers, kind, words = WRONG[what]
+    with pytest.raises(Incomplete) as caught:
+        collected(answers)
+    assert caught.value.failure.kind is kind
+    assert words in caught.value.failure.message
+    assert len(collected(WHOLE)) == 2
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda found: found.move(ListPartitionReassignmentsResponse(31, "needs DESCRIBE permission", {})),
+        lambda found: found.check(1, "b1:9092", DescribeLogDirsResponse(31, ())),
+    ],
+)
+def test_a_missing_right_on_the_cluster_comes_with_the_line_that_grants_it(ask: Callable[[Collected], None]) -> None:
+    found = Collected()
+    found.add(WHOLE.topics)
+    found.close()
+    with pytest.raises(Incomplete) as caught:
+        ask(found)
+    assert caught.value.failure.remedy == (
+        "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --cluster"
+    )
+
+
+def test_a_cluster_without_topics_has_no_partitions() -> None:
+    assert len(collected(Answers((), disks={1: (LogDir(0, "/data", {}),)}))) == 0

@@ -1,0 +1,90 @@
+"""What real nodes answered about topics, partitions and configs, and what we read of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.index import load_response_schema
+
+from kafkafeatures.kafka.wire.codec import APIS, decode_response
+from kafkafeatures.kafka.wire.messages import (
+    BROKER_RESOURCE,
+    DEFAULT,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+    MetadataRequest,
+)
+from tests.fuzz.replies import Reply, replies
+from tests.kafkafeatures.kafka.wire.test_codec import rewritten
+
+NEW = (32, 35, 46, 75)
+
+
+def answers(message: Any) -> list[Any]:
+    """To this question, of each release, in every version that we speak."""
+    found = []
+    for one in replies():
+        ours = APIS[one.api].versions
+        if one.of.endswith(f"broker: {message}") and ours.min <= one.version <= ours.max:
+            found.append(decode_response(one.api, one.version, one.data)[1])
+    assert len(found) >= 3, message
+    return found
+
+
+@pytest.mark.parametrize("reply", [one for one in replies() if one.api in NEW], ids=lambda one: one.of)
+def test_every_reply_is_read_bit_for_bit(reply: Reply) -> None:
+    assert rewritten(load_response_schema(reply.api, reply.version), reply.data) == reply.data
+
+
+def test_both_ways_to_ask_say_the_same_of_a_topic() -> None:
+    pages, lists = answers(DescribeTopicPartitionsRequest()), answers(MetadataRequest(all_topics=True))
+    for answer in (*pages, *lists):
+        ((code, name, _, partitions),) = answer.topics
+        assert (code, name) == (0, "orders")
+        assert [one.partition for one in sorted(partitions, key=lambda one: one.partition)] == [0, 1, 2, 3, 4]
+        for one in partitions:
+            assert sorted(one.replicas) == sorted(one.in_sync) == [1, 2]
+            assert one.leader == one.replicas[0]
+            assert one.leader_epoch >= 0
+    assert all(answer.cursor is None for answer in pages)
+    assert all(answer.topics[0].id is not None for answer in pages)
+
+
+def test_a_page_says_where_the_next_one_begins() -> None:
+    for first in answers(DescribeTopicPartitionsRequest(limit=2)):
+        assert first.cursor == ("orders", 2)
+        assert [one.partition for one in first.topics[0].partitions] == [0, 1]
+    for rest in answers(DescribeTopicPartitionsRequest(cursor=("orders", 3))):
+        assert [one.partition for one in rest.topics[0].partitions] == [3, 4]
+        assert rest.cursor is None
+
+
+def test_a_broker_says_what_lies_on_its_disks() -> None:
+    for answer in answers(DescribeLogDirsRequest()):
+        assert answer.error_code == 0
+        (directory,) = answer.directories
+        assert directory.error_code == 0
+        assert directory.hosted == {"orders": frozenset(range(5))}
+
+
+def test_nothing_is_being_moved() -> None:
+    for answer in answers(ListPartitionReassignmentsRequest()):
+        assert (answer.error_code, answer.reassignments) == (0, {})
+
+
+def test_a_topic_that_sets_nothing_has_what_the_broker_applies() -> None:
+    for answer in answers(DescribeConfigsRequest(names=("orders", "nobody"), key="min.insync.replicas")):
+        assert answer.configs["orders"].value == "1"
+        assert answer.configs["orders"].source >= DEFAULT - 2  # of the cluster where ELR is on, else the default
+        assert answer.configs["nobody"].error_code == 3
+
+
+def test_a_broker_tells_its_own_configs_alone() -> None:
+    for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("1",), "min.insync.replicas")):
+        assert answer.configs["1"].value == "1"
+        assert answer.configs["1"].layers[DEFAULT] == "1"
+    for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("2",), "min.insync.replicas")):
+        assert answer.configs["2"].error_code == 42

@@ -121,7 +121,7 @@ async def _pages(pool: Pool, source: Address) -> AsyncIterator[Sequence[TopicAns
         if page.cursor is None:
             return
         if cursor is not None and page.cursor <= cursor:
-            raise NotKafka("a page of topics that does not go on", sent=True)
+            raise NotKafka("a page of topics that was sent before", sent=True)
         cursor = page.cursor
 
 

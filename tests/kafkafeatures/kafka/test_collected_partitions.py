@@ -90,14 +90,16 @@ def clusters(draw: st.DrawFn) -> tuple[Answers, dict[tuple[str, int], Partition]
             leader = in_sync[0] if in_sync else -1
             code = 0 if in_sync else 5
             partitions.append(PartitionAnswer(code, at, leader, at, tuple(replicas), tuple(in_sync), tuple(eligible)))
-            sets = map(frozenset, (in_sync, eligible, adding, removing))
-            truth[name, at] = Partition(tuple(replicas), *sets, leader, at, 0)
+            truth[name, at] = Partition(
+                tuple(replicas), frozenset(in_sync), frozenset(eligible), frozenset(adding), frozenset(removing),
+                leader, at, 0,
+            )  # fmt: skip
             for broker in replicas:
                 hosted[broker].setdefault(name, set()).add(at)
         topics.append(TopicAnswer(0, name, uuid.UUID(int=number + 1), tuple(partitions)))
         source = draw(st.sampled_from([SET_ON_TOPIC, DEFAULT]))
         configs[name] = ConfigAnswer(0, None, "2", source, {})
-    disks = {
+    disks: dict[int, tuple[LogDir, ...]] = {
         broker: (LogDir(0, "/data", {name: frozenset(found) for name, found in of_broker.items()}),)
         for broker, of_broker in hosted.items()
     }

@@ -40,6 +40,8 @@ class Reason(StrEnum):
     VERIFYING = "Verifying"
     WAITING_FOR_NODES = "WaitingForNodes"
     WAITING_FOR_QUORUM = "WaitingForQuorum"
+    WAITING_FOR_WINDOW = "WaitingForWindow"
+    SOAKING = "Soaking"
     MIGRATING = "Migrating"
     INTERNAL_ERROR = "InternalError"
     INVALID_SPEC = "InvalidSpec"
@@ -175,6 +177,8 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.VERIFYING: "a level is being verified, or the outcome of an update is not known yet",
             Reason.WAITING_FOR_NODES: "a node runs an older Kafka, or its supported range is not known",
             Reason.WAITING_FOR_QUORUM: "no active controller with a majority",
+            Reason.WAITING_FOR_WINDOW: "no window of spec.rollout is open; the message says when the next one opens",
+            Reason.SOAKING: "an irreversible change waits until every node has been healthy for finalizeAfter",
             Reason.MIGRATING: "a migration from ZooKeeper is in progress",
             Reason.INTERNAL_ERROR: "a reconciliation failed or hung: a bug; see the operator's log",
         },

@@ -3,14 +3,14 @@
 Pure: `decide` gets values and returns a value with a reason. Called by `reconcile/evaluate.py`.
 
 The order: another cluster; an older resource owns this one; what was sent and is not settled; nothing to do; mode
-Observe; suspend; drift; all blockers; the active controller's dry run; approval; an older resource that may own the
-cluster; one step. Levels are sent one by one, in the order of the plan.
+Observe; suspend; drift; all blockers; the active controller's dry run; the soak of an irreversible change; windows;
+approval; an older resource that may own the cluster; one step. Levels are sent one by one, in the order of the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
@@ -23,8 +23,10 @@ from kafkafeatures.core.observation import Known, Node, NodeState, Observation, 
 from kafkafeatures.core.plan import HASH_SHOWN, Plan, changes_between, plan_of, undo_of
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
+from kafkafeatures.core.soak import LOOK_AGAIN, Soak
 from kafkafeatures.core.steps import DryRun, DryRunRejected, DryRunUnavailable, Step, UnknownStep, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
+from kafkafeatures.core.windows import closed_until
 
 LAG = 0.025
 """Seconds to look again after a level was raised: a broker is told with its next reply, 7 ms later (seen on 4.2). More
@@ -101,12 +103,13 @@ def decide(
     unsettled: tuple[Step | UnknownStep, ...] = (),
     verdict: DryRun | None = None,
     owner: Owner | None = None,
+    soak: Soak | None = None,
 ) -> Decision:
     """Decide one reconciliation. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
 
     `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict. `unsettled`:
     steps that may have been sent and whose outcome is open. `owner`: the older resource that owns this cluster, or may
-    turn out to.
+    turn out to. `soak`: what an irreversible change waits for.
     """
     if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
         return Stalled(
@@ -140,15 +143,21 @@ def decide(
         leaderless = tuple(blocker for blocker in found if blocker.kind is BlockerKind.QUORUM)
         if leaderless:
             return Wait(Reason.WAITING_FOR_QUORUM, leaderless[0].message, after=2.0, blockers=found)
-        return Done(Reason.OBSERVED, _would(proposal, found), found)
+        return Done(Reason.OBSERVED, _would(proposal, found, soak), found)
     if wanted.suspend:
-        return Held(Reason.SUSPENDED, f"suspended; {_would(proposal, found)}", found)
+        return Held(Reason.SUSPENDED, f"suspended; {_would(proposal, found, soak)}", found)
     held = _drift(wanted, proposal, memory, found)
     if held is not None:
         return held
     if found:
         return _blocked(found)
-    return _no_verdict(proposal, verdict) or _not_approved(wanted, proposal) or owned or Act(proposal.changes[0])
+    return (
+        _no_verdict(proposal, verdict)
+        or _not_yet(wanted, observation, proposal, soak)
+        or _not_approved(wanted, proposal)
+        or owned
+        or Act(proposal.changes[0])
+    )
 
 
 def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
@@ -181,10 +190,28 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
     )
 
 
-def _would(proposal: Proposal, found: tuple[Blocker, ...]) -> str:
+def _would(proposal: Proposal, found: tuple[Blocker, ...], soak: Soak | None) -> str:
     would = "would change " + (", ".join(str(change) for change in proposal.changes) or "nothing")
     groups = grouped(found)
-    return f"{would}; blocked: {_first_of(groups[0], groups)}" if groups else would
+    if groups:
+        return f"{would}; blocked: {_first_of(groups[0], groups)}"
+    return f"{would}; {soak}" if soak is not None and not soak.is_over else would
+
+
+def _not_yet(wanted: Wanted, observation: Observation, proposal: Proposal, soak: Soak | None) -> Wait | None:
+    """It soaks, or no window is open. The plan may be approved meanwhile."""
+    opens = closed_until(wanted.rollout.windows, observation.at) if wanted.rollout.windows else None
+    if soak is not None and not soak.is_over and proposal.changes[0] in soak.changes:
+        wait = Wait(Reason.SOAKING, str(soak), after=min(LOOK_AGAIN, soak.left.total_seconds()))
+    elif opens is not None:
+        at = opens.isoformat(timespec="minutes")
+        wait = Wait(Reason.WAITING_FOR_WINDOW, f"the next window of spec.rollout opens at {at}", after=LOOK_AGAIN)
+    else:
+        return None
+    approval = _not_approved(wanted, proposal)
+    if approval is None:
+        return wait
+    return replace(wait, message=f"{wait.message}; {approval.message}", condition=approval.condition)
 
 
 def _drift(wanted: Wanted, proposal: Proposal, memory: Memory, found: tuple[Blocker, ...]) -> Decision | None:
@@ -230,7 +257,7 @@ def _no_verdict(proposal: Proposal, verdict: DryRun | None) -> Decision | None:
     return None
 
 
-def _not_approved(wanted: Wanted, proposal: Proposal) -> Decision | None:
+def _not_approved(wanted: Wanted, proposal: Proposal) -> Held | None:
     plan, another = proposal.plan, _another_is_approved(wanted, proposal.plan)
     if not another and (plan.is_approved_by(wanted.approvals) or not _waits_for_approval(wanted, proposal)):
         return None

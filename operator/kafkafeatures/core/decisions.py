@@ -18,12 +18,13 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """It may resolve automatically; look again after `after` seconds."""
+    """It may resolve automatically; look again after `after` seconds. `condition`: one that is True meanwhile."""
 
     reason: Reason
     message: str
     after: float
     blockers: tuple[Blocker, ...] = ()
+    condition: tuple[Condition, Reason] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import blocker_status, feature_states, steps_of
 from kafkafeatures.core.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable
 
+_GOES_ON = (Reason.UPDATING_FEATURES, Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
+"""Reasons of Reconciling with which everything is known, and it is a matter of time."""
+
 
 def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
     """What a status says of this generation of the document.
@@ -42,7 +45,7 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
     if blocked or ready.reason in (Reason.SUSPENDED, Reason.DRIFTED):
         return PlanVerdict.BLOCKED
     reconciling = true(Condition.RECONCILING)
-    if reconciling and reconciling.reason != Reason.UPDATING_FEATURES:
+    if reconciling and reconciling.reason not in _GOES_ON:
         return PlanVerdict.UNKNOWN
     if status.plan:
         return PlanVerdict.CHANGES

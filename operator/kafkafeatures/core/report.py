@@ -35,6 +35,8 @@ from kafkafeatures.core.observation import Node, Observation, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
+from kafkafeatures.core.soak import with_soak
+from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
@@ -75,6 +77,8 @@ def status_of(
         source=observation.source.kind.value,
         change_count=previous.change_count,
         spent_consents=previous.spent_consents,
+        way_back=None if isinstance(decision, Act) and isinstance(decision.step, UpdateFeature) else previous.way_back,
+        soak_started_at=previous.soak_started_at,
         metadata_mode=str(or_none(observation.mode) or ""),
         metadata_version=_level_named(observation.level_of(METADATA_VERSION) or None),
         target_metadata_version=_level_named(desired.get(METADATA_VERSION)),
@@ -150,6 +154,7 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
 def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, now: datetime) -> Status:
     """Another cluster answers, or one that cannot be told: nothing of it is written down, the conditions say so."""
     stalled = _stalled(decision)
+    previous = with_soak(previous, None)  # its own was not seen
     return _facts_of_before(
         {
             Condition.READY: _ready(decision),
@@ -166,8 +171,8 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
 
 
 def status_of_unreachable(failure: Failure, *, generation: int, previous: Status, now: datetime) -> Status:
-    """Nothing could be read: the facts of before stay, the conditions say so."""
-    message = str(failure)
+    """Nothing could be read: the facts of before stay, the conditions say so. What was not seen was not healthy."""
+    message, previous = str(failure), with_soak(previous, None)
     reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
     return _facts_of_before(
         {
@@ -279,8 +284,9 @@ def _stalled(decision: Decision) -> Said:
 
 
 def _approval(decision: Decision) -> Said:
-    if isinstance(decision, Held) and decision.condition and decision.condition[0] is Condition.APPROVAL_REQUIRED:
-        return "True", decision.condition[1], decision.message
+    if isinstance(decision, Held | Wait) and decision.condition is not None:
+        kind, reason = decision.condition
+        return ("True", reason, decision.message) if kind is Condition.APPROVAL_REQUIRED else None
     return None
 
 

@@ -23,6 +23,7 @@ from kafkafeatures.core.ports import KafkaPort, WorkloadPort
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.settling import Open
+from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, in_flight
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.ages import Ages
@@ -157,12 +158,18 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
     proposal = propose(wanted, observation, memory)
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
+    soak = None
+    if ours:
+        soak = soak_of(wanted, observation, proposal.changes, remembered, age_of=context.age_of, now=context.stamp())
+        remembered = with_soak(remembered, soak)
     owner = None
     if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
         owner = context.competing_owner(observation.cluster_id.value)
     mine = ours and not (owner and owner.known)
     verdict = await _verdict_on(context.kafka, wanted, proposal, observation) if mine else None
-    decision = decide(wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner)
+    decision = decide(
+        wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner, soak=soak
+    )
     return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, context.now())
 
 

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit simulation kafka kubernetes test e2e bench soak format docs lock clean
+.PHONY: help demo check unit simulation kafka kubernetes rolls test e2e bench soak format docs lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,10 @@ kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
 kubernetes: $(VENV)/.dev ## a part of test: the image, the chart, the operator on real Kubernetes and Kafka (needs what test needs)
 	@$(BIN)/python -m tests.run kubernetes
 
-test: $(VENV)/.dev ## everything, with real Kafka and Kubernetes (needs root on Debian, Java 17+, Maven, Go 1.26+); prints the minutes of each suite
+rolls: $(VENV)/.dev ## a part of test: nodes restarted on real Kubernetes, three controllers and six brokers in three racks (needs what test needs)
+	@$(BIN)/python -m tests.run rolls
+
+test: $(VENV)/.dev ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite
 	@$(BIN)/python -m tests.run
 
 e2e: kubernetes ## as kubernetes

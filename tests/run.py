@@ -38,6 +38,8 @@ HISTORIES = os.environ.get("HISTORIES") or ("100000" if os.environ.get("SOAK") e
 CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if os.environ.get("SOAK") else []
 """Whether the histories would find a defect: each of those that can be put back."""
 
+_GO = "Go 1.26 or newer: the API server and its kin are built from their modules, once"
+
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.3),
@@ -53,13 +55,19 @@ SUITES = [
     ),
     Suite(
         "kubernetes",
-        [[*SIDE_BY_SIDE, "tests/e2e/kubernetes"]],
+        [[*SIDE_BY_SIDE, "tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls"]],
         13,
         {
             "java": "a JDK or JRE, 17 or newer",
             "mvn": "Maven 3.8 or newer",
-            "go": "Go 1.26 or newer: the API server and its kin are built from their modules, once",
+            "go": _GO,
         },
+    ),
+    Suite(
+        "rolls",
+        [[*PYTEST, "tests/e2e/kubernetes/rolls"]],
+        45 if os.environ.get("SOAK") else 10,
+        {"javac": "a JDK, 17 or newer", "mvn": "Maven 3.8 or newer", "go": _GO},
     ),
 ]
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed|xpassed)\b")

@@ -94,11 +94,15 @@ class Node:
 
     @staticmethod
     def data_of_pods(name: str) -> str:
-        """A folder that pods may mount as a hostPath (DirectoryOrCreate)."""
+        """A folder that pods may mount as a hostPath (DirectoryOrCreate). In memory: a busy disk delays nobody."""
         return str(HERE / "data" / name)
 
+    def data(self, name: str) -> Path:
+        """The same, as this machine sees it."""
+        return Path(f"/proc/{self._init()}/root{self.data_of_pods(name)}")
+
     def remove_data(self, name: str) -> None:
-        shutil.rmtree(self.folder / "data" / name)
+        shutil.rmtree(self.data(name))
 
     # --- inside the namespaces ---
 

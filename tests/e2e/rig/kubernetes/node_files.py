@@ -31,6 +31,8 @@ mount --make-rshared /
 mount -t tmpfs tmpfs /run
 mkdir {here}
 mount --bind {folder} {here}
+mkdir -p {here}/data
+mount -t tmpfs tmpfs {here}/data
 {masks}
 exec containerd --config {here}/containerd.toml
 """

@@ -1,0 +1,39 @@
+"""One Kafka in three racks, an observer of it, and an operator beside them, for all rolls of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.kubernetes.rolls.rolling import TOPIC
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.images import kafka_image
+from tests.e2e.rig.kubernetes.kind import KIND
+from tests.e2e.rig.kubernetes.network import HOST, network
+from tests.e2e.rig.kubernetes.node import Node
+from tests.e2e.rig.kubernetes.observer import Observer
+from tests.e2e.rig.kubernetes.racks import Racks
+from tests.e2e.rig.releases import MIDDLE, NEWEST
+
+collect_ignore_glob = ["test_*.py"] if KIND else []  # this machine reaches no pods there
+
+
+@pytest.fixture(scope="package")
+def racks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Racks]:
+    """At 4.1, with both releases' images on the node."""
+    folder = tmp_path_factory.mktemp("rolls")
+    with network(), ControlPlane(folder / "plane", HOST) as plane, Node(plane, folder / "node") as node:
+        running = Racks(node)
+        running.apply(MIDDLE)
+        node.load_image(kafka_image(NEWEST))
+        running.wait_ready()
+        running.create_topic(TOPIC, 12)
+        yield running
+
+
+@pytest.fixture(scope="package")
+def observer(racks: Racks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observer]:
+    """From here to the end."""
+    with Observer(racks, tmp_path_factory.mktemp("observer"), TOPIC) as running:
+        yield running

@@ -1,0 +1,39 @@
+"""The observer of all rolls tells of what a careless restart does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.e2e.kubernetes.rolls.rolling import TOPIC
+from tests.e2e.rig.kubernetes.observer import Observer
+from tests.e2e.rig.kubernetes.racks import Racks
+from tests.e2e.rig.process import wait_until
+
+
+def test_two_brokers_killed_at_once_are_told_of(racks: Racks, observer: Observer) -> None:
+    """Of two racks, so that they share partitions: what nobody who restarts nodes may do."""
+    pair = ("brokers-0", "brokers-1")
+    ids = {id_ for id_, pod in racks.node_ids.items() if pod in pair}
+    shared = {f"{TOPIC}-{number}" for number, replicas in racks.partitions(TOPIC).items() if ids <= {*replicas}}
+    assert shared
+    mark = observer.mark()
+    racks.delete(*pair, now=True)
+    wait_until("it is told", lambda: {one.get("partition") for one in observer.complaints(mark)} >= shared, step=0.5)
+    wait_until("all replicas are in sync again", observer.in_sync, step=0.5)
+    told = observer.verified()
+    assert (told["lost"], told["unseen"]) == ([], [])  # those that were acknowledged are there all the same
+
+
+def test_lost_records_are_told_of(racks: Racks, tmp_path: Path) -> None:
+    """Deleted behind its back, of a topic of its own."""
+    topic, gone = "lossy", 3
+    racks.create_topic(topic, 1)
+    with Observer(racks, tmp_path / "observer", topic) as observer:
+        wait_until("some are acknowledged", lambda: observer.verified()["acknowledged"] >= gone)
+        assert observer.verified()["lost"] == []
+        offsets = {"partitions": [{"topic": topic, "partition": 0, "offset": gone}], "version": 1}
+        (tmp_path / "offsets.json").write_text(json.dumps(offsets))
+        where = ("--bootstrap-server", racks.addresses("brokers"), "--offset-json-file", str(tmp_path / "offsets.json"))
+        racks.tool("org.apache.kafka.tools.DeleteRecordsCommand", *where)
+        assert sorted(observer.verified()["lost"]) == [f"{topic}-0@{offset}" for offset in range(gone)]

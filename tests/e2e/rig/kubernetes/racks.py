@@ -1,0 +1,296 @@
+"""Kafka in three racks, as people run it on Kubernetes: StatefulSets `controllers` (3) and `brokers` (6).
+
+    racks = Racks(node); racks.apply(MIDDLE); racks.wait_ready(); racks.apply(NEWEST)
+
+A pod is replaced when it is deleted, never by itself; it finds its data again, and has another address afterwards. So
+nodes are known by the names of their pods, which this machine resolves only for a command `with_names`. Node ids
+follow no ordinal. Nodes are ANONYMOUS among themselves, and may do everything; people and the operator log in on a
+listener of their own, as the one user, who may do what a test granted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.images import kafka_image, kafka_name
+from tests.e2e.rig.kubernetes.node import Node
+from tests.e2e.rig.kubernetes.tools import is_true
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import MIDDLE, RECENT, release
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+USER, PASSWORD = "operator", "secret-8f21"
+IDS = {"controllers": (903, 901, 902), "brokers": (21, 14, 33, 12, 25, 16)}
+"""Of each StatefulSet, by ordinal."""
+RACKS = 3
+UNAVAILABLE = {"controllers": 1, "brokers": 2}
+"""What the PodDisruptionBudgets allow."""
+ROLE = {"controllers": "controller", "brokers": "broker"}
+PORT, USER_PORT = 9092, 9094
+
+_RECORD = re.compile(r"\| offset: (?P<offset>\d+) CreateTime: (?P<at>\d+) .*? payload: (?P<payload>\{.*\})$")
+
+_START = """set -eu
+home=/data/$POD
+mkdir -p $home
+[ -e $home/meta.properties ] || bash /opt/kafka/java.sh kafka.tools.StorageTool format -t {cluster} \\
+  -c /config/$POD.properties --release-version {release} --add-scram 'SCRAM-SHA-256=[name={user},password={password}]'
+exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.properties
+"""
+# Java keeps an address for 30 s, and a pod that comes back has another one.
+_JAVA_OPTIONS = "-Dsun.net.inetaddr.ttl=1 -Dsun.net.inetaddr.negative.ttl=0"
+
+
+@dataclass
+class Racks:
+    """See the prologue. `changed`: what a test wants otherwise in a StatefulSet, by its name, before each `apply`."""
+
+    node: Node
+    namespace: str = "kafka"
+    changed: dict[str, Callable[[dict[str, Any]], None]] = field(default_factory=dict)
+
+    @property
+    def plane(self) -> ControlPlane:
+        return self.node.control_plane
+
+    def address(self, pod: str, port: int = PORT) -> str:
+        return f"{self.host(pod)}:{port}"
+
+    def host(self, pod: str) -> str:
+        return f"{pod}.{pod.rpartition('-')[0]}.{self.namespace}.svc.cluster.local"
+
+    def addresses(self, name: str, port: int = PORT) -> str:
+        return ",".join(self.address(pod, port) for pod in pods_of(name))
+
+    @property
+    def node_ids(self) -> dict[int, str]:
+        """Node id -> pod."""
+        return {id_: f"{name}-{number}" for name, ids in IDS.items() for number, id_ in enumerate(ids)}
+
+    # --- what runs ---
+
+    def apply(self, version: str, release_version: str = "4.1") -> None:
+        """`kubectl apply` of all of it, with this release's image; `release_version`: what new data begin at."""
+        self.node.load_image(kafka_image(version))
+        self.apply_image(kafka_name(version), release_version)
+
+    def apply_image(self, image: str, release_version: str = "4.1") -> None:
+        """As `apply`, with any image that the node has."""
+        self.plane.apply(*self.manifests(image, release_version))
+
+    def wait_ready(self, seconds: float = 180.0) -> None:
+        """All pods take connections. That is earlier than: all replicas have caught up."""
+
+        def ready() -> bool:
+            found = self.pods()
+            return len(found) == sum(map(len, IDS.values())) and all(is_true("Ready", one) for one in found.values())
+
+        wait_until(f"Kafka in {self.namespace} is Ready", ready, seconds, step=0.2)
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """As the API server has them now."""
+        items = self.plane.read(f"/api/v1/namespaces/{self.namespace}/pods").get("items", [])
+        return {one["metadata"]["name"]: one for one in items if one["metadata"]["labels"].get("app") == "kafka"}
+
+    def uids(self) -> dict[str, str]:
+        return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
+
+    def delete(self, *pods: str, now: bool = False) -> None:
+        """As `kubectl delete pod` does it: no budget is asked. `now`: the processes are killed."""
+        force = ("--force", "--grace-period=0") if now else ()
+        self.plane.kubectl("delete", "pod", *pods, "-n", self.namespace, "--wait=false", *force)
+
+    def kill(self, pod: str) -> None:
+        """The process, without a word; kubelet starts it again in the same pod."""
+        (container,) = self.pods()[pod]["status"]["containerStatuses"]
+        self.node.kill_container(container["containerID"])
+
+    def remove(self) -> None:
+        """All of it, quickly: in good order, a broker would wait for controllers that are gone already."""
+        where = ("-n", self.namespace)
+        self.plane.kubectl("delete", "statefulsets", "--all", "--cascade=orphan", *where)
+        self.plane.kubectl("delete", "pods", "--all", "--grace-period=1", *where)
+        self.plane.kubectl("delete", "namespace", self.namespace)
+        self.node.remove_data(self.namespace)
+
+    def folder(self, pod: str) -> Path:
+        """Its data, as this machine sees them."""
+        return self.node.data(self.namespace) / pod
+
+    # --- commands on this machine ---
+
+    def with_names(self, *command: str | Path) -> list[str]:
+        """The command line of a process that resolves names as pods do."""
+        resolver = self.node.folder / "resolv-of-pods.conf"
+        resolver.write_text(f"nameserver {self.node.address}\n")
+        bind = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", bind, str(resolver), *map(str, command)]
+
+    def tool(self, main: str, *arguments: str) -> str:
+        """One of Kafka's own; what it printed."""
+        command = self.with_names(*release(MIDDLE).java(main, *arguments, log4j="tool"))
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def create_topic(self, topic: str, partitions: int, *flags: str) -> None:
+        many = ("--partitions", str(partitions), "--replication-factor", "3")
+        main = "org.apache.kafka.tools.TopicCommand"
+        self.tool(main, "--bootstrap-server", self.addresses("brokers"), "--create", "--topic", topic, *many, *flags)
+
+    def partitions(self, topic: str) -> dict[int, list[int]]:
+        """The replicas of each, as `kafka-topics.sh --describe` lists them."""
+        main, where = "org.apache.kafka.tools.TopicCommand", ("--bootstrap-server", self.addresses("brokers"))
+        told = self.tool(main, *where, "--describe", "--topic", topic)
+        found = re.findall(r"Partition: (\d+)\tLeader: -?\d+\tReplicas: ([\d,]+)", told)
+        return {int(number): [int(id_) for id_ in replicas.split(",")] for number, replicas in found}
+
+    def leader(self) -> int:
+        """The active controller, as the newest of the quorum-state files has it."""
+        files = (self.folder(pod) / "__cluster_metadata-0" / "quorum-state" for pod in pods_of("controllers"))
+        states = [json.loads(path.read_text()) for path in files]
+        return int(max(states, key=lambda one: int(one["leaderEpoch"]))["leaderId"])
+
+    def records(self, pod: str = "controllers-0") -> list[dict[str, Any]]:
+        """The metadata log as Kafka's own tool dumps a controller's files: `offset`, `at` in ms, `type`, `data`."""
+        files = sorted(map(str, (self.folder(pod) / "__cluster_metadata-0").glob("*[0-9].log")))
+        main = ("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--files", ",".join(files))
+        done = subprocess.run(
+            release(RECENT).java(*main, log4j="tool"), capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+        assert "Error at" not in done.stdout, done.stdout
+        return [_record(found) for found in map(_RECORD.match, done.stdout.splitlines()) if found]
+
+    # --- manifests ---
+
+    def manifests(self, image: str, release_version: str) -> list[dict[str, Any]]:
+        """All objects, the namespace first."""
+        objects = [self._config_map(release_version)]
+        for name in IDS:
+            stateful_set = self._stateful_set(name, image)
+            if name in self.changed:
+                self.changed[name](stateful_set)
+            objects += [_service(name), _budget(name), stateful_set]
+        for one in objects:
+            one["metadata"]["namespace"] = self.namespace
+        return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}, *objects]
+
+    def _config_map(self, release_version: str) -> dict[str, Any]:
+        told = {"cluster": CLUSTER_ID, "release": release_version, "user": USER, "password": PASSWORD}
+        data = {"start.sh": _START.format(**told)}
+        for id_, pod in self.node_ids.items():
+            lines = self._properties(id_, pod)
+            data[f"{pod}.properties"] = "".join(f"{key}={value}\n" for key, value in lines.items())
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka"}, "data": data}
+
+    def _properties(self, id_: int, pod: str) -> dict[str, str]:
+        name, _, ordinal = pod.rpartition("-")
+        voters = (f"{IDS['controllers'][n]}@{self.address(one)}" for n, one in enumerate(pods_of("controllers")))
+        ours, users = ("CONTROLLER", "USERS") if name == "controllers" else ("PLAINTEXT", "CLIENT")
+        lines = {
+            "process.roles": ROLE[name],
+            "node.id": str(id_),
+            "broker.rack": f"rack-{int(ordinal) % RACKS}",
+            "log.dirs": f"/data/{pod}",
+            "listeners": f"{ours}://:{PORT},{users}://:{USER_PORT}",
+            "advertised.listeners": f"{ours}://{self.address(pod)},{users}://{self.address(pod, USER_PORT)}",
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT,CLIENT:SASL_PLAINTEXT"
+            ),
+            "controller.listener.names": "CONTROLLER,USERS",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            **{
+                f"listener.name.{listener}.scram-sha-256.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                )
+                for listener in ("users", "client")
+            },
+            "controller.quorum.voters": ",".join(voters),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "default.replication.factor": "3",
+            "min.insync.replicas": "2",
+            "offsets.topic.replication.factor": "3",
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.replication.factor": "3",
+            "share.coordinator.state.topic.replication.factor": "3",
+            "log.cleaner.dedupe.buffer.size": "2097152",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        if name == "controllers":
+            del lines["broker.rack"]
+        else:
+            lines["inter.broker.listener.name"] = "PLAINTEXT"
+        return lines
+
+    def _stateful_set(self, name: str, image: str) -> dict[str, Any]:
+        container = {
+            "name": "kafka",
+            "image": image,
+            "imagePullPolicy": "Never",
+            "command": ["bash", "/config/start.sh"],
+            "env": [
+                {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "JDK_JAVA_OPTIONS", "value": _JAVA_OPTIONS},
+            ],
+            "resources": {"requests": {"cpu": "200m"}},  # without one, whatever else runs here comes first
+            "ports": [{"containerPort": PORT}, {"containerPort": USER_PORT}],
+            "volumeMounts": [{"name": "config", "mountPath": "/config"}, {"name": "data", "mountPath": "/data"}],
+            "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
+        }
+        where = {"path": self.node.data_of_pods(self.namespace), "type": "DirectoryOrCreate"}
+        template = {
+            "metadata": {"labels": _labels(name)},
+            "spec": {
+                "enableServiceLinks": False,
+                "terminationGracePeriodSeconds": 60,
+                "containers": [container],
+                "volumes": [{"name": "config", "configMap": {"name": "kafka"}}, {"name": "data", "hostPath": where}],
+            },
+        }
+        spec = {
+            "serviceName": name,
+            "replicas": len(IDS[name]),
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "OnDelete"},
+            "selector": {"matchLabels": _labels(name)},
+            "template": template,
+        }
+        return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
+
+
+def _record(found: re.Match[str]) -> dict[str, Any]:
+    said = json.loads(found["payload"])
+    return {"offset": int(found["offset"]), "at": int(found["at"]), "type": said["type"], "data": said["data"]}
+
+
+def pods_of(name: str) -> Sequence[str]:
+    """Of a StatefulSet, by ordinal."""
+    return [f"{name}-{number}" for number in range(len(IDS[name]))]
+
+
+def _labels(name: str) -> dict[str, str]:
+    return {"app": "kafka", "role": ROLE[name]}
+
+
+def _service(name: str) -> dict[str, Any]:
+    """Names are there before pods are ready: nodes need each other for that."""
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": _labels(name), "ports": [{"port": PORT}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def _budget(name: str) -> dict[str, Any]:
+    spec = {
+        "maxUnavailable": UNAVAILABLE[name],
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": _labels(name)},
+    }
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}

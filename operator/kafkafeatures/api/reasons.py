@@ -42,6 +42,7 @@ class Reason(StrEnum):
     WAITING_FOR_QUORUM = "WaitingForQuorum"
     WAITING_FOR_WINDOW = "WaitingForWindow"
     SOAKING = "Soaking"
+    WAITING_FOR_BUDGET = "WaitingForBudget"
     MIGRATING = "Migrating"
     INTERNAL_ERROR = "InternalError"
     INVALID_SPEC = "InvalidSpec"
@@ -179,6 +180,9 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.WAITING_FOR_QUORUM: "no active controller with a majority",
             Reason.WAITING_FOR_WINDOW: "no window of spec.rollout is open; the message says when the next one opens",
             Reason.SOAKING: "an irreversible change waits until every node has been healthy for finalizeAfter",
+            Reason.WAITING_FOR_BUDGET: (
+                "nodes of as many other clusters are restarted as the operator has memory for (`maxPartitionImages`)"
+            ),
             Reason.MIGRATING: "a migration from ZooKeeper is in progress",
             Reason.INTERNAL_ERROR: "a reconciliation failed or hung: a bug; see the operator's log",
         },

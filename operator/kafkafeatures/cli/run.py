@@ -61,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             flag, type=_size, metavar="SIZE", help=f"memory that {what} (32Mi or more, default: {default})"
         )
     parser.add_argument(
+        "--max-partition-images",
+        type=_count,
+        metavar="N",
+        help="clusters whose partitions are in memory at once, because their nodes are restarted (default: 2)",
+    )
+    parser.add_argument(
         "--log-format",
         choices=LOG_FORMATS,
         help="default: text on a terminal, json otherwise",
@@ -97,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         denied=(*(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")), *_networks_in("POD_IP")),
         memory_per_cluster=each,
         memory_all_clusters=together,
+        max_partition_images=arguments.max_partition_images or _images() or usual.max_partition_images,
         operator=_operator(),
     )
     configure(arguments.log_format or _log_format())
@@ -142,6 +149,15 @@ def _size_in(variable: str) -> int:
         raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
 
 
+def _images() -> int:
+    """0 where nothing is said."""
+    text = os.environ.get("KAFKAFEATURES_MAX_PARTITION_IMAGES", "")
+    try:
+        return _count(text) if text else 0
+    except argparse.ArgumentTypeError as error:
+        raise CommandFailed(f"KAFKAFEATURES_MAX_PARTITION_IMAGES: {error}", Exit.USAGE) from None
+
+
 def _log_format() -> str:
     """Empty where nothing is said."""
     found = os.environ.get("KAFKAFEATURES_LOG_FORMAT", "")
@@ -166,6 +182,12 @@ def _size(text: str) -> int:
     if size < LEAST_MEMORY:
         raise argparse.ArgumentTypeError(f"invalid size {text[:60]!r}: expected 32Mi or more, such as 64Mi or 1Gi")
     return size
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,2}|1000", text):
+        raise argparse.ArgumentTypeError(f"invalid number {text[:60]!r}: expected 1 to 1000")
+    return int(text)
 
 
 def _network(text: str) -> Network:

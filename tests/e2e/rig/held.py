@@ -20,7 +20,12 @@ from kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
+from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
 from tests.e2e.rig.cluster import Cluster, Node, asked
 
@@ -84,4 +89,16 @@ def hold_quota(broker: Node, user: str, key: str, value: float) -> None:
     request.with_header(correlation_id=7, client_id="rig")
     reply = asked(broker.ports[broker.cluster.internal], request.encode(header=True))
     (done,) = AlterClientQuotasResponse.decode(reply, version=1, header=True).entries
+    assert done.error_code == 0, done
+
+
+def hold_broker_default(broker: Node, key: str, value: str) -> None:
+    """For all brokers, whatever their files say. The client does not take the empty name that stands for all."""
+    made = IncrementalAlterConfigsRequest.AlterConfigsResource
+    config = made.AlterableConfig(name=key, config_operation=0, value=value)
+    everywhere = made(resource_type=4, resource_name="", configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[everywhere], validate_only=False, version=1)
+    request.with_header(correlation_id=7, client_id="rig")
+    reply = asked(broker.ports[broker.cluster.internal], request.encode(header=True))
+    (done,) = IncrementalAlterConfigsResponse.decode(reply, version=1, header=True).responses
     assert done.error_code == 0, done

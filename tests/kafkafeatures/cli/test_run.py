@@ -110,6 +110,18 @@ def test_memory_is_what_is_named_and_a_flag_wins(
 
 
 @pytest.mark.parametrize(
+    ("words", "variable", "most"),
+    [((), "", 2), ((), "7", 7), (("--max-partition-images", "1000"), "7", 1000)],
+)
+def test_partition_images_are_as_many_as_is_said_and_a_flag_wins(
+    started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str, most: int
+) -> None:
+    monkeypatch.setenv("KAFKAFEATURES_MAX_PARTITION_IMAGES", variable)
+    assert main(["run", *words]) == 0
+    assert started.settings[0].max_partition_images == most
+
+
+@pytest.mark.parametrize(
     ("words", "variable", "used"),
     [((), "json", "json"), ((), "text", "text"), (("--log-format", "text"), "xml", "text")],
 )
@@ -151,6 +163,8 @@ def test_log_lines_have_the_form_that_is_named_and_a_flag_wins(
             {"MEMORY_PER_CLUSTER": "64Mi"},
             "--memory-per-cluster is more than --memory-all-clusters",
         ),
+        (("--max-partition-images", "0"), {}, "--max-partition-images: invalid number '0': expected 1 to 1000"),
+        ((), {"MAX_PARTITION_IMAGES": "1001"}, "KAFKAFEATURES_MAX_PARTITION_IMAGES: invalid number '1001': expected"),
         ((), {"DENY_ADDRESS": "10.0.0.0/99"}, "KAFKAFEATURES_DENY_ADDRESS: invalid network '10.0.0.0/99'"),
     ],
 )

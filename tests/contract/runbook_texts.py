@@ -130,15 +130,20 @@ PAGES: Mapping[Reason, Page] = {
     },
     Reason.INVALID_SPEC: _page(
         r"""
-        Safe: The cluster is not contacted. Levels and status facts stay as they are.
+        Safe: Nothing is sent and nothing is evicted. Levels and status facts stay as they are.
 
-        Confirm: The message names the field, the invalid value, and what is expected:
+        Confirm: The message names the field, the invalid value, and what is expected; or the StatefulSet, the pod or
+        the node that does not fit the other ones:
 
         <message>
 
-        Fix: Correct the document. The command line reports the same before you apply it:
+        Fix: Correct the document. The command line reports the same before you apply it, apart from StatefulSets:
 
             kafkafeatures plan -f FILE
+
+        `spec.workload.statefulSet` has to name the StatefulSets of all nodes of the cluster, and only those. A node is
+        found by what it advertises: one of its listeners has to lead to its own pod, by the name of the pod
+        (`broker-0.kafka.NS.svc.cluster.local`) or by its IP address, and no other node may advertise the same.
         """
     ),
     Reason.UNKNOWN_RELEASE: _page(
@@ -391,6 +396,56 @@ PAGES: Mapping[Reason, Page] = {
         The operator retries every 30 seconds and continues automatically. If the older CRD dropped the used consents,
         all consents in the document count as used (`ConsentSpent`). If it dropped the pinned cluster id, nothing is
         sent until the document names the cluster (`ClusterIdMismatch`).
+        """
+    ),
+    Reason.UPDATE_STRATEGY_UNSAFE: _page(
+        r"""
+        Safe: Nothing is evicted. But as long as the update strategy is RollingUpdate, every change of the template
+        makes Kubernetes restart the pods by itself, one after the other, as soon as each is ready: it does not look
+        at partitions. Do not change the template before this is mended.
+
+        Confirm:
+
+            kubectl get statefulset -n NS -o custom-columns=NAME:.metadata.name,STRATEGY:.spec.updateStrategy.type
+
+        Fix: Set it in Git, in the values of your chart, or with the command in the message:
+
+            kubectl -n NS patch statefulset STATEFULSET --type merge \
+              -p '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}'
+
+        The change itself restarts nothing. From then on a changed template waits for the operator.
+        """
+    ),
+    Reason.DRIVER_CONFLICT: _page(
+        r"""
+        Safe: Nothing is evicted by this resource. The other one continues to restart pods, by its own rules.
+
+        Confirm: The message names who else restarts the pods: the controller that owns the StatefulSet, or an older
+        KafkaFeatures resource that names it as well:
+
+            kubectl get statefulset STATEFULSET -n NS -o jsonpath='{.metadata.ownerReferences}'
+            kubectl get kff -n NS -o custom-columns=NAME:.metadata.name,BROKERS:.spec.workload.statefulSet.brokers
+
+        Fix: Leave the pods to one of the two. With another operator (Strimzi, Confluent for Kubernetes, ...) set
+        `spec.workload.driver: Manual`, so that this resource asks for one restart at a time and you have the other
+        operator make it, or `None`. Of two resources, take the StatefulSet out of one.
+        """
+    ),
+    Reason.ROLLOUT_HALTED: _page(
+        r"""
+        Safe: No other node is restarted, and no level changes. Nodes that were restarted keep running.
+
+        Confirm: The message names the node, its pod, and what it has not done yet. Look at both sides:
+
+            kubectl describe pod POD -n NS
+            kubectl logs POD -n NS --previous
+            kubectl get kff NAME -n NS -o jsonpath='{.status.intents}'
+            kubectl get poddisruptionbudget -n NS
+
+        Fix: A pod that cannot start on its image: revert the image in Git; the operator then replaces this pod first,
+        and the roll continues. A pod that Kubernetes cannot place: make room. A PodDisruptionBudget that allows no
+        eviction, or two that cover the same pod: change them as the message says. Do not delete pods of
+        other nodes meanwhile: the partitions that wait for this node may have no other replica to spare.
         """
     ),
     Reason.UNKNOWN_INTENT: _page(

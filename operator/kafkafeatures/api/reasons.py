@@ -63,6 +63,9 @@ class Reason(StrEnum):
     DUPLICATE_OWNER = "DuplicateOwner"
     SCHEMA_OUTDATED = "SchemaOutdated"
     UNKNOWN_INTENT = "UnknownIntent"
+    UPDATE_STRATEGY_UNSAFE = "UpdateStrategyUnsafe"
+    DRIVER_CONFLICT = "DriverConflict"
+    ROLLOUT_HALTED = "RolloutHalted"
     CONNECTED = "Connected"
     PARTIALLY_CONNECTED = "PartiallyConnected"
     UNREACHABLE = "Unreachable"
@@ -103,6 +106,7 @@ class BlockerKind(StrEnum):
     ZOOKEEPER_MODE = "ZooKeeperMode"
     QUORUM = "Quorum"
     RIGHTS = "Rights"
+    WORKLOAD = "Workload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +196,9 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
         Condition.STALLED,
         outcome=ACTION,
         meanings={
-            Reason.INVALID_SPEC: "the document contradicts itself, or an address is invalid",
+            Reason.INVALID_SPEC: (
+                "the document contradicts itself, or the StatefulSets it names, or an address is invalid"
+            ),
             Reason.UNKNOWN_RELEASE: "this version does not know the Kafka release or the level name",
             Reason.UNKNOWN_FEATURE: "no node supports a feature of that name",
             Reason.UNSUPPORTED_LEVEL: "no node supports the level",
@@ -214,6 +220,11 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.DUPLICATE_OWNER: "an older Apply resource owns the same cluster",
             Reason.SCHEMA_OUTDATED: "the installed CRD is older than the operator",
             Reason.UNKNOWN_INTENT: "the status contains an intent that this release cannot read",
+            Reason.UPDATE_STRATEGY_UNSAFE: (
+                "Kubernetes restarts the pods of a StatefulSet by itself; its update strategy has to be OnDelete"
+            ),
+            Reason.DRIVER_CONFLICT: "another operator, or an older resource, restarts the same pods",
+            Reason.ROLLOUT_HALTED: "the roll is halted: no other node is restarted until the cause is gone",
         },
     ),
     **_each(Condition.REACHABLE, meanings={Reason.CONNECTED: "nodes and metadata log were read"}),

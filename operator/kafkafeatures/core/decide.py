@@ -362,6 +362,7 @@ _ACTION_REQUIRED: Mapping[BlockerKind, Reason] = {
     BlockerKind.REFUSED_NODE: Reason.NODE_REFUSED,
     BlockerKind.DEPENDENCY: Reason.DEPENDENCY_MISSING,
     BlockerKind.RIGHTS: Reason.NOT_AUTHORIZED,
+    BlockerKind.WORKLOAD: Reason.ROLLOUT_HALTED,
 }
 _RESOLVES_AUTOMATICALLY: Mapping[BlockerKind, Reason] = {
     BlockerKind.MIGRATION: Reason.MIGRATING,

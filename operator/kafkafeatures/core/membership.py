@@ -159,6 +159,8 @@ class Membership:
             migrating_from_zookeeper=bool(broker and broker.is_migrating_zk_broker),
             broker_epoch=broker.epoch if broker else -1,
             incarnation=str(current.incarnation) if (current := broker or controller) else "",
+            listeners=tuple((one.host, one.port) for found in (broker, controller) if found for one in found.endpoints),
+            proved_at=next((one.proved_at for one in probed if one.proved_at), ""),
         )
 
     def _address(

@@ -91,6 +91,8 @@ class Node:
     migrating_from_zookeeper: bool = False
     broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known
     incarnation: str = ""  # of the process that registered last; empty where it is not known
+    listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
+    proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
 
     @property
     def title(self) -> str:

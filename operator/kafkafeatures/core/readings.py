@@ -97,7 +97,10 @@ class NodeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ProbedNode:
-    """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked."""
+    """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked.
+
+    `proved_at`: the IP address at which the process said of itself that it has this id; empty where it was not asked.
+    """
 
     id: int | None
     role: Role
@@ -105,6 +108,7 @@ class ProbedNode:
     port: int
     answer: NodeAnswer | Failure
     at: datetime
+    proved_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

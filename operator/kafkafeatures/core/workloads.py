@@ -5,7 +5,8 @@ Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/pods
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 
@@ -13,9 +14,10 @@ from datetime import datetime
 class Pod:
     """A pod of a StatefulSet.
 
-    revision: of the template it was made from. host_names: every name and address that it can be reached by.
-    waiting: why its container does not run, such as "CrashLoopBackOff"; empty where it does. draining: its Kubernetes
-    node is being drained, or it is to be evicted by somebody else.
+    revision: of the template it was made from. host_names: every name and address that it alone can be reached by; a
+    name that ends in ".svc" with any domain of a cluster behind it. ports_of_node: (host, port) of its Kubernetes node
+    that are its own. waiting: why its container does not run, such as "CrashLoopBackOff"; empty where it does.
+    draining: its Kubernetes node is being drained, or it is to be evicted by somebody else.
     """
 
     name: str
@@ -23,6 +25,8 @@ class Pod:
     stateful_set: str
     revision: str
     host_names: tuple[str, ...] = ()
+    ips: tuple[str, ...] = ()
+    ports_of_node: tuple[tuple[str, int], ...] = ()
     ready: bool = False
     terminating: bool = False
     phase: str = ""
@@ -38,7 +42,8 @@ class StatefulSet:
     """`role`: as which the document lists it. `observed`: its status is of its current generation.
 
     release: of Kafka, as a label, an annotation or the image's tag of its template says; empty where none does.
-    conflict: who else manages it; empty for nobody. grace_seconds: for a clean stop.
+    conflict: who else restarts its pods; empty for nobody. grace_seconds: for a clean stop. labels: that select its
+    pods. image: of the container that the document names; empty where there is none.
     """
 
     name: str
@@ -52,18 +57,23 @@ class StatefulSet:
     release: str = ""
     conflict: str = ""
     grace_seconds: int = 30
+    labels: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A PodDisruptionBudget. `pods`: those it covers. `limit`: as it is written, such as "maxUnavailable: 1"."""
+    """A PodDisruptionBudget. `pods`: those it covers. `limit`: as it is written, such as "maxUnavailable: 1".
+
+    disruptions_allowed: now. most: while all of its pods are healthy; -1 where Kubernetes has not counted yet.
+    """
 
     name: str
     disruptions_allowed: int
     pods: frozenset[str]
     limit: str = ""
     always_allows_unhealthy: bool = False
+    most: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,7 @@ class WorkloadsReading:
     stateful_sets: tuple[StatefulSet, ...]
     budgets: tuple[Budget, ...] = ()
     missing: tuple[str, ...] = ()
+    namespace: str = ""
 
     def pod(self, name: str) -> Pod | None:
         """The pod of that name."""

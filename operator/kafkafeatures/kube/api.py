@@ -5,7 +5,7 @@ Errors are those of `kube/errors.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -32,8 +32,28 @@ class Listing(NamedTuple):
     restored: bool = False
 
 
-class KubernetesApi(Protocol):
-    """KafkaFeatures and their statuses; Secrets, ConfigMaps and Events of their namespaces."""
+class WorkloadsApi(Protocol):
+    """StatefulSets, their pods and PodDisruptionBudgets of one namespace. Nothing is ever written but an eviction."""
+
+    async def stateful_set(self, namespace: str, name: str) -> dict[str, Any]:
+        """One StatefulSet. Raises Gone."""
+
+    def pods(self, namespace: str, selector: str) -> AsyncGenerator[dict[str, Any]]:
+        """Those with these labels, read in pages."""
+
+    def disruption_budgets(self, namespace: str) -> AsyncGenerator[dict[str, Any]]:
+        """All of a namespace, read in pages."""
+
+    async def evict(self, namespace: str, pod: str, uid: str) -> None:
+        """Ask for the eviction of exactly this life of a pod, with the pod's own grace period.
+
+        Raises Gone where there is no such pod, Conflict where the name has another uid, Throttled where a budget, or
+        the server's load, does not allow it now.
+        """
+
+
+class KubernetesApi(WorkloadsApi, Protocol):
+    """KafkaFeatures and their statuses; Secrets, ConfigMaps, Events and workloads of their namespaces."""
 
     @property
     def began(self) -> datetime | None:

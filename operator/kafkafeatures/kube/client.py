@@ -1,8 +1,8 @@
-"""The API server, as far as we use it: KafkaFeatures and their statuses, Secrets, ConfigMaps, Events.
+"""The API server, as far as we use it: KafkaFeatures and their statuses, Secrets, ConfigMaps, Events, and pods.
 
-Called by `reconcile/kubernetes_store.py`, `reconcile/controller.py` and `app.py`. Every request has a deadline and none
-is repeated here: the queue tries the whole reconciliation again. The token is read again every minute in a pod, and
-when it is refused.
+Called by `reconcile/kubernetes_store.py`, `reconcile/controller.py`, `kube/workloads/` and `app.py`. Every request has
+a deadline and none is repeated here: the queue tries the whole reconciliation again. The token is read again every
+minute in a pod, and when it is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -131,20 +131,13 @@ class KubeApi:
     async def resources(self, namespace: str = "") -> Listing:
         """As the protocol says; read in pages."""
         found: list[dict[str, Any]] = []
-        query = {"limit": str(PAGE)}
-        newest = self._newest
-        while True:
-            page = await self._ask("GET", _path(namespace), query=query)
-            try:
-                found += page["items"]
-                query["continue"] = page["metadata"].get("continue", "")
-                version = _revision(page)
-            except (KeyError, TypeError):
-                raise Unavailable("the answer is not a list; check that the address is the API server's") from None
-            if not query["continue"]:
-                restored = 0 < version < newest
-                self._newest = version if restored else max(version, self._newest)
-                return Listing(found, restored)
+        newest, version = self._newest, 0
+        async for page in self._pages(_path(namespace)):
+            found += page["items"]
+            version = _revision(page)
+        restored = 0 < version < newest
+        self._newest = version if restored else max(version, self._newest)
+        return Listing(found, restored)
 
     async def replace_status(
         self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
@@ -177,6 +170,43 @@ class KubeApi:
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         await self._ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event)
+
+    async def stateful_set(self, namespace: str, name: str) -> dict[str, Any]:
+        return await self._ask("GET", f"/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}")
+
+    async def pods(self, namespace: str, selector: str) -> AsyncGenerator[dict[str, Any]]:
+        async for page in self._pages(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": selector}):
+            for one in page["items"]:
+                yield one
+
+    async def disruption_budgets(self, namespace: str) -> AsyncGenerator[dict[str, Any]]:
+        async for page in self._pages(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"):
+            for one in page["items"]:
+                yield one
+
+    async def evict(self, namespace: str, pod: str, uid: str) -> None:
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": pod},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        await self._ask("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", eviction)
+
+    async def _pages(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
+        asked = {"limit": str(PAGE), **(query or {})}
+        while True:
+            page = await self._ask("GET", path, query=asked)
+            try:
+                asked["continue"] = page["metadata"].get("continue", "")
+                complete = isinstance(page["items"], list)
+            except (KeyError, TypeError, AttributeError):
+                complete = False
+            if not complete:
+                raise Unavailable("the answer is not a list; check that the address is the API server's")
+            yield page
+            if not asked["continue"]:
+                return
 
     def _known(self, answer: dict[str, Any]) -> dict[str, Any]:
         self._newest = max(self._newest, _revision(answer))

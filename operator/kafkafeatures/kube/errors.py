@@ -3,10 +3,12 @@
     KubeError
     ├── Gone             404: it is not there (any more)
     ├── Conflict         409: it was changed since it was read; read again, decide again
-    ├── Refused          400, 403, 405, 413, 415: it will not be taken as it is; the server's words say why
+    ├── Refused          400, 405, 413, 415: it will not be taken as it is; the server's words say why
+    │   ├── Forbidden    403: a role, or an admission webhook, says no
     │   └── Invalid      422: the schema of the object says no
     ├── NoAccount        nothing says where the API server is and who we are to it; before any request
-    └── Unavailable      401, 429, 5xx, no connection, no answer in time: try again, not before `retry_after`
+    └── Unavailable      401, 5xx, no connection, no answer in time: try again, not before `retry_after`
+        └── Throttled    429: it did nothing, because it has too much to do, or a PodDisruptionBudget says no
 
 The mapping from the client's exceptions is `translated`, and nowhere else.
 """
@@ -39,6 +41,10 @@ class Refused(KubeError):
     """The server understood and will not do it."""
 
 
+class Forbidden(Refused):
+    """It is not allowed."""
+
+
 class Invalid(Refused):
     """It does not fit the schema that the server has."""
 
@@ -53,6 +59,10 @@ class Unavailable(KubeError):
     def __init__(self, text: str, *, retry_after: float = 0.0) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+
+
+class Throttled(Unavailable):
+    """Not now, and nothing was done."""
 
 
 @contextmanager
@@ -77,8 +87,12 @@ def _of(error: ApiException, what: str) -> KubeError:
             return Conflict(text)
         case 422:
             return Invalid(text)
-        case 400 | 403 | 405 | 413 | 415:
+        case 403:
+            return Forbidden(text)
+        case 400 | 405 | 413 | 415:
             return Refused(text)
+        case 429:
+            return Throttled(text, retry_after=_retry_after(error))
         case _:
             return Unavailable(text, retry_after=_retry_after(error))
 

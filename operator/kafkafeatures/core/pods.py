@@ -1,0 +1,312 @@
+"""Which pod runs which node, which of them need a restart, and what must be mended before any pod is evicted.
+
+Pure. Called by `core/roll.py` in every reconciliation of a resource whose workload driver is StatefulSet. Two facts
+make a pod that of a node, and no ordinal is ever one of them:
+
+1. A listener that the node is registered with leads to this pod alone: `<pod>.<service>.<namespace>.svc...` or shorter,
+   an IP address of the pod, or a port of the Kubernetes node that only this pod has.
+2. The process that answers at an IP address of the pod says that it is this node (DescribeConfigs of BROKER <id>, which
+   a node answers for itself alone), or the pod's own configuration names the id. The names of the first fact may be
+   those of another cluster or namespace, and an address may have been given to another pod; a process knows its id.
+   A pod whose container does not run needs no second fact: there is no process that it could be mistaken for.
+
+What does not fit is named, and nothing at all is evicted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import ClassVar
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core import budgets
+from kafkafeatures.core.blockers import Blocker
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation
+from kafkafeatures.core.readings import Role
+from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
+from kafkafeatures.core.wanted import Rollout
+from kafkafeatures.core.workloads import Pod, StatefulSet, WorkloadsReading
+
+CLEAN_STOP_SECONDS = 300
+"""A broker hands over its leaders and flushes its logs; minutes, with thousands of partitions."""
+REGISTERS_WITHIN = timedelta(minutes=5)
+"""For so long a ready pod of which no node is registered may still be starting."""
+NAMED = 3
+"""Pods in a line; "and 5 more" where there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Nodes in their pods. By node id, only where it is certain which pod runs the node.
+
+    needing: nodes that need a restart, and why. unavailable: nodes whose pod stops, does not run, is not there, or is
+    being drained, whoever did it. blockers, waits: why nothing may be evicted at all, with and without somebody's
+    action. notes: what could be better. allowed: so many of the pods in `needing` do the budgets let go now; None where
+    they limit nothing.
+    """
+
+    EMPTY: ClassVar[Fleet]
+
+    pods: Mapping[int, Pod] = field(default_factory=dict)
+    sets: Mapping[int, StatefulSet] = field(default_factory=dict)
+    needing: Mapping[int, str] = field(default_factory=dict)
+    unavailable: frozenset[int] = frozenset()
+    blockers: tuple[Blocker, ...] = ()
+    waits: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    allowed: int | None = None
+
+
+Fleet.EMPTY = Fleet()
+
+
+def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | None = None) -> Fleet:
+    """The nodes and pods that were seen. Empty where the pods could not be read: the caller says so.
+
+    `flying`: nodes that are being restarted, with the names of their pods. A StatefulSet gives the next pod the name,
+    and with it the disk; so it is told whose pod it is that does not run, and nobody waits for its node.
+    """
+    if not isinstance(seen.workloads, Known):
+        return Fleet.EMPTY
+    reading = seen.workloads.value
+    found = _Matching(seen, reading, flying or {})
+    pods = {id_: pod for id_, (pod, _) in found.certain.items()}
+    sets = {id_: owner for id_, (_, owner) in found.certain.items()}
+    needing = {id_: _why(pod, sets[id_]) for id_, pod in pods.items() if _is_outdated(pod, sets[id_])}
+    return Fleet(
+        pods=pods,
+        sets=sets,
+        needing=needing,
+        unavailable=frozenset(found.unavailable()),
+        blockers=(*_of_documents(reading, rollout), *found.blockers),
+        waits=(*_of_controllers(reading), *found.waits),
+        notes=(*_of_templates(reading), *budgets.notes(reading, rollout.max_parallel, _brokers(seen))),
+        allowed=budgets.allowed_now(reading, [pods[id_].name for id_ in needing]),
+    )
+
+
+def _is_outdated(pod: Pod, owner: StatefulSet) -> bool:
+    """Only by a status that is of the StatefulSet's current generation."""
+    return owner.observed and bool(owner.update_revision) and pod.revision != owner.update_revision
+
+
+def _why(pod: Pod, owner: StatefulSet) -> str:
+    return f"pod {pod.name} is of revision {pod.revision}, the template of {owner.name} is {owner.update_revision}"
+
+
+def _brokers(seen: Observation) -> int:
+    return sum(Role.BROKER in node.roles for node in seen.nodes)
+
+
+def is_away(pod: Pod) -> bool:
+    """Whether it stops, does not run, or is about to be made to stop by somebody else."""
+    return pod.terminating or pod.draining or not is_running(pod)
+
+
+def is_running(pod: Pod) -> bool:
+    """Whether there is a process in it."""
+    return pod.phase == "Running" and not pod.waiting
+
+
+# --- which pod is which node ---
+
+
+class _Matching:
+    """All nodes against all pods. `certain`: what both facts say, or the first one where there is no process."""
+
+    def __init__(self, seen: Observation, reading: WorkloadsReading, flying: Mapping[int, str]) -> None:
+        self._seen, self._reading, self._flying = seen, reading, flying
+        self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
+        self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
+        self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
+        self.blockers: list[Blocker] = []
+        self.waits: list[str] = []
+        nodes = [node for node in seen.nodes if node.roles and node.state is not NodeState.REFUSED]
+        listed = self._advertised(nodes)
+        claimed: dict[str, list[Node]] = defaultdict(list)
+        for node, names in listed:
+            for name in names:
+                claimed[name].append(node)
+        self._homeless: list[Node] = []
+        for node, names in listed:
+            if not names:
+                self._homeless.append(node)
+            elif len(names) > 1:
+                self._refuse((node,), f"{node.title} advertises addresses of several pods: {_few(sorted(names))}")
+            elif len(claimed[names[0]]) == 1:
+                self._match(node, *self._pods[names[0]])
+        for name, several in claimed.items():
+            if len(several) > 1:
+                titles = " and ".join(node.title for node in several[:NAMED])
+                self._refuse(tuple(several), f"pod {name} is what {titles} advertise: one pod runs one node")
+        self._judge_homeless()
+        self._judge_strangers(set(claimed))
+
+    def unavailable(self) -> Iterator[int]:
+        """Nodes without a pod that runs and may stay."""
+        yield from (node.id for node in self._homeless)
+        yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
+
+    def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:
+        """Each node with the pods that its listeners lead to. A name that several pods have leads to none of them."""
+        owners: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for name, (pod, _) in self._pods.items():
+            for host in pod.host_names:
+                owners[_plain(host), 0].add(name)
+            for host, port in pod.ports_of_node:
+                owners[_plain(host), port].add(name)
+        found = []
+        for node in nodes:
+            names: set[str] = set()
+            for host, port in {(node.host, node.port), *node.listeners}:
+                for key in ((_plain(host), 0), (_plain(host), port)):
+                    pods = owners.get(key, set())
+                    names |= pods if len(pods) == 1 else set()
+            found.append((node, sorted(names)))
+        return found
+
+    def _match(self, node: Node, pod: Pod, owner: StatefulSet) -> None:
+        if pod.node_id is not None and pod.node_id != node.id:
+            self._refuse((node,), f"pod {pod.name} is configured as node {pod.node_id}, and {node.title} advertises it")
+            return
+        if self._is_confirmed(node, pod) or not is_running(pod) or not _is_outdated(pod, owner):
+            self.certain[node.id] = pod, owner
+            return
+        if node.proved_at:
+            text = f"{node.title} answers at {node.proved_at}, but pod {pod.name} has other addresses ({_few(pod.ips)})"
+            remedy = (
+                "name bootstrapServers of a listener that leads to the pods directly, in the same Kubernetes cluster"
+            )
+            self._refuse((node,), text, remedy)
+        elif node.state is NodeState.LIVE:
+            text = f"{node.title} does not confirm its node id, so pod {pod.name} may run another node"
+            self._refuse((node,), text, "grant the operator DescribeConfigs on the cluster")
+        else:
+            self.waits.append(f"pod {pod.name} runs, and {node.title} does not answer there yet")
+
+    def _is_confirmed(self, node: Node, pod: Pod) -> bool:
+        """The second fact. An address that several pods share tells them apart only by the node's port."""
+        if pod.node_id == node.id:
+            return True
+        if node.proved_at not in pod.ips:
+            return False
+        return self._users[node.proved_at] == 1 or (node.proved_at, node.port) in pod.ports_of_node
+
+    def _judge_homeless(self) -> None:
+        """Nodes that no pod runs: while pods are being created, theirs may be among them."""
+        creating = any(len(one.pods) < one.replicas for one in self._reading.stateful_sets)
+        starting = any(not is_running(pod) for pod, _ in self._pods.values())
+        for node in self._homeless:
+            where = f" ({node.host}:{node.port})" if node.host else ", whose address is not known,"
+            if node.id in self._flying:
+                pod, owner = self._pods.get(self._flying[node.id], (None, None))
+                if pod is not None and owner is not None and not is_running(pod):
+                    self.certain[node.id] = pod, owner
+            elif creating or (starting and node.state is not NodeState.LIVE):
+                self.waits.append(f"{node.title}{where} has no pod yet")
+            elif node.state is not NodeState.GHOST:
+                self._refuse(
+                    (node,),
+                    f"{node.title}{where} is in no pod of the StatefulSets of the document",
+                    "name its StatefulSet in spec.workload.statefulSet, and let it advertise the name of its pod",
+                )
+            elif node.is_voter or Role.BROKER in node.roles:  # else nothing depends on it
+                self.blockers.append(self._ghost(node, where))
+
+    def _ghost(self, node: Node, where: str) -> Blocker:
+        return Blocker(
+            BlockerKind.GHOST_REGISTRATION,
+            f"{node.title}{where} is registered, does not run, and has no pod in the StatefulSets of the document",
+            ghost_remedy((node,), ANY_CLUSTER, self._seen.finalized),
+            nodes=(node,),
+        )
+
+    def _judge_strangers(self, claimed: set[str]) -> None:
+        """Pods that no node is known to run in. A new node registers once it has started."""
+        for name, (pod, owner) in self._pods.items():
+            if name in claimed or name in self._flying.values():
+                continue
+            is_new = pod.created_at is None or self._reading.at - pod.created_at < REGISTERS_WITHIN
+            if not pod.ready or is_away(pod) or is_new:
+                self.waits.append(f"pod {name} runs no registered node yet")
+            else:
+                self.blockers.append(
+                    _blocker(
+                        Reason.INVALID_SPEC,
+                        f"pod {name} of {owner.name} is ready, and no node of the cluster advertises it",
+                        f"let its node advertise {_few(pod.host_names)}, or take {owner.name} out of "
+                        "spec.workload.statefulSet if it is of another cluster",
+                    )
+                )
+
+    def _refuse(self, nodes: tuple[Node, ...], text: str, remedy: str = "") -> None:
+        remedy = remedy or "let each node advertise the name of its own pod, and unregister nodes that are gone"
+        self.blockers.append(_blocker(Reason.INVALID_SPEC, text, remedy, nodes))
+
+
+def _plain(host: str) -> str:
+    """As names are compared: what follows `.svc` is the domain of the cluster, which is not in any object."""
+    host = host.rstrip(".").lower()
+    head, service, _ = host.partition(".svc.")
+    return f"{head}.svc" if service else host
+
+
+# --- what the StatefulSets and the document say ---
+
+
+def _of_documents(reading: WorkloadsReading, rollout: Rollout) -> Iterator[Blocker]:
+    for name in reading.missing:
+        yield _blocker(
+            Reason.INVALID_SPEC,
+            f"StatefulSet {reading.namespace}/{name} not found",
+            "correct spec.workload.statefulSet, or create it again",
+        )
+    for one in reading.stateful_sets:
+        if one.conflict:
+            yield _blocker(
+                Reason.DRIVER_CONFLICT,
+                f"{one.conflict} restarts the pods of StatefulSet {one.name} too, and neither would wait for the other",
+                "take it out of one of the two documents, or set spec.workload.driver to Manual or None",
+            )
+        if one.update_strategy != "OnDelete":
+            patch = '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}'
+            yield _blocker(
+                Reason.UPDATE_STRATEGY_UNSAFE,
+                f"StatefulSet {one.name} has updateStrategy {one.update_strategy}: Kubernetes restarts its pods by "
+                "itself, whatever their partitions",
+                f"in Git, or: kubectl -n {reading.namespace} patch statefulset {one.name} --type merge -p '{patch}'",
+            )
+        if not one.image:
+            yield _blocker(
+                Reason.INVALID_SPEC,
+                f"StatefulSet {one.name} has no container {rollout.container!r}",
+                "correct spec.workload.statefulSet.container",
+            )
+    yield from budgets.blockers(reading)
+
+
+def _of_templates(reading: WorkloadsReading) -> Iterator[str]:
+    for one in reading.stateful_sets:
+        if one.grace_seconds < CLEAN_STOP_SECONDS:
+            yield (
+                f"StatefulSet {one.name} has terminationGracePeriodSeconds {one.grace_seconds}: a broker that takes "
+                f"longer to stop is killed, and recovers its logs at its start; set it to {CLEAN_STOP_SECONDS} or more"
+            )
+
+
+def _of_controllers(reading: WorkloadsReading) -> Iterator[str]:
+    for one in reading.stateful_sets:
+        if not one.observed:
+            yield f"Kubernetes has not processed the change of StatefulSet {one.name} yet"
+
+
+def _blocker(reason: Reason, message: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Blocker:
+    return Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=nodes, reason=reason)
+
+
+def _few(names: tuple[str, ...] | list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""How the nodes of a cluster are restarted where it runs: a file per driver, each a `WorkloadPort`."""

@@ -1,0 +1,60 @@
+"""Label selectors of Kubernetes: as the query of a request, and held against labels.
+
+Called by the drivers. An operator that is not known selects nothing and makes no query: it raises ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Selector = Mapping[str, Any]
+
+
+def as_query(selector: Selector) -> str:
+    """For `labelSelector`. Raises ValueError for one that would select everything."""
+    found = ",".join(_requirements(selector))
+    if not found:
+        raise ValueError("a selector that selects every pod")
+    return found
+
+
+def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
+    """As policy/v1 has it: none selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(
+        _holds(one, labels) for one in selector.get("matchExpressions") or ()
+    )
+
+
+def _requirements(selector: Selector) -> Iterator[str]:
+    yield from (f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items())
+    for one in selector.get("matchExpressions") or ():
+        key, values = one["key"], ",".join(one.get("values") or ())
+        match one["operator"]:
+            case "In":
+                yield f"{key} in ({values})"
+            case "NotIn":
+                yield f"{key} notin ({values})"
+            case "Exists":
+                yield key
+            case "DoesNotExist":
+                yield f"!{key}"
+            case other:
+                raise ValueError(f"the operator {other!r} of a selector is not known")
+
+
+def _holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = one["key"], one.get("values") or ()
+    match one["operator"]:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case other:
+            raise ValueError(f"the operator {other!r} of a selector is not known")

@@ -1,0 +1,53 @@
+"""Nodes in pods of two StatefulSets, tersely: for tests of what a driver read, and of what is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind
+from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from tests.kafkafeatures.worlds import NOW, node, observation
+
+OLD, NEW = "broker-7d9", "broker-c4f"
+
+
+def in_pod(id_: int, pod: str = "", *, service: str = "kafka", ip: str = "", **of_node: Any) -> Node:
+    """A node that advertises the full name of its pod, and has proved who it is there."""
+    name = pod or f"broker-{id_}"
+    host = f"{name}.{service}.kafka.svc.cluster.local"
+    found = node(id_, **of_node)
+    proved = ip or f"10.0.0.{id_}" if found.state is NodeState.LIVE else ""
+    return replace(found, host=host, port=9092, listeners=((host, 9092),), proved_at=proved)
+
+
+def pod(id_: int, **fields: Any) -> Pod:
+    """Running, of the old revision, an hour old."""
+    name = fields.pop("name", f"broker-{id_}")
+    ip = f"10.0.0.{id_}"
+    names = (name, f"{name}.kafka", f"{name}.kafka.kafka", f"{name}.kafka.kafka.svc")
+    found = Pod(name, f"uid-{id_}", "broker", OLD, (*names, ip), (ip,), ready=True, phase="Running")
+    return replace(found, **{"created_at": NOW - timedelta(hours=1), **fields})
+
+
+def stateful_set(*pods: Pod, **fields: Any) -> StatefulSet:
+    """Of brokers, whose template has just got a new image."""
+    found = StatefulSet(
+        fields.pop("name", "broker"), "uid", "brokers", len(pods), NEW, "OnDelete", image="kafka:4.4.0", release="4.4",
+        grace_seconds=600, labels={"app": "kafka"}, pods=pods,
+    )  # fmt: skip
+    return replace(found, **fields)
+
+
+def budget(*pods: Pod, most: int = 1, **fields: Any) -> Budget:
+    """That allows as many as it ever does."""
+    names = frozenset(one.name for one in pods)
+    found = Budget("broker", most, names, f"maxUnavailable: {most}", always_allows_unhealthy=True, most=most)
+    return replace(found, **fields)
+
+
+def seen(*nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...] = (), **of: Any) -> Observation:
+    """Nodes and workloads, read at the same time."""
+    reading = WorkloadsReading(NOW, sets, budgets, namespace="kafka", **of)
+    return replace(observation(*nodes), workloads=Known(reading, SourceKind.KUBERNETES, "", NOW))

@@ -1,0 +1,102 @@
+"""PodDisruptionBudgets: what they allow, and what has to be mended about them."""
+
+from __future__ import annotations
+
+import json
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core import budgets
+from kafkafeatures.core.wanted import MaxParallel
+from kafkafeatures.core.workloads import Budget, StatefulSet, WorkloadsReading
+from tests.kafkafeatures.core.fleets import budget, pod, stateful_set
+from tests.kafkafeatures.worlds import NOW
+
+PODS = tuple(pod(id_) for id_ in (1, 2, 3))
+
+
+def reading(*found: Budget, sets: tuple[StatefulSet, ...] = ()) -> WorkloadsReading:
+    return WorkloadsReading(NOW, sets or (stateful_set(*PODS),), found, namespace="kafka")
+
+
+ONE = MaxParallel(1)
+
+
+def notes(found: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
+    return list(budgets.notes(found, most, 30))
+
+
+def test_what_the_budgets_allow_now_is_counted_once_for_each_budget() -> None:
+    all_of_them = reading(budget(*PODS, most=2))
+    assert budgets.allowed_now(all_of_them, ["broker-1", "broker-2"]) == 2
+    racks = reading(budget(PODS[0], name="a"), budget(*PODS[1:], name="b"))
+    assert budgets.allowed_now(racks, ["broker-1", "broker-2", "broker-3"]) == 2
+    assert budgets.allowed_now(racks, ["broker-1"]) == 1
+    spent = reading(budget(*PODS, disruptions_allowed=0))
+    assert budgets.allowed_now(spent, ["broker-1"]) == 0
+
+
+def test_a_pod_without_a_budget_is_limited_by_none() -> None:
+    assert budgets.allowed_now(reading(budget(PODS[0])), ["broker-1", "broker-2"]) is None
+    assert budgets.allowed_now(reading(budget(PODS[0])), []) is None
+
+
+def test_a_budget_that_never_allows_is_named_with_its_patch() -> None:
+    (found,) = budgets.blockers(reading(budget(*PODS, most=0, limit="minAvailable: 3")))
+    assert found.reason is Reason.ROLLOUT_HALTED
+    assert found.message == "PodDisruptionBudget broker (minAvailable: 3) never allows an eviction"
+    assert found.remedy.endswith(
+        "kubectl -n kafka patch poddisruptionbudget broker --type merge "
+        """-p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'"""
+    )
+
+
+def test_a_budget_that_is_used_up_or_not_counted_yet_is_none_that_never_allows() -> None:
+    assert not list(budgets.blockers(reading(budget(*PODS, disruptions_allowed=0))))
+    assert not list(budgets.blockers(reading(budget(*PODS, most=-1, disruptions_allowed=0))))
+
+
+def test_a_pod_of_two_budgets_is_never_evicted_and_that_is_said_once() -> None:
+    (found,) = budgets.blockers(reading(budget(*PODS), budget(*PODS, name="other")))
+    assert found.message == (
+        "pod broker-1 is covered by 2 PodDisruptionBudgets (broker, other): Kubernetes evicts no such pod"
+    )
+
+
+def test_without_a_budget_one_is_suggested_that_fits() -> None:
+    (note,) = notes(reading())
+    assert note.startswith("no PodDisruptionBudget covers StatefulSet broker")
+    suggested = json.loads(note.partition("in Git: ")[2])
+    assert suggested["spec"] == {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": {"app": "kafka"}},
+    }
+
+
+def test_always_allow_is_asked_for() -> None:
+    assert not notes(reading(budget(*PODS)))
+    (note,) = notes(reading(budget(*PODS, always_allows_unhealthy=False)))
+    assert """patch poddisruptionbudget broker --type merge -p '{"spec":{"unhealthyPodEvictionPolicy""" in note
+
+
+def test_a_budget_below_max_parallel_is_named_with_the_patch_that_lifts_it() -> None:
+    found = reading(budget(*PODS))
+    assert budgets.parallelism(found) == 1
+    (note,) = notes(found, MaxParallel(3))
+    assert note.startswith("at most 1 broker at a time: rollout.maxParallel is 3, and PodDisruptionBudget broker has")
+    assert '"maxUnavailable":3' in note
+    (note,) = notes(found, MaxParallel(10, percent=True))
+    assert "rollout.maxParallel is 10%" in note
+    assert '"maxUnavailable":3' in note
+    assert not notes(reading(budget(*PODS, most=3)), MaxParallel(3))
+
+
+def test_budgets_of_racks_add_up_and_those_of_controllers_do_not_count() -> None:
+    racks = reading(budget(PODS[0], name="a"), budget(*PODS[1:], name="b"))
+    assert budgets.parallelism(racks) == 2
+    controller = pod(9, name="controller-0", stateful_set="controller")
+    sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
+    both = reading(budget(*PODS, most=2), budget(controller, name="controller"), sets=sets)
+    assert budgets.parallelism(both) == 2
+    assert budgets.parallelism(reading(budget(PODS[0]))) is None
+    assert budgets.parallelism(reading(budget(*PODS, most=-1))) is None

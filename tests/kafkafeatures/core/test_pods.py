@@ -1,0 +1,269 @@
+"""Which pod runs which node, which of them need a restart, and when nothing is evicted at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.pods import Fleet, fleet_of
+from kafkafeatures.core.readings import NOT_ASKED
+from kafkafeatures.core.wanted import Driver, Rollout
+from kafkafeatures.core.workloads import Pod, StatefulSet
+from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.worlds import NOW, SILENT, node
+
+ROLLOUT = Rollout(Driver.STATEFUL_SET, brokers=("broker",))
+
+
+def judged(*nodes: Node, pods: tuple[Pod, ...], flying: dict[int, str] | None = None, **of_set: Any) -> Fleet:
+    return fleet_of(seen(*nodes, sets=(stateful_set(*pods, **of_set),), budgets=(budget(*pods),)), ROLLOUT, flying)
+
+
+def where(fleet: Fleet) -> dict[int, str]:
+    return {id_: one.name for id_, one in fleet.pods.items()}
+
+
+def texts(fleet: Fleet) -> list[str]:
+    return [one.message for one in fleet.blockers]
+
+
+def test_a_node_is_in_the_pod_whose_name_it_advertises_whatever_their_numbers() -> None:
+    fleet = judged(in_pod(1, "broker-2", ip="10.0.0.2"), in_pod(2, "broker-1", ip="10.0.0.1"), pods=(pod(1), pod(2)))
+    assert where(fleet) == {1: "broker-2", 2: "broker-1"}
+    assert not fleet.blockers
+    assert not fleet.waits
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "broker-1.kafka.kafka.svc.cluster.local",
+        "broker-1.kafka.kafka.svc.example.internal.",
+        "BROKER-1.kafka.kafka.svc",
+        "broker-1.kafka.kafka",
+        "broker-1.kafka",
+        "broker-1",
+        "10.0.0.1",
+    ],
+)
+def test_every_name_of_a_pod_leads_to_it(host: str) -> None:
+    one = replace(in_pod(1), host=host, listeners=())
+    assert where(judged(one, pods=(pod(1),))) == {1: "broker-1"}
+
+
+@pytest.mark.parametrize("host", ["broker-1.kafka.staging.svc.cluster.local", "broker-1.other.kafka.svc", "kafka", ""])
+def test_a_name_of_something_else_leads_to_no_pod(host: str) -> None:
+    fleet = judged(replace(in_pod(1), host=host, listeners=()), pods=(pod(1),))
+    assert not fleet.pods
+    assert {one.reason for one in fleet.blockers} == {Reason.INVALID_SPEC}
+    assert any("broker 1" in text and "is in no pod" in text for text in texts(fleet))
+    assert any("pod broker-1 of broker is ready, and no node" in text for text in texts(fleet))
+
+
+def test_one_listener_of_several_is_enough() -> None:
+    one = replace(in_pod(1), host="kafka.example.com", port=443)
+    assert where(judged(one, pods=(pod(1),))) == {1: "broker-1"}
+
+
+def test_a_port_of_the_kubernetes_node_leads_to_the_pod_that_has_it() -> None:
+    shared = {"ips": ("192.0.2.1",), "host_names": ()}
+    pods = (
+        pod(1, ports_of_node=(("192.0.2.1", 9092),), **shared),
+        pod(2, ports_of_node=(("192.0.2.1", 9093),), **shared),
+    )
+    nodes = [replace(in_pod(i), host="192.0.2.1", port=9091 + i, listeners=(), proved_at="192.0.2.1") for i in (1, 2)]
+    fleet = judged(*nodes, pods=pods)
+    assert where(fleet) == {1: "broker-1", 2: "broker-2"}
+    assert not fleet.blockers
+
+
+# --- the second fact ---
+
+
+def test_a_process_that_says_it_is_another_pods_is_not_restarted() -> None:
+    fleet = judged(in_pod(1, ip="10.9.9.9"), pods=(pod(1),))
+    assert not fleet.pods
+    assert not fleet.needing
+    assert texts(fleet) == ["broker 1 answers at 10.9.9.9, but pod broker-1 has other addresses (10.0.0.1)"]
+
+
+def test_a_node_that_did_not_say_who_it_is_is_not_restarted() -> None:
+    fleet = judged(replace(in_pod(1), proved_at=""), pods=(pod(1),))
+    assert not fleet.needing
+    assert "does not confirm its node id" in texts(fleet)[0]
+
+
+def test_an_address_that_two_pods_share_proves_nothing() -> None:
+    pods = (pod(1, ips=("192.0.2.1",)), pod(2, ips=("192.0.2.1",)))
+    fleet = judged(in_pod(1, ip="192.0.2.1"), in_pod(2, ip="192.0.2.1"), pods=pods)
+    assert not fleet.needing
+    assert len(fleet.blockers) == 2
+
+
+def test_a_pod_whose_configuration_names_the_id_needs_no_answer_and_another_id_in_it_is_a_clash() -> None:
+    silent = replace(in_pod(1), proved_at="")
+    assert list(judged(silent, pods=(pod(1, node_id=1),)).needing) == [1]
+    fleet = judged(in_pod(1), pods=(pod(1, node_id=2),))
+    assert not fleet.pods
+    assert "configured as node 2, and broker 1 advertises it" in texts(fleet)[0]
+
+
+@pytest.mark.parametrize("fields", [{"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}, {"phase": "Failed"}])
+def test_a_pod_in_which_no_process_runs_cannot_be_mistaken(fields: dict[str, Any]) -> None:
+    stuck = in_pod(1, state=NodeState.FENCED, said=SILENT)
+    fleet = judged(stuck, pods=(pod(1, ready=False, **fields),))
+    assert list(fleet.needing) == [1]
+    assert fleet.unavailable == {1}
+
+
+def test_a_node_that_starts_in_a_pod_of_an_old_revision_is_waited_for() -> None:
+    fleet = judged(in_pod(1, state=NodeState.FENCED, said=SILENT), pods=(pod(1, ready=False),))
+    assert not fleet.needing
+    assert fleet.waits == ("pod broker-1 runs, and broker 1 does not answer there yet",)
+
+
+def test_what_needs_no_restart_needs_no_proof() -> None:
+    fleet = judged(replace(in_pod(1), proved_at=""), pods=(pod(1, revision=NEW),))
+    assert where(fleet) == {1: "broker-1"}
+    assert not fleet.blockers
+    assert not fleet.waits
+
+
+# --- clashes, and what is missing ---
+
+
+def test_two_nodes_that_advertise_one_pod_are_named_and_neither_is_restarted() -> None:
+    fleet = judged(in_pod(1), in_pod(7, "broker-1"), in_pod(2), pods=(pod(1), pod(2)))
+    assert where(fleet) == {2: "broker-2"}
+    assert texts(fleet) == ["pod broker-1 is what broker 1 and broker 7 advertise: one pod runs one node"]
+
+
+def test_a_node_that_advertises_two_pods_is_named() -> None:
+    both = replace(in_pod(1), listeners=(("broker-2.kafka", 9092),))
+    fleet = judged(both, pods=(pod(1), pod(2)))
+    assert not fleet.pods
+    assert texts(fleet) == ["broker 1 advertises addresses of several pods: broker-1, broker-2"]
+
+
+def test_a_node_outside_of_the_stateful_sets_is_named() -> None:
+    elsewhere = replace(in_pod(9), host="vm-9.example.com", listeners=())
+    fleet = judged(in_pod(1), elsewhere, pods=(pod(1),))
+    assert texts(fleet) == ["broker 9 (vm-9.example.com:9092) is in no pod of the StatefulSets of the document"]
+    assert fleet.unavailable == {9}
+
+
+def test_a_broker_that_was_scaled_away_is_a_ghost_with_its_remedy() -> None:
+    gone = in_pod(3, state=NodeState.GHOST, said=SILENT)
+    (blocker,) = judged(in_pod(1), in_pod(2), gone, pods=(pod(1), pod(2))).blockers
+    assert blocker.kind is BlockerKind.GHOST_REGISTRATION
+    assert "broker 3" in blocker.message
+    assert "kafkafeatures unregister --broker 3" in blocker.remedy
+
+
+def test_a_controller_that_is_only_still_registered_prevents_nothing() -> None:
+    old = node(3009, state=NodeState.GHOST, said=SILENT, voter=False)
+    assert not judged(in_pod(1), old, pods=(pod(1),)).blockers
+    voting = node(3009, state=NodeState.GHOST, said=SILENT, voter=True)
+    assert judged(in_pod(1), voting, pods=(pod(1),)).blockers
+
+
+@pytest.mark.parametrize("state", [NodeState.LIVE, NodeState.UNREACHABLE, NodeState.FENCED, NodeState.GHOST])
+def test_while_a_pod_is_being_created_its_node_is_waited_for(state: NodeState) -> None:
+    fleet = judged(in_pod(1), in_pod(2, state=state, said=SILENT), pods=(pod(1),), replicas=2)
+    assert not fleet.blockers
+    assert len(fleet.waits) == 1
+    assert "broker 2" in fleet.waits[0]
+
+
+def test_a_new_pod_is_waited_for_until_its_node_registers_and_named_when_it_does_not() -> None:
+    young = pod(2, created_at=NOW - timedelta(minutes=1))
+    assert judged(in_pod(1), pods=(pod(1), young)).waits == ("pod broker-2 runs no registered node yet",)
+    assert judged(in_pod(1), pods=(pod(1), pod(2, ready=False))).waits == ("pod broker-2 runs no registered node yet",)
+    assert texts(judged(in_pod(1), pods=(pod(1), pod(2)))) == [
+        "pod broker-2 of broker is ready, and no node of the cluster advertises it"
+    ]
+
+
+def test_a_node_in_flight_that_advertises_an_address_is_known_by_the_name_of_its_pod_while_that_does_not_run() -> None:
+    away = replace(in_pod(1, state=NodeState.FENCED, said=SILENT), host="10.0.0.77", listeners=())
+    starting = pod(1, waiting="ContainerCreating", ready=False)
+    fleet = judged(away, in_pod(2), pods=(starting, pod(2)), flying={1: "broker-1"})
+    assert where(fleet) == {1: "broker-1", 2: "broker-2"}
+    assert not fleet.waits
+    assert not fleet.blockers
+    running = judged(away, in_pod(2), pods=(pod(1, ready=False), pod(2)), flying={1: "broker-1"})
+    assert where(running) == {2: "broker-2"}
+    assert running.unavailable == {1}
+    assert not running.waits
+
+
+# --- what needs a restart ---
+
+
+def test_a_pod_of_another_revision_needs_a_restart_and_says_which() -> None:
+    fleet = judged(in_pod(1), in_pod(2), pods=(pod(1), pod(2, revision=NEW)))
+    assert fleet.needing == {1: f"pod broker-1 is of revision {OLD}, the template of broker is {NEW}"}
+
+
+def test_a_status_of_an_older_template_says_nothing() -> None:
+    fleet = judged(in_pod(1), pods=(pod(1),), observed=False)
+    assert not fleet.needing
+    assert fleet.waits == ("Kubernetes has not processed the change of StatefulSet broker yet",)
+    assert not judged(in_pod(1), pods=(pod(1),), update_revision="").needing
+
+
+@pytest.mark.parametrize(
+    "fields", [{"terminating": True}, {"draining": True}, {"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}]
+)
+def test_a_node_whose_pod_goes_or_does_not_run_is_unavailable_whoever_did_it(fields: dict[str, Any]) -> None:
+    fleet = judged(in_pod(1), in_pod(2), pods=(pod(1, revision=NEW, **fields), pod(2)))
+    assert fleet.unavailable == {1}
+
+
+def test_pods_that_could_not_be_read_are_no_pods() -> None:
+    unread = replace(seen(in_pod(1), sets=()), workloads=Unknown(NOT_ASKED))
+    assert fleet_of(unread, ROLLOUT) == Fleet.EMPTY
+
+
+# --- what the document and the StatefulSets say ---
+
+
+def of(one: StatefulSet, **reading: Any) -> tuple[tuple[Reason | None, str, str], ...]:
+    found: Observation = seen(in_pod(1), sets=(one,), budgets=(budget(*one.pods),), **reading)
+    return tuple((each.reason, each.message, each.remedy) for each in fleet_of(found, ROLLOUT).blockers)
+
+
+def test_a_stateful_set_that_kubernetes_rolls_itself_is_refused_with_the_patch() -> None:
+    ((reason, message, remedy),) = of(stateful_set(pod(1), update_strategy="RollingUpdate"))
+    assert reason is Reason.UPDATE_STRATEGY_UNSAFE
+    assert "StatefulSet broker has updateStrategy RollingUpdate" in message
+    assert remedy.endswith(
+        "kubectl -n kafka patch statefulset broker --type merge "
+        """-p '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}'"""
+    )
+
+
+def test_whoever_else_restarts_the_pods_is_named() -> None:
+    ((reason, message, _),) = of(stateful_set(pod(1), conflict="Kafka orders (kafka.strimzi.io)"))
+    assert reason is Reason.DRIVER_CONFLICT
+    assert message.startswith("Kafka orders (kafka.strimzi.io) restarts the pods of StatefulSet broker too")
+
+
+def test_a_stateful_set_or_a_container_that_is_not_there_is_named() -> None:
+    found = of(stateful_set(pod(1), image=""), missing=("brokre",))
+    assert [(reason, message) for reason, message, _ in found] == [
+        (Reason.INVALID_SPEC, "StatefulSet kafka/brokre not found"),
+        (Reason.INVALID_SPEC, "StatefulSet broker has no container 'kafka'"),
+    ]
+
+
+def test_a_short_grace_period_is_a_note() -> None:
+    fleet = judged(in_pod(1), pods=(pod(1),), grace_seconds=30)
+    assert len(fleet.notes) == 1
+    assert "terminationGracePeriodSeconds 30" in fleet.notes[0]
+    assert not judged(in_pod(1), pods=(pod(1),), grace_seconds=300).notes

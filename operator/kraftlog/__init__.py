@@ -6,7 +6,6 @@ file of a directory is what. Nothing that it reads is trusted: lengths are judge
 not read is an error of one tree (`KraftLogError`) or a value that says so. What is not listed here may change.
 """
 
-from kraftlog import files
 from kraftlog.batches import Batch, Codec, Damage, DamageReason, Header, Record, walk
 from kraftlog.encoding import encode_batch
 from kraftlog.errors import (
@@ -71,7 +70,7 @@ __all__ = [
     "decode_control",
     "encode",
     "encode_batch",
-    "files",
+    "files",  # a module; imported by whoever wants it
     "to_json",
     "walk",
 ]

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from kafkafeatures import __version__, interrupts
@@ -89,17 +90,23 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    # argparse makes a formatter for each flag, just to check it; that imports `shutil` to ask for the terminal's width.
+    needs_width = not words or not {"-h", "--help"}.isdisjoint(words)
+    form = argparse.HelpFormatter if needs_width else partial(argparse.HelpFormatter, width=80)
     parser = _Parser(
         prog="kafkafeatures",
         description="Finalized feature levels of Apache Kafka clusters: see them, plan them, raise them safely.",
         allow_abbrev=False,
+        formatter_class=form,
     )
     parser.command = words[0] if words and words[0] in COMMANDS else ""
     parser.add_argument("--version", action="version", version=f"kafkafeatures {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser, prog=parser.prog)
     for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:
         module, help_line = COMMANDS[name]
-        sub = subparsers.add_parser(name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False)
+        sub = subparsers.add_parser(
+            name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False, formatter_class=form
+        )
         sub.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
         if name in words:  # only the command in question is imported
             command = importlib.import_module(module)

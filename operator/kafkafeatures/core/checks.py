@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
@@ -232,6 +231,8 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
 
 def features_exist(question: Question) -> Iterator[Blocker]:
     """A name that no node supports is a typing error, or needs a newer Kafka."""
+    from difflib import get_close_matches
+
     for feature, level in question.unknown_features:
         names = question.observation.feature_names()
         similar = get_close_matches(feature, {*names, *KAFKAS_FEATURES}, n=1)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.readings import (
@@ -22,7 +22,9 @@ from kafkafeatures.core.readings import (
     QuorumAnswer,
     Role,
 )
-from kafkafeatures.core.workloads import WorkloadsReading
+
+if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
+    from kafkafeatures.core.workloads import WorkloadsReading
 
 T = TypeVar("T")
 

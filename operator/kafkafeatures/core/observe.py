@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.membership import FENCED_UNSEEN, Membership
@@ -30,7 +30,9 @@ from kafkafeatures.core.readings import (
     QuorumAnswer,
     Role,
 )
-from kafkafeatures.core.workloads import WorkloadsReading
+
+if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
+    from kafkafeatures.core.workloads import WorkloadsReading
 
 T = TypeVar("T")
 

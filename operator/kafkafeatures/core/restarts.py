@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kafkafeatures.api.records import read_number, read_text
 from kafkafeatures.api.status import FeatureStatus, Result
@@ -18,7 +18,9 @@ from kafkafeatures.core.observation import Known, Node, NodeState, Observation, 
 from kafkafeatures.core.quorum import is_caught_up
 from kafkafeatures.core.readings import PartitionsReading, Role
 from kafkafeatures.core.settling import Open, Sent
-from kafkafeatures.core.workloads import Pod
+
+if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
+    from kafkafeatures.core.workloads import Pod
 
 
 class Phase(Enum):

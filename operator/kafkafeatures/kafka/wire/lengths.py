@@ -67,6 +67,8 @@ class _Part:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entity:
+    """As a part, of which there may be many in a row."""
+
     least: int
     step: Step
     stride: int | None  # its bytes where no field varies, unless it has tagged fields

@@ -62,18 +62,24 @@ class ApiVersionsResponse:
 
 @dataclass(frozen=True, slots=True)
 class SaslHandshakeRequest(Request["SaslHandshakeResponse"]):
+    """Which mechanism is to be used."""
+
     api_key: ClassVar[int] = 17
     mechanism: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SaslHandshakeResponse:
+    """`mechanisms`: those the listener offers, also where it refuses this one."""
+
     error_code: int
     mechanisms: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
+    """One message of the mechanism's exchange."""
+
     api_key: ClassVar[int] = 36
     auth_bytes: bytes = b""
 
@@ -83,6 +89,8 @@ class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
 
 @dataclass(frozen=True, slots=True)
 class SaslAuthenticateResponse:
+    """The node's message of the exchange."""
+
     error_code: int
     error_message: str | None
     auth_bytes: bytes
@@ -327,6 +335,8 @@ class UpdateFeaturesResponse:
 
 @dataclass(frozen=True, slots=True)
 class UnregisterBrokerRequest(Request["UnregisterResponse"]):
+    """By id alone."""
+
     api_key: ClassVar[int] = 64
     node_id: int = -1
 
@@ -397,6 +407,8 @@ class FetchResponse:
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshotRequest(Request["FetchSnapshotResponse"]):
+    """A part of the snapshot with this id, from byte `position` on."""
+
     api_key: ClassVar[int] = 59
     cluster_id: str | None = None
     snapshot_id: OffsetAndEpoch = OffsetAndEpoch(0, 0)

@@ -1,0 +1,152 @@
+"""The highest `min.insync.replicas` that any broker applies to topics which set none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.kafka.broker_defaults import BrokerDefaults
+from kafkafeatures.kafka.errors import Unreachable
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.wire.messages import (
+    BROKER_RESOURCE,
+    DEFAULT,
+    DYNAMIC_BROKER,
+    DYNAMIC_DEFAULT,
+    IN_FILE,
+    ConfigAnswer,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from kraftlog import Image, Replay, Section
+from tests.kafkafeatures.kafka.scripted import Cluster, Node, at
+from tests.kraftlog.build import batch, broker
+from tests.kraftlog.partitions import config
+
+APIS = {18: VersionRange(0, 4), 32: VersionRange(4, 4)}
+CONFIG_OF_BROKER = 4
+
+
+class Brokers:
+    """Each at the port of its id. `layers`: what each applies, by where it comes from."""
+
+    def __init__(self, **layers: Mapping[int, str]) -> None:
+        self.layers = {int(name.removeprefix("b")): dict(of_one) for name, of_one in layers.items()}
+        nodes = {at(id_): Node(APIS, {DescribeConfigsRequest: self.answer(id_)}) for id_ in self.layers}
+        self.cluster = Cluster(nodes)
+        self.defaults = BrokerDefaults(self.cluster.pool(ClusterSettings()))
+        self.addresses = {id_: at(id_) for id_ in self.layers}
+
+    def answer(self, id_: int) -> Any:
+        def of_request(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+            assert (request.resource, request.names, request.key) == (
+                BROKER_RESOURCE, (str(id_),), "min.insync.replicas",
+            )  # fmt: skip
+            layers = self.layers[id_]
+            source = min(layers, default=0)
+            return DescribeConfigsResponse({str(id_): ConfigAnswer(0, None, layers.get(source), source, layers)})
+
+        return of_request
+
+    def asked(self) -> int:
+        return sum(len(node.asked) for node in self.cluster.nodes.values())
+
+    async def by_log(self, *values: bytes) -> int | Failure:
+        return await self.defaults.by_log(image(*values), self.addresses)
+
+
+def image(*values: bytes) -> Image:
+    replay = Replay(sections=Section)
+    for offset, value in enumerate(values):
+        replay.append(batch(offset, value), below=1 << 62)
+    found = replay.image()
+    assert found.unreadable == 0
+    return found
+
+
+def running(id_: int, life: int = 1) -> bytes:
+    return broker(id_, life, fenced=False)
+
+
+async def test_it_is_the_highest_of_all_files() -> None:
+    brokers = Brokers(b1={DEFAULT: "1"}, b2={IN_FILE: "3", DEFAULT: "1"}, b3={IN_FILE: "2", DEFAULT: "1"})
+    assert await brokers.by_log(*map(running, (1, 2, 3))) == 3
+    assert await brokers.defaults.by_asking(brokers.addresses) == 3
+
+
+async def test_what_requests_set_counts_before_the_file_and_that_of_a_broker_before_all() -> None:
+    """The file below stays known: what was set may be taken back."""
+    brokers = Brokers(b1={DYNAMIC_DEFAULT: "2", IN_FILE: "4", DEFAULT: "1"}, b2={DEFAULT: "1"})
+    nodes = running(1), running(2)
+    assert await brokers.by_log(*nodes, config(CONFIG_OF_BROKER, "", "2")) == 2
+    assert await brokers.by_log(*nodes, config(CONFIG_OF_BROKER, "", "2"), config(CONFIG_OF_BROKER, "2", "3")) == 3
+    assert await brokers.by_log(*nodes) == 4
+    assert brokers.asked() == 2
+
+
+async def test_asking_takes_what_holds_now() -> None:
+    brokers = Brokers(b1={DYNAMIC_BROKER: "2", IN_FILE: "4"}, b2={DEFAULT: "1"})
+    assert await brokers.defaults.by_asking(brokers.addresses) == 2
+
+
+async def test_a_broker_is_asked_once_in_each_of_its_lives() -> None:
+    brokers = Brokers(b1={IN_FILE: "1"}, b2={IN_FILE: "2"})
+    for _ in range(3):
+        assert await brokers.by_log(running(1), running(2)) == 2
+    assert brokers.asked() == 2
+    brokers.layers[2] = {IN_FILE: "1"}
+    assert await brokers.by_log(running(1), running(2, life=2)) == 1
+    assert brokers.asked() == 3
+
+
+async def test_one_that_is_known_need_not_answer_and_one_that_is_fenced_does_not_count() -> None:
+    brokers = Brokers(b1={IN_FILE: "1"}, b2={IN_FILE: "2"})
+    assert await brokers.by_log(running(1), running(2)) == 2
+    brokers.cluster.nodes[at(2)].refuses = Unreachable
+    assert await brokers.by_log(running(1), running(2)) == 2
+    assert await brokers.by_log(running(1), broker(2, 2)) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (Unreachable, FailureKind.UNREACHABLE, "gone"),
+        (
+            DescribeConfigsResponse({"2": ConfigAnswer(31, None, None, 0, {})}),
+            FailureKind.AUTHORIZATION,
+            "reading min.insync.replicas of broker 2 needs DESCRIBE_CONFIGS on the cluster",
+        ),
+        (
+            DescribeConfigsResponse({"2": ConfigAnswer(42, "Unexpected broker id", None, 0, {})}),
+            FailureKind.REJECTED,
+            "DescribeConfigs of broker 2: Unexpected broker id",
+        ),
+        (DescribeConfigsResponse({}), FailureKind.REJECTED, "does not tell the configs of broker 2"),
+        (
+            DescribeConfigsResponse({"2": ConfigAnswer(0, None, None, 0, {})}),
+            FailureKind.REJECTED,
+            "min.insync.replicas is not a number",
+        ),
+    ],
+)
+async def test_one_that_cannot_be_asked_may_be_the_one_with_the_highest(
+    answer: Any, kind: FailureKind, words: str
+) -> None:
+    brokers = Brokers(b1={IN_FILE: "1"}, b2={IN_FILE: "2"})
+    brokers.cluster.nodes[at(2)].answers = {DescribeConfigsRequest: answer}
+    for found in (await brokers.by_log(running(1), running(2)), await brokers.defaults.by_asking(brokers.addresses)):
+        assert isinstance(found, Failure)
+        assert found.kind is kind
+        assert words in found.message
+
+
+async def test_a_broker_without_an_address_is_unknown_and_so_is_a_cluster_without_brokers() -> None:
+    brokers = Brokers(b1={IN_FILE: "1"})
+    found = await brokers.by_log(running(1), running(2))
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.NOT_ASKED
+    assert isinstance(await brokers.by_log(), Failure)

@@ -1,0 +1,227 @@
+"""Partitions of a reading, of the log and asked for, of a simulated cluster; and what they take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.readings import (
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    LogReading,
+    PartitionsReading,
+    QuorumAnswer,
+    Readings,
+    Role,
+)
+from kafkafeatures.kafka import asked_partitions, metadata_log, partitions
+from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.kafka.errors import ErrorCode, NotAuthorized
+from kafkafeatures.kafka.memory_budget import MIB, Limits, MemoryBudget, Share
+from kafkafeatures.kafka.metadata_log import MetadataLog
+from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from kafkafeatures.kafka.wire.secrets import REMOVED
+from kafkasim.plan import TopicPlan
+from kafkasim.wire.server import SimulatorServer
+from kraftlog import Section
+from kraftlog.partitions import Partition
+from tests.kafkafeatures.kafka.scripted_quorum import Quorum
+from tests.kafkasim.clusters import plan, served
+from tests.kraftlog.build import batch, begin, broker, end, level, no_op
+from tests.kraftlog.build import snapshot as snapshot_of
+from tests.kraftlog.partitions import partition, topic
+
+TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2), TopicPlan("stock", ((3, 1), (1,))))
+CLUSTER = replace(plan(), topics=TOPICS, min_insync_replicas=2)
+
+
+def addresses(server: SimulatorServer) -> tuple[Address, ...]:
+    return tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+
+
+async def denied(*_: object) -> LogReading:
+    raise NotAuthorized(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "reading it needs CLUSTER_ACTION")
+
+
+async def read(server: SimulatorServer, *, log: bool = True, **options: Any) -> Readings:
+    async with Cluster(ClusterSettings(addresses(server)), **options) as cluster:
+        if not log:
+            cluster._log.catch_up = denied  # type: ignore[method-assign]
+        return await cluster.read(partitions=True)
+
+
+def rows(found: PartitionsReading | Failure) -> dict[tuple[str, int], Partition]:
+    assert isinstance(found, PartitionsReading), found
+    return {(name, at): replace(one, partition_epoch=0) for name, at, one in found.partitions.rows()}
+
+
+async def test_the_log_and_the_answers_say_the_same() -> None:
+    async with served(CLUSTER) as server:
+        logged, asked = await read(server), await read(server, log=False)
+    assert isinstance(logged.log, LogReading)
+    assert isinstance(asked.log, Failure)
+    assert rows(logged.partitions) == rows(asked.partitions)
+    assert len(rows(logged.partitions)) == 4
+    for found in (logged.partitions, asked.partitions):
+        assert isinstance(found, PartitionsReading)
+        assert found.default_min_insync_replicas == 2
+        assert found.partitions.min_insync_replicas.topics == {"orders": 2}
+    assert isinstance(logged.partitions, PartitionsReading)
+    assert logged.partitions.offset == logged.log.image.offset
+
+
+@pytest.mark.parametrize("name", ["orders", "stock"])
+async def test_a_topic_that_is_hidden_is_in_the_log_and_makes_answers_useless(name: str) -> None:
+    async with served(CLUSTER) as server:
+        server.world.hidden_topics = frozenset({name})
+        logged, asked = await read(server), await read(server, log=False)
+    assert len(rows(logged.partitions)) == 4
+    assert isinstance(asked.partitions, Failure)
+    assert asked.partitions.kind is FailureKind.AUTHORIZATION
+    assert f"hosts partitions that are not shown to this user: of {name}" in asked.partitions.message
+
+
+async def test_answers_of_brokers_that_may_be_cut_off_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = asked_partitions.ask_for_partitions
+
+    async def of_old(pool: Any, probe: ClusterProbe, *rest: Any) -> PartitionsReading | Failure:
+        assert isinstance(probe.quorum, QuorumAnswer)
+        clock = max(one.last_fetch_timestamp for one in probe.quorum.voters)
+        late = tuple(replace(one, last_fetch_timestamp=clock - 2001) for one in probe.quorum.observers)
+        return await ask(pool, replace(probe, quorum=replace(probe.quorum, observers=late)), *rest)
+
+    monkeypatch.setattr(partitions, "ask_for_partitions", of_old)
+    async with served(CLUSTER) as server:
+        found = (await read(server, log=False)).partitions
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.STALE
+    assert "no broker is known to follow the active controller closely" in found.message
+
+
+async def test_what_changed_is_seen_and_what_did_not_is_not_read_again() -> None:
+    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server))) as cluster:
+        first = await cluster.read(partitions=True)
+        assert await cluster.unchanged()
+        again = await cluster.read(partitions=True)
+        assert isinstance(first.partitions, PartitionsReading)
+        assert isinstance(again.partitions, PartitionsReading)
+        assert first.partitions.partitions.is_untouched_in(again.partitions.partitions)
+        server.world.stop(Role.BROKER, 1)
+        async with asyncio.timeout(5):
+            while await cluster.unchanged():  # noqa: ASYNC110 - a broker says goodbye in its own time
+                await asyncio.sleep(0.01)
+
+
+async def test_secrets_are_removed_from_names_of_topics() -> None:
+    made = replace(CLUSTER, topics=(TopicPlan("of-secret-9f3c-only", ((1, 2),)), *TOPICS))
+    security = Security()
+    security.secrets.add("secret-9f3c")
+    async with served(made) as server, Cluster(ClusterSettings(addresses(server), controllers=security)) as cluster:
+        for _ in range(2):
+            found = (await cluster.read(partitions=True)).partitions
+            assert {name for name, _ in rows(found)} == {"orders", "stock", f"of-{REMOVED}-only"}
+            assert await cluster.unchanged()
+
+
+async def test_where_they_take_too_much_the_rest_is_read_without_them() -> None:
+    made = replace(CLUSTER, topics=tuple(TopicPlan(f"topic-{n}", ((1, 2, 3),)) for n in range(4000)))
+    memory = MemoryBudget(Limits(7 * MIB // 2, 4 * MIB, raise_one="raise it"))
+    async with served(made) as server:
+        found = await read(server, memory=memory)
+    assert isinstance(found.log, LogReading)
+    assert found.log.image.partitioned is None
+    assert len(found.log.image.brokers) == 3
+    assert isinstance(found.partitions, Failure)
+    assert found.partitions.kind is FailureKind.TOO_LARGE
+    assert found.partitions.remedy.endswith("raise it")
+
+
+# --- the follower ---
+
+IDS = range(1, 200)
+TOPIC_RECORDS = [value for id_ in IDS for value in (topic(id_), *(partition(id_, at, 1, 2, 3) for at in range(30)))]
+
+
+@pytest.fixture
+def quorum() -> Quorum:
+    """Its log begins with a snapshot."""
+    made = Quorum()
+    end = OffsetAndEpoch(10_000, 5)
+    made.leader.snapshots = [(end, snapshot_of(broker(7, 5), *TOPIC_RECORDS))]
+    made.leader.log = [(end.offset, batch(end.offset, no_op(), epoch=5))]
+    made.leader.high_watermark = end.offset + 1
+    return made
+
+
+def following(quorum: Quorum) -> tuple[MetadataLog, Share]:
+    share = Share(MemoryBudget(), lambda: log.forget())  # noqa: PLW0108 - it is made below
+    log = quorum.log(share=share, part=64 * 1024)
+    return log, share
+
+
+async def test_partitions_are_held_from_when_they_are_wanted_until_they_are_not(quorum: Quorum) -> None:
+    log, share = following(quorum)
+    small = (await log.catch_up()).image
+    assert small.partitioned is None
+    before = share.held
+    log.hold_partitions(True)
+    assert share.held == 0  # all is read anew
+    large = (await log.catch_up()).image
+    assert len(large.partitions) == 30 * len(IDS)
+    assert share.held > before + 30 * len(IDS) * 35
+    assert replace(large, partitioned=None) == small
+    requests = quorum.requests
+    log.hold_partitions(True)
+    quorum.leader.append(level("metadata.version", 27), partition(1, 0, 1, 2))
+    assert (await log.catch_up()).image.partitions.chunks
+    assert quorum.requests < requests + 5  # from where it was
+    log.hold_partitions(False)
+    assert share.held < before + 1000  # a little more was counted
+    quorum.leader.append(partition(1, 0, 1, 2, 3))
+    without = (await log.catch_up()).image
+    assert (without.partitioned, without.unreadable) == (None, 0)
+    assert without.features == {"metadata.version": 27}
+
+
+async def test_a_transaction_that_is_open_when_they_are_given_up_ends_without_them(quorum: Quorum) -> None:
+    log, _ = following(quorum)
+    log.hold_partitions(True)
+    quorum.leader.append(begin(), topic(900), level("metadata.version", 27))
+    assert (await log.catch_up()).image.in_transaction
+    log.hold_partitions(False)
+    quorum.leader.append(end())
+    found = (await log.catch_up()).image
+    assert (found.unreadable, found.in_transaction) == (0, False)
+    assert found.features == {"metadata.version": 27}
+
+
+async def test_who_gives_up_in_the_middle_of_a_piece_begins_anew(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that reads it cannot be stopped: what it writes to is left to it."""
+    log, share = following(quorum)
+    log.hold_partitions(True)
+    begun = asyncio.Event()
+
+    async def never(work: Callable[[], object]) -> None:
+        work()
+        begun.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata_log, "aside", never)
+        looking = asyncio.create_task(log.catch_up())
+        await begun.wait()
+        looking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await looking
+    assert share.held == 0
+    found = (await log.catch_up()).image
+    assert len(found.partitions) == 30 * len(IDS)
+    assert log._sections >= {Section.PARTITIONS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import kraftlog
+import kraftlog.files  # a module of its own, which the package does not import
 
 FOLDER = "__cluster_metadata-0"
 IMAGE = f'''

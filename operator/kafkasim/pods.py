@@ -64,6 +64,7 @@ class _Pod:
     image: str
     node_id: int
     created_ms: int
+    ip: str
     phase: str = "Pending"
     waiting: str = ""
     running: bool = False
@@ -130,11 +131,11 @@ class Pods:
         self.sets = {one.name: _Set(one, one.image, uid=self._uid()) for one in sets}
         self._cordoned: set[str] = set()
         self._pods: dict[str, _Pod] = {}
+        self._addresses = 0
         for one in sets:
             for ordinal, node_id in enumerate(one.nodes):
-                pod = _Pod(f"{one.name}-{ordinal}", self._uid(), one.image, node_id, world.now_ms)
+                pod = self._made(f"{one.name}-{ordinal}", one.image, node_id)
                 pod.phase, pod.running, pod.ready = "Running", True, True
-                self._pods[pod.name] = pod
 
     # --- what people do ---
 
@@ -223,6 +224,7 @@ class Pods:
             _moment(self.world.now_ms),
             tuple(self._stateful_set(one) for one in self.sets.values()),
             tuple(self._budget(one) for one in self.budgets),
+            namespace=NAMESPACE,
         )
 
     def _stateful_set(self, one: _Set) -> StatefulSet:
@@ -247,7 +249,8 @@ class Pods:
             uid=pod.uid,
             stateful_set=one.plan.name,
             revision=revision_of(one.plan.name, pod.image),
-            host_names=(host_of(pod.name, one.plan.name),),
+            host_names=(host_of(pod.name, one.plan.name), pod.ip),
+            ips=(pod.ip,),
             ready=pod.ready,
             terminating=pod.terminating,
             phase=pod.phase,
@@ -255,7 +258,6 @@ class Pods:
             restarts=pod.restarts,
             created_at=_moment(pod.created_ms),
             draining=pod.draining,
-            node_id=pod.node_id,
         )
 
     def _budget(self, plan: BudgetPlan) -> Budget:
@@ -266,6 +268,7 @@ class Pods:
             frozenset(pod.name for pod in covered),
             f"maxUnavailable: {plan.max_unavailable}",
             plan.always_allows_unhealthy,
+            most=plan.max_unavailable,
         )
 
     # --- budgets ---
@@ -304,8 +307,7 @@ class Pods:
     def _replace(self, pod: _Pod) -> None:
         """With one of the template as it is now."""
         stateful_set = pod.name.rpartition("-")[0]
-        image = self.sets[stateful_set].image
-        made = self._pods[pod.name] = _Pod(pod.name, self._uid(), image, pod.node_id, self.world.now_ms)
+        made = self._made(pod.name, self.sets[stateful_set].image, pod.node_id)
         if pod.name not in self._cordoned:
             self.world.after(self.timing.start, partial(self._run, made))
 
@@ -346,6 +348,15 @@ class Pods:
         self.world.after(wait, partial(self._run, pod))
 
     # --- inside ---
+
+    def _made(self, name: str, image: str, node_id: int) -> _Pod:
+        """A new life of a pod, with an address of its own."""
+        self._addresses += 1
+        ip = f"10.1.{self._addresses >> 8 & 255}.{self._addresses & 255}"
+        pod = self._pods[name] = _Pod(name, self._uid(), image, node_id, self.world.now_ms, ip)
+        for node in self._nodes(pod):
+            self.world.ips[node.role, node.id] = ip
+        return pod
 
     def _is_there(self, pod: _Pod) -> bool:
         return self._pods.get(pod.name) is pod

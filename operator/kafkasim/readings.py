@@ -235,7 +235,10 @@ class Client:
         if answer is None:
             apis = release.broker_apis if node.role is Role.BROKER else release.controller_apis
             answer = self._answers[key] = NodeAnswer(release.features, self._world.finalized(node)[0], epoch, apis)
-        return ProbedNode(node_id, node.role, node.host, node.port, answer, self._now())
+        proved_at = self._world.ips.get(
+            (node.role, node.id), ""
+        )  # as it says of itself, asked for its own configuration
+        return ProbedNode(node_id, node.role, node.host, node.port, answer, self._now(), proved_at)
 
     # --- the metadata log ---
 

@@ -67,6 +67,7 @@ class World:
         self.log = MetadataLog()
         self.random = random
         self.cluster_id = plan.cluster_id or kafka_uuid(self._uuid())
+        self.ips: dict[Key, str] = {}  # of the pods that nodes run in, where they run in pods
         self.hidden_topics: frozenset[str] = frozenset()  # that clients have no right to see
         self.grants_cluster_action = True  # without it clients may ask nodes, and not read the log
         self.active: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, is_dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
@@ -19,8 +20,9 @@ from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind
-from kafkafeatures.core.report import status_of, status_of_unreachable
+from kafkafeatures.core.report import stamp, status_of, status_of_unreachable
 from kafkafeatures.core.resolve import wanted_of
+from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.file_store import read_file
@@ -143,6 +145,7 @@ WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
     "approval": (Wanted({}, LEVELS), observation(), Memory(), DryRunAccepted()),
     "observed": (Wanted(LEVELS, mode=Mode.OBSERVE), observation(), Memory(), None),
     "suspended": (Wanted(LEVELS, suspend=True), observation(), Memory(), None),
+    "soaking": (Wanted(LEVELS, finalize_after=timedelta(hours=1)), observation(), Memory(), DryRunAccepted()),
     "drift": (Wanted(LEVELS), observation(levels={"metadata.version": 27}), Memory(reached=LEVELS), DryRunAccepted()),
     "unknown": (Wanted(LEVELS), observation(levels=SILENT), Memory(), None),
     "partly": (Wanted(LEVELS), observation(gaps=(SILENT,)), Memory(), DryRunAccepted()),
@@ -152,9 +155,11 @@ WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_status_fits_the_schema(name: str) -> None:
     wanted, seen, memory, verdict = WORLDS[name]
-    decision = decide(wanted, seen, memory, verdict=verdict)
+    proposal = propose(wanted, seen, memory)
+    soak = soak_of(wanted, seen, proposal.changes, EMPTY, age_of=lambda _: timedelta(0), now=stamp(NOW))
+    decision = decide(wanted, seen, memory, verdict=verdict, soak=soak)
     status = status_of(
-        decision, seen, propose(wanted, seen, memory), generation=3, previous=EMPTY, version="0.1.0", now=NOW
+        decision, seen, proposal, generation=3, previous=with_soak(EMPTY, soak), version="0.1.0", now=NOW
     )
     assert list(misfits(status.as_json(), SCHEMA["status"])) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
@@ -11,7 +12,8 @@ from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
-from kafkafeatures.core.report import status_of, status_of_unreachable
+from kafkafeatures.core.report import stamp, status_of, status_of_unreachable
+from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import DryRunAccepted
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, node, observation
@@ -29,8 +31,10 @@ def status(
 ) -> dict[str, Any]:
     """After one pass."""
     seen = seen or observation()
-    decision, proposal = decide(wanted, seen, verdict=DryRunAccepted()), propose(wanted, seen, Memory())
     before, _ = read_status(previous or {})
+    proposal = propose(wanted, seen, Memory())
+    soak = soak_of(wanted, seen, proposal.changes, before, age_of=lambda _: timedelta(0), now=stamp(NOW))
+    decision, before = decide(wanted, seen, verdict=DryRunAccepted(), soak=soak), with_soak(before, soak)
     made = status_of(decision, seen, proposal, generation=generation, previous=before, version="0.1.0", now=NOW)
     return made.as_json()
 
@@ -45,6 +49,10 @@ def acting(generation: int = 1) -> dict[str, Any]:
 
 def waiting_for_approval(generation: int = 1) -> dict[str, Any]:
     return status(Wanted({}, UP, uid=UID), generation=generation)
+
+
+def soaking(generation: int = 1) -> dict[str, Any]:
+    return status(Wanted({}, UP, uid=UID, finalize_after=timedelta(hours=24)), generation=generation)
 
 
 def stalled(generation: int = 1) -> dict[str, Any]:

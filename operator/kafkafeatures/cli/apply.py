@@ -200,6 +200,8 @@ class _Progress:
                 return Exit.APPROVAL if reason is Reason.APPROVAL_REQUIRED else Exit.BLOCKED
             case Stalled():
                 return Exit.BLOCKED
+            case Wait(condition=(Condition.APPROVAL_REQUIRED, _)):
+                return Exit.APPROVAL  # which no time brings; what it soaks meanwhile is kept in the state file
             case Act() | Wait() as decision:
                 self._seen = True
                 return None if _may_pass(decision) else Exit.BLOCKED

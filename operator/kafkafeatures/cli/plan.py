@@ -86,19 +86,20 @@ def _of_file(arguments: argparse.Namespace) -> PlanVerdict:
     seen = on_cluster(_evaluated(settings, store, resource, latest=arguments.latest))
     if isinstance(seen, Unread):
         raise failed(seen.failure)
-    verdict = plan_verdict(seen.status, resource.generation, sends=False)
+    status = seen.status  # made anew each time that it is asked for
+    verdict = plan_verdict(status, resource.generation, sends=False)
     if arguments.output == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
         to_approve = "" if arguments.latest else approve_command(arguments, seen.proposal.plan.hash)
-        draw_plan(console(), seen, verdict, to_approve=to_approve)
+        draw_plan(console(), seen, status, verdict, to_approve=to_approve)
         why = "" if arguments.latest else store.why_unverified(seen.proposal.changes)
         if why and isinstance(seen.decision, Act):
             print(f"apply asks for confirmation, or needs --yes: {why}")
     else:
         shape = plan_document(
             seen.decision, seen.observation, seen.proposal, seen.verdict,
-            name=resource.name, generation=resource.generation, verdict=verdict,
+            status=status, name=resource.name, generation=resource.generation, verdict=verdict,
         )  # fmt: skip
         print_document(shape, arguments.output)
     return verdict

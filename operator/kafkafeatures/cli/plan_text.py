@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.text import Text
 
 from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.status import Status
 from kafkafeatures.cli.matrix import draw
-from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
+from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
 from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decide import approved_by
 from kafkafeatures.core.decisions import Act
@@ -18,8 +19,12 @@ from kafkafeatures.core.wanted import Driver
 from kafkafeatures.reconcile.evaluate import Evaluation
 
 
-def draw_plan(console: Console, seen: Evaluation, verdict: PlanVerdict, *, to_approve: str = "") -> None:
-    """Print all of it. `to_approve`: the command that carries out this plan, where `apply` would do the same."""
+def draw_plan(
+    console: Console, seen: Evaluation, status: Status, verdict: PlanVerdict, *, to_approve: str = ""
+) -> None:
+    """Print all of it. `status`: of it. `to_approve`: the command that carries out this plan, where `apply` would do
+    the same.
+    """
     draw(console, seen.observation, blockers=False)  # of this plan: below
     _steps(console, seen)
     blocked = () if isinstance(seen.decision, Act) else seen.decision.blockers
@@ -39,6 +44,7 @@ def draw_plan(console: Console, seen: Evaluation, verdict: PlanVerdict, *, to_ap
     console.print(line, overflow="fold")
     if not isinstance(seen.decision, Act) and not blocked:
         console.print(Text(f"{seen.decision.reason.value}: {seen.decision.message}"), overflow="fold")
+    draw_way_back(console, status.way_back.as_json() if status.way_back else {})
     rollout = seen.wanted.rollout
     if rollout.driver is Driver.STATEFUL_SET:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))

@@ -20,7 +20,7 @@ from kafkafeatures.api.names import PAUSE
 from kafkafeatures.api.reasons import Condition, PlanVerdict
 from kafkafeatures.cli.kube_resource import KubeResource, intent_text
 from kafkafeatures.cli.output import natural_width
-from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps
+from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.releases import format_level
 
@@ -40,6 +40,7 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
         _title(console, "Plan")
         console.print(_plan_line(resource, now), overflow="fold")
         draw_steps(console, resource.plan.get("steps") or ())
+        _soak(console, resource, now)
         draw_how_to_approve(console, resource)
     draw_blockers_of(console, resource)
     _in_progress(console, resource, now)
@@ -63,6 +64,7 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
     console.print(line, overflow="fold")
     ready = resource.condition(Condition.READY)
     console.print(Text(f"{ready['reason']}: {ready['message']}" if ready else NOBODY_LOOKED), overflow="fold")
+    _soak(console, resource, now)
     draw_how_to_approve(console, resource)
 
 
@@ -174,6 +176,14 @@ def _plan_line(resource: KubeResource, now: datetime) -> Text:
     if plan.get("createdAt"):
         line.append(f"  created {age(plan['createdAt'], now)} ago")
     return line
+
+
+def _soak(console: Console, resource: KubeResource, now: datetime) -> None:
+    """Since when all nodes have been healthy with what the plan needs, and the way back."""
+    since = resource.status.get("soakStartedAt")
+    if since:
+        console.print(Text(f"Soaking for {age(since, now)}: every node healthy since {since}"), overflow="fold")
+    draw_way_back(console, resource.status.get("wayBack") or {})
 
 
 def _in_progress(console: Console, resource: KubeResource, now: datetime) -> None:

@@ -56,6 +56,13 @@ def draw_blockers(console: Console, blockers: Iterable[Shape]) -> None:
             console.print(Padding(Text(remedy), (0, 0, 0, 4), expand=False))
 
 
+def draw_way_back(console: Console, way_back: Shape) -> None:
+    """Until when and how one can still go back, before a step that is irreversible."""
+    if way_back:
+        until = f"until {way_back['until']}" if way_back.get("until") else "until the plan is carried out"
+        console.print(Text(f"Way back: {until}: {way_back.get('how', '?')}"), overflow="fold")
+
+
 def _mark(step: Shape) -> Text:
     """What people have to know before they approve it; nothing where it is safe to undo and needs no consent."""
     consent = f"uses consent {step['consent']}" if step.get("consent") else ""

@@ -98,6 +98,8 @@ _NOT_SUSPENDED = frozenset(
         Reason.ZOOKEEPER_MODE,
         Reason.MIGRATING,
         Reason.WAITING_FOR_NODES,
+        Reason.SOAKING,
+        Reason.WAITING_FOR_WINDOW,
     }
 )
 

@@ -42,9 +42,11 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
         return PlanVerdict.UNKNOWN
     if true(Condition.APPROVAL_REQUIRED) and not approved:
         return PlanVerdict.APPROVAL_REQUIRED
+    reconciling = true(Condition.RECONCILING)
+    if reconciling and not status.plan:  # what prevents nothing: without a leader nothing can be confirmed either
+        return PlanVerdict.UNKNOWN
     if blocked or ready.reason in (Reason.SUSPENDED, Reason.DRIFTED):
         return PlanVerdict.BLOCKED
-    reconciling = true(Condition.RECONCILING)
     if reconciling and reconciling.reason not in _GOES_ON:
         return PlanVerdict.UNKNOWN
     if status.plan:
@@ -71,7 +73,14 @@ def document_of_status(status: Status, *, name: str, generation: int, approved: 
         "features": [with_level_names(one.as_json()) for one in status.features],
         "steps": [one.as_json() for one in plan.steps] if plan else [],
         "blockers": [one.as_json() for one in status.blockers],
+        **soak_shape(status),
     }
+
+
+def soak_shape(status: Status) -> Json:
+    """What a plan document has only where an irreversible change soaks."""
+    soak = {"soakStartedAt": status.soak_started_at, "wayBack": status.way_back and status.way_back.as_json()}
+    return {name: value for name, value in soak.items() if value}
 
 
 def plan_document(
@@ -80,11 +89,14 @@ def plan_document(
     proposal: Proposal,
     server: DryRun | None,
     *,
+    status: Status,
     name: str,
     generation: int,
     verdict: PlanVerdict,
 ) -> Json:
-    """The document of a plan that was made just now. `server`: its own word on the changes."""
+    """The document of a plan that was made just now. `server`: its own word on the changes. `status`: all of it, as it
+    would be written.
+    """
     blocked = () if isinstance(decision, Act) else decision.blockers
     document: Json = {
         "apiVersion": API_VERSION,
@@ -104,6 +116,7 @@ def plan_document(
         "steps": [one.as_json() for one in steps_of(proposal.plan) if proposal.changes],
         "blockers": [blocker_status(blocker).as_json() for blocker in blocked],
         "notRead": not_read(observation),
+        **soak_shape(status),
     }
     if server is not None:
         document["serverVerdict"] = verdict_shape(server)

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.status import EMPTY, read_status
 from kafkafeatures.cli.kube_plan import plan_document_of
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.status_text import age, draw_plan_of, draw_status
@@ -17,6 +18,7 @@ from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.plan_document import plan_document
 from kafkafeatures.core.report import stamp
+from kafkafeatures.core.soak import soak_of
 from kafkafeatures.core.steps import DryRunAccepted
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures import statuses
@@ -45,6 +47,7 @@ KINDS = {
     "in sync": resource(statuses.in_sync()),
     "acting": resource(statuses.acting()),
     "approval": resource(statuses.waiting_for_approval()),
+    "soaking": resource(statuses.soaking()),
     "stalled": resource(statuses.stalled()),
     "suspended": resource(statuses.suspended(), spec={"suspend": True}),
     "observed": resource(statuses.observed()),
@@ -68,6 +71,10 @@ def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
         ("approval", "  1. metadata.version 21 -> 27 (4.1-IV1)  irreversible"),
         ("approval", "  2. group.version 0 -> 1  downgrade may lose metadata"),
         ("approval", "metadata.version  21 (3.9-IV0)  27 (4.1-IV1)  7-27       Pending"),
+        ("soaking", "kafka/orders  not ready: Soaking, for 12m"),
+        ("soaking", "Soaking for 12m: every node healthy since 2026-01-02T03:04:05Z"),
+        ("soaking", "Way back: until 2026-01-03T03:04:05Z: set the document to metadata.version 21 (3.9-IV0), then"),
+        ("soaking", "To approve: kafkafeatures approve orders -n kafka --plan sha256:"),
         ("stalled", "  GhostRegistration: controller 3003 (h:3003) is registered with metadata.version 1-21"),
         ("stalled", "    start a controller with id 3003 on the new Kafka once"),
         ("suspended", "Suspended by spec.suspend in the document; set it to false there to resume."),
@@ -154,6 +161,7 @@ PLANS = {
     "approval": Wanted({}, UP, uid=statuses.UID),
     "suspended": Wanted(UP, suspend=True),
     "observed": Wanted(UP, mode=Mode.OBSERVE),
+    "soaking": Wanted(UP, finalize_after=timedelta(hours=1)),
     "unknown feature": Wanted({"no.such": 1}),
     "downgrade": Wanted({"metadata.version": 20}),
 }
@@ -162,15 +170,27 @@ PLANS = {
 @pytest.mark.parametrize("name", PLANS)
 def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) -> None:
     wanted, seen = PLANS[name], observation()
-    decision, proposal = decide(wanted, seen, verdict=DryRunAccepted()), propose(wanted, seen, Memory())
-    ours = plan_document_of(resource(statuses.status(wanted)))
+    stored = statuses.status(wanted)
+    status, proposal = read_status(stored)[0], propose(wanted, seen, Memory())
+    soak = soak_of(wanted, seen, proposal.changes, EMPTY, age_of=lambda _: timedelta(0), now=stamp(NOW))
+    decision = decide(wanted, seen, verdict=DryRunAccepted(), soak=soak)
+    ours = plan_document_of(resource(stored))
     live = plan_document(
-        decision, seen, proposal, DryRunAccepted(), name="kafka/orders", generation=1, verdict=ours["verdict"]
-    )
+        decision, seen, proposal, DryRunAccepted(),
+        status=status, name="kafka/orders", generation=1, verdict=ours["verdict"],
+    )  # fmt: skip
     left_out = {"nodes", "notRead", "serverVerdict"}
     assert set(live) - left_out == set(ours)
     same = set(ours) - {"source"}
     assert {key: ours[key] for key in same} == {key: live[key] for key in same}
+
+
+def test_the_plan_of_what_soaks_says_since_when_and_until_when_one_can_go_back() -> None:
+    document = plan_document_of(KINDS["soaking"])
+    assert (document["verdict"], document["soakStartedAt"]) == (PlanVerdict.APPROVAL_REQUIRED, stamp(NOW))
+    assert document["wayBack"]["until"] == stamp(NOW + timedelta(hours=24))
+    lines = drawn(lambda console: draw_plan_of(console, KINDS["soaking"], PlanVerdict.APPROVAL_REQUIRED, LATER))
+    assert any(line.startswith("Way back: until 2026-01-03T03:04:05Z: ") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from kafkafeatures.core.memory import memory_of
 from kafkafeatures.core.observation import MetadataMode, NodeState, Unknown
 from kafkafeatures.core.plan_document import plan_verdict
 from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.core.report import stamp
+from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import (
     DryRun,
     DryRunAccepted,
@@ -30,7 +32,7 @@ from kafkafeatures.core.steps import (
     UnknownStep,
     UpdateFeature,
 )
-from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
+from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Rollout, Wanted, Window
 from kafkafeatures.reconcile.evaluate import Evaluation, is_ours
 from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures import statuses
@@ -84,6 +86,8 @@ WANTED = st.builds(
     approvals=st.sampled_from((frozenset[str](), frozenset({"sha256:0123456789"}))),
     on_drift=st.sampled_from(OnDrift),
     cluster_id=st.sampled_from(("", "cluster-1")),
+    finalize_after=st.sampled_from((timedelta(0), timedelta(0), timedelta(hours=1))),
+    rollout=st.sampled_from((Rollout(), Rollout(), Rollout(windows=(Window("0 12 * * *", timedelta(hours=1)),)))),
 )
 UNSETTLED: tuple[tuple[Step | UnknownStep, ...], ...] = (
     *((), (), ()),
@@ -100,8 +104,14 @@ def evaluations(draw: st.DrawFn) -> Evaluation:
     resource = Resource("kafka/orders", 1, wanted, before)
     memory = memory_of(before, lambda _: timedelta(0))
     proposal = propose(wanted, seen, memory)
-    decision = decide(wanted, seen, memory, proposal=proposal, unsettled=unsettled, verdict=server)
+    age = timedelta(minutes=draw(st.sampled_from((0, 0, 90))))
+    soak = soak_of(wanted, seen, proposal.changes, before, age_of=lambda _: age, now=stamp(NOW))
+    decision = decide(wanted, seen, memory, proposal=proposal, unsettled=unsettled, verdict=server, soak=soak)
+    before = with_soak(before, soak)
     return Evaluation(resource, seen, before, proposal, decision, server, is_ours(resource, seen), NOW)
+
+
+TIME = (Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
 
 
 def decided(found: Evaluation) -> PlanVerdict:
@@ -120,6 +130,8 @@ def decided(found: Evaluation) -> PlanVerdict:
         if decision.blockers:
             return PlanVerdict.BLOCKED
         return PlanVerdict.CHANGES if found.proposal.changes else PlanVerdict.IN_SYNC
+    if decision.reason in TIME:
+        return PlanVerdict.APPROVAL_REQUIRED if decision.condition else PlanVerdict.CHANGES
     return PlanVerdict.BLOCKED if decision.blockers and found.proposal.changes else PlanVerdict.UNKNOWN
 
 
@@ -146,7 +158,13 @@ def test_the_verdict_agrees_with_the_conditions_that_the_operator_writes(found: 
         assert status.condition(Condition.APPROVAL_REQUIRED)
     if verdict is PlanVerdict.CHANGES:
         assert status.plan
-        assert ready.reason in (Reason.UPDATING_FEATURES, Reason.OBSERVED)
+        assert ready.reason in (Reason.UPDATING_FEATURES, Reason.OBSERVED, *TIME)
+
+
+def test_without_a_leader_and_without_a_level_to_change_the_verdict_is_unknown() -> None:
+    made = statuses.status(Wanted({}), observation(voting=SILENT))
+    assert made["blockers"]
+    assert plan_document_of(statuses.resource(made))["verdict"] is PlanVerdict.UNKNOWN
 
 
 @given(evaluations())

@@ -194,7 +194,10 @@ def spec_of(wanted: Wanted) -> dict[str, Any]:
         "mode": wanted.mode.value,
         "suspend": wanted.suspend,
         "consents": sorted(wanted.consents),
-        "features": {"levels": [{"name": name, "level": level} for name, level in wanted.levels.items()]},
+        "features": {
+            "finalizeAfter": f"{wanted.finalize_after.total_seconds():.0f}s",
+            "levels": [{"name": name, "level": level} for name, level in wanted.levels.items()],
+        },
         "approval": {"policy": wanted.policy.value, **approved},
         "drift": {"onDrift": wanted.on_drift.value},
     }

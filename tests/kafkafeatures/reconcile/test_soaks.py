@@ -1,0 +1,214 @@
+"""A soak in the life of a cluster: nodes fail, documents are edited, processes die, clocks are set."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.decisions import Done, Held, Wait
+from kafkafeatures.core.readings import Role
+from kafkafeatures.core.wanted import ApprovalPolicy, Mode, Wanted
+from kafkafeatures.reconcile.act import Reconciliation
+from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store
+from tests.kafkafeatures.reconcile.test_ages import DAY, JUMPS, Clocks
+from tests.kafkasim.clusters import plan
+
+HOUR = timedelta(hours=1)
+LOOK = timedelta(minutes=10)
+BROKERS, CONTROLLERS = dict.fromkeys((1, 2, 3), "4.4"), dict.fromkeys((3001, 3002, 3003), "4.4")
+
+
+class Life:
+    """A cluster at 25 whose document asks for 32, which is irreversible, after a day."""
+
+    def __init__(self, **how: object) -> None:
+        self.cluster, self.clocks = Cluster({"metadata.version": 25}, plan(BROKERS, CONTROLLERS)), Clocks()
+        self.store = Store(self.cluster, {})
+        self.store.wanted = replace(Wanted({"metadata.version": 32}, finalize_after=DAY), **how)  # type: ignore[arg-type]
+
+    def look(self) -> Reconciliation:
+        return self.clocks.reconcile(self.cluster, self.store)
+
+    def looks(self, lasts: timedelta) -> Reconciliation:
+        """Every ten minutes for so long, and at the end."""
+        end = self.clocks.seconds + lasts.total_seconds()
+        while self.clocks.seconds < end:
+            self.look()
+            self.clocks.wait(min(LOOK, timedelta(seconds=end - self.clocks.seconds)))
+        return self.look()
+
+    @property
+    def level(self) -> int:
+        return self.cluster.levels["metadata.version"]
+
+    def stop_broker(self) -> None:
+        self.cluster.world.stop(Role.BROKER, 3)
+
+    def start_broker(self) -> None:
+        self.cluster.world.start(Role.BROKER, 3)
+
+
+def soaks(last: Reconciliation) -> str:
+    assert isinstance(last.decision, Wait), last.decision
+    assert last.decision.reason is Reason.SOAKING
+    return last.decision.message
+
+
+def test_it_lasts_as_long_as_asked_and_then_the_level_is_raised() -> None:
+    life = Life()
+    soaks(life.looks(DAY - timedelta(seconds=1)))
+    assert life.level == 25
+    life.clocks.wait(timedelta(seconds=1))
+    life.look()
+    assert isinstance(life.look().decision, Done)
+    assert life.level == 32
+    assert not {"soakStartedAt", "wayBack"} & life.store.status.keys()
+
+
+def test_a_quiet_soak_writes_nothing() -> None:
+    life = Life()
+    life.look()
+    before = life.store.writes
+    life.looks(DAY - HOUR)
+    assert life.store.writes == before
+
+
+def test_a_node_that_was_away_for_one_look_begins_it_anew() -> None:
+    life = Life()
+    life.looks(DAY - HOUR)
+    began = life.store.status["soakStartedAt"]
+    life.stop_broker()
+    life.cluster.world.advance(life.cluster.world.now_ms + 60_000)
+    assert "; not begun yet: broker 3 is " in soaks(life.look())
+    assert "soakStartedAt" not in life.store.status
+    assert "until" not in life.store.status["wayBack"]
+    life.start_broker()
+    life.cluster.world.advance(life.cluster.world.now_ms + 60_000)
+    soaks(life.looks(DAY - timedelta(seconds=1)))
+    assert life.store.status["soakStartedAt"] > began
+    life.clocks.wait(timedelta(seconds=1))
+    life.look()
+    assert life.level == 32
+
+
+def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
+    life = Life()
+    life.looks(DAY - HOUR)
+    life.cluster.away = True
+    life.look()
+    assert not {"soakStartedAt", "wayBack"} & life.store.status.keys()
+    life.cluster.away = False
+    soaks(life.looks(DAY - timedelta(seconds=1)))
+
+
+@JUMPS
+def test_a_clock_that_is_set_makes_it_neither_longer_nor_shorter(jump: timedelta) -> None:
+    life = Life()
+    life.looks(HOUR)
+    life.clocks.wall += jump
+    soaks(life.looks(DAY - HOUR - timedelta(seconds=1)))
+    life.clocks.wait(timedelta(seconds=1))
+    life.look()
+    assert life.level == 32
+
+
+def test_a_new_process_goes_on_with_it() -> None:
+    life = Life()
+    life.looks(DAY - HOUR)
+    life.clocks.restart()
+    soaks(life.look())
+    life.looks(HOUR)
+    assert life.level == 32
+
+
+def test_it_goes_on_while_suspended_and_in_mode_observe_and_nothing_is_sent() -> None:
+    life = Life(mode=Mode.OBSERVE)
+    assert isinstance(life.looks(DAY).decision, Done)
+    assert "soakStartedAt" in life.store.status
+    life.store.wanted = replace(life.store.wanted, mode=Mode.APPLY, suspend=True)
+    assert isinstance(life.look().decision, Held)
+    assert life.cluster.sent == []
+    life.store.wanted = replace(life.store.wanted, suspend=False)
+    life.look()
+    assert life.level == 32
+
+
+def test_an_approval_that_was_given_meanwhile_lets_it_go_at_its_end() -> None:
+    life = Life(policy=ApprovalPolicy.ALWAYS)
+    assert "; approve plan sha256:" in soaks(life.look())
+    conditions = {one["type"]: one["reason"] for one in life.store.status["conditions"]}
+    assert conditions["ApprovalRequired"] == "PlanPending"
+    assert (conditions["Ready"], conditions["Reconciling"]) == ("Soaking", "Soaking")
+    life.store.wanted = replace(life.store.wanted, approvals=frozenset({life.store.status["plan"]["hash"]}))
+    assert "approve" not in soaks(life.looks(DAY - timedelta(seconds=1)))
+    life.clocks.wait(timedelta(seconds=1))
+    life.look()
+    assert life.level == 32
+
+
+def test_the_way_back_is_open_until_the_plan_is_approved() -> None:
+    life = Life(policy=ApprovalPolicy.ALWAYS)
+    life.look()
+    assert life.store.status["wayBack"]["until"] == "2026-01-03T03:04:05Z"
+    assert isinstance(life.looks(DAY).decision, Held)
+    assert life.store.status["wayBack"] == {
+        "how": "set the document to metadata.version 25 (4.0-IV3), then downgrade Kafka on the nodes; "
+        "to stay at these levels, suspend"
+    }
+
+
+def test_another_target_soaks_from_its_own_beginning() -> None:
+    life = Life()
+    life.looks(DAY - HOUR)
+    life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 30})
+    soaks(life.looks(DAY - timedelta(seconds=1)))
+    life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 32})
+    soaks(life.look())
+
+
+def test_a_document_that_asks_for_what_is_there_ends_it_and_the_way_back() -> None:
+    life = Life()
+    life.looks(HOUR)
+    life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 25})
+    assert isinstance(life.look().decision, Done)
+    assert not {"soakStartedAt", "wayBack"} & life.store.status.keys()
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.sampled_from([-DAY, timedelta(0), DAY]))
+def test_whenever_the_process_dies_nothing_irreversible_is_sent_before_a_whole_healthy_period(
+    dies: int, again: int, jump: timedelta
+) -> None:
+    life = Life(finalize_after=HOUR)
+    began = life.clocks.seconds
+    for crash in (dies, again):
+        life.cluster.crash_in = crash
+        with contextlib.suppress(Crash):
+            life.looks(HOUR / 3)
+        life.cluster.crash_in = None
+        life.clocks.restart()
+    while life.clocks.seconds - began < HOUR.total_seconds() - 1:
+        life.clocks.wait(timedelta(seconds=1) + LOOK / 7)
+        if life.clocks.seconds - began < HOUR.total_seconds():
+            life.look()
+            assert life.level == 25
+    life.clocks.wall += jump  # after the process met the stamp
+    life.looks(HOUR)
+    life.look()
+    assert (life.level, len(life.cluster.sent)) == (32, 1)
+
+
+@pytest.mark.parametrize(("field", "value"), [("soakStartedAt", "yesterday"), ("wayBack", {})])
+def test_what_somebody_damaged_is_written_anew(field: str, value: object) -> None:
+    life = Life()
+    life.looks(DAY - HOUR)
+    life.store.status = {**life.store.status, field: value}
+    soaks(life.look())
+    began = "2026-01-03T02:04:05Z" if field == "soakStartedAt" else "2026-01-02T03:04:05Z"
+    assert life.store.status["soakStartedAt"] == began
+    assert {"until", "how"} == life.store.status["wayBack"].keys()

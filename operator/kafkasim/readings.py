@@ -90,7 +90,13 @@ class Client:
         if isinstance(readings.log, LogReading) and readings.log.image.partitioned is not None and not partitions:
             image = replace(readings.log.image, partitioned=None)
             readings = readings._replace(log=replace(readings.log, image=image))
-        return readings._replace(partitions=self._partitions(readings.log)) if partitions else readings
+        if not partitions:
+            return readings
+        nodes = tuple(
+            replace(one, proved_at=one.host if one.id is not None and isinstance(one.answer, NodeAnswer) else "")
+            for one in readings.probe.nodes
+        )
+        return Readings(replace(readings.probe, nodes=nodes), readings.log, self._partitions(readings.log))
 
     def _read(self) -> Readings:
         self._answers.clear()

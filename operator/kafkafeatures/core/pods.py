@@ -34,6 +34,7 @@ CLEAN_STOP_SECONDS = 300
 """A broker hands over its leaders and flushes its logs; minutes, with thousands of partitions."""
 REGISTERS_WITHIN = timedelta(minutes=5)
 """For so long a ready pod of which no node is registered may still be starting."""
+DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
 NAMED = 3
 """Pods in a line; "and 5 more" where there are more."""
 
@@ -183,7 +184,9 @@ class _Matching:
             self._refuse((node,), text, remedy)
         elif node.state is NodeState.LIVE:
             text = f"{node.title} does not confirm its node id, so pod {pod.name} may run another node"
-            self._refuse((node,), text, "grant the operator DescribeConfigs on the cluster")
+            self._refuse(
+                (node,), text, "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
+            )
         else:
             self.waits.append(f"pod {pod.name} runs, and {node.title} does not answer there yet")
 

@@ -28,6 +28,7 @@ from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
+from kafkafeatures.kafka.identities import Identities
 from kafkafeatures.kafka.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.partition_images import PartitionImages
@@ -78,6 +79,7 @@ class Cluster:
             environment=environment,
             share=self._share,
         )
+        self._identities = Identities(self._pool)
         self._last: ClusterProbe | None = None
         self._image: Image | None = None  # of the last reading, as it came; None where the log was not read
         self._partitions: PartitionReader | None = None  # while they are read
@@ -120,6 +122,8 @@ class Cluster:
                 image, log = log.image, await self._without_secrets(log)
                 asked = await self._ask_registered(asked, log)
             found = refused if reader is None else await reader.read(asked, log)
+            if reader is not None:
+                asked = await self._identities.prove(asked, log)
         finally:
             reading.cancel()
         self._last, self._image = asked, image

@@ -446,6 +446,7 @@ HANDLERS: Mapping[tuple[Role, int], Handle] = {
     (Role.BROKER, 94): RequestHandler.unregister_controller,
     (Role.CONTROLLER, 1): RequestHandler.fetch,
     (Role.CONTROLLER, 18): RequestHandler.api_versions,
+    (Role.CONTROLLER, 32): RequestHandler.describe_configs,
     (Role.CONTROLLER, 55): RequestHandler.describe_quorum,
     (Role.CONTROLLER, 57): RequestHandler.update_features,
     (Role.CONTROLLER, 59): RequestHandler.fetch_snapshot,

@@ -19,7 +19,9 @@ from kafkafeatures.core.readings import (
     Role,
 )
 from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunRejected, OutcomeUnknown, Rejected, UpdateFeature
+from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.features import AddressRoute, route, update_feature, validate
+from kafkafeatures.kafka.identities import Identities
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.prober import probe_cluster, probe_node
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
@@ -56,6 +58,19 @@ def answering(result: ClusterProbe, role: Role) -> set[int | None]:
 
 
 # --- a healthy cluster ---
+
+
+async def test_every_node_says_who_it_is_and_denies_to_be_another_one(cluster: Cluster) -> None:
+    async with Client(settings(cluster)) as client:
+        first = (await client.read(partitions=True)).probe
+    assert {(one.role, one.id, one.proved_at) for one in first.nodes} == {
+        *((Role.BROKER, id_, "127.0.0.1") for id_ in BROKERS),
+        *((Role.CONTROLLER, id_, "127.0.0.1") for id_ in CONTROLLERS),
+    }
+    of_another = replace(first, nodes=tuple(replace(one, id=(one.id or 0) + 1) for one in first.nodes))
+    async with Pool(settings(cluster)) as pool:
+        nobody = await Identities(pool).prove(of_another, Failure(FailureKind.NOT_ASKED, "", ""))
+    assert {one.proved_at for one in nobody.nodes} == {""}
 
 
 @pytest.mark.parametrize("given", ["brokers", "one broker", "both"])

@@ -84,7 +84,7 @@ class Link:
     def __init__(self, cluster: Cluster, address: Address, node: Node) -> None:
         self.cluster, self.address, self.node = cluster, address, node
         self.api_versions = node.api_versions
-        self.closed = False
+        self.closed, self.peer = False, "10.0.0.1"
 
     async def request(self, message: Any, *, timeout: float | None = None) -> Any:
         self.node.asked.append(message)

@@ -283,6 +283,12 @@ class Connection:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
+    @property
+    def peer(self) -> str:
+        """The IP address at the other end; empty where there is none any more."""
+        found = self._writer.get_extra_info("peername")
+        return str(found[0]) if found else ""
+
     async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
         """Send one request and return its answer, in the highest version both sides have.
 

@@ -1,0 +1,64 @@
+"""Which process is which node: asked of the process, at the address that leads to it.
+
+A node tells the configs of BROKER <id> for its own id alone, controllers too (`ConfigHelper.scala`). With the IP
+address that the connection led to it is proved where this node runs, whatever names it is registered with:
+`core/pods.py` holds that against the pods. Called by `cluster.py`, while a roll is planned or running. Where there is
+no such answer nothing is proved, and nothing is said in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+from kafkafeatures.core.readings import ClusterProbe, Failure, LogReading, NodeAnswer, ProbedNode, Role
+from kafkafeatures.kafka.errors import KafkaError
+from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.wire.messages import BROKER_RESOURCE, DescribeConfigsRequest
+from kraftlog import Image
+
+NODE_ID = "node.id"
+
+
+class Identities:
+    """Of one cluster. A proof is remembered for as long as the metadata log shows the same registration of the node."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._proved: dict[tuple[Role, Address], tuple[UUID, str]] = {}
+
+    async def prove(self, probe: ClusterProbe, log: LogReading | Failure) -> ClusterProbe:
+        """The same, with the addresses at which processes said who they are."""
+        lives = {} if isinstance(log, Failure) else _incarnations(log.image)
+        nodes = await asyncio.gather(*(self._proof(node, lives) for node in probe.nodes))
+        return replace(probe, nodes=tuple(nodes))
+
+    async def _proof(self, node: ProbedNode, lives: dict[tuple[Role, int], UUID]) -> ProbedNode:
+        if node.id is None or isinstance(node.answer, Failure):
+            return node
+        key, life = (node.role, Address(node.host, node.port)), lives.get((node.role, node.id))
+        known = self._proved.get(key)
+        if known is not None and known[0] == life:
+            return replace(node, proved_at=known[1])
+        proved_at = await self._ask(node.id, node.role, node.answer, key[1])
+        if proved_at and life is not None:
+            self._proved[key] = life, proved_at
+        return replace(node, proved_at=proved_at)
+
+    async def _ask(self, id_: int, role: Role, answer: NodeAnswer, address: Address) -> str:
+        request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), NODE_ID)
+        if request.api_key not in answer.apis:
+            return ""
+        try:
+            async with self._pool.lease(address, role) as lease:
+                found = (await lease.connection.request(request)).configs.get(str(id_))
+                return lease.connection.peer if found is not None and not found.error_code else ""
+        except KafkaError:
+            return ""
+
+
+def _incarnations(image: Image) -> dict[tuple[Role, int], UUID]:
+    brokers = {(Role.BROKER, id_): one.incarnation for id_, one in image.brokers.items()}
+    return brokers | {(Role.CONTROLLER, id_): one.incarnation for id_, one in image.controllers.items()}

@@ -1,0 +1,68 @@
+"""Which process is which node: only the process itself is believed, and only for the life it was asked in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, ProbedNode, Role
+from kafkafeatures.kafka.errors import ErrorCode
+from kafkafeatures.kafka.identities import Identities
+from kafkafeatures.kafka.wire.messages import ConfigAnswer, DescribeConfigsRequest, DescribeConfigsResponse
+from kraftlog import Registrations
+from tests.kafkafeatures.kafka.scripted import BROKER_APIS, HANG, Cluster, Node, at
+from tests.kafkafeatures.kafka.test_directory import settings
+from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, image, probe
+
+UNREAD = Failure(FailureKind.NOT_ASKED, "metadata log", "not read")
+APIS = {**BROKER_APIS, 32: BROKER_APIS[18]}
+
+
+def node(id_: int, code: int = 0) -> Node:
+    """It says that it is this node."""
+
+    def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        refused = 0 if request.names == (str(id_),) else ErrorCode.INVALID_REQUEST
+        return DescribeConfigsResponse({request.names[0]: ConfigAnswer(code or refused, None, None, 0, {})})
+
+    return Node(APIS, {DescribeConfigsRequest: configs})
+
+
+def asked(*ports: int, keys: tuple[int, ...] = (18, 32)) -> ClusterProbe:
+    return probe(*(ProbedNode(port, Role.BROKER, "node", port, answer(keys=keys), NOW) for port in ports))
+
+
+async def proved(cluster: Cluster, found: ClusterProbe) -> list[str]:
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        return [one.proved_at for one in (await Identities(pool).prove(found, UNREAD)).nodes]
+
+
+async def test_a_node_that_says_its_id_is_proved_where_the_connection_led_and_another_one_is_not() -> None:
+    cluster = Cluster({at(1): node(1), at(2): node(7)})
+    assert await proved(cluster, asked(1, 2)) == ["10.0.0.1", ""]
+
+
+async def test_what_denies_or_does_not_answer_or_is_not_asked_proves_nothing() -> None:
+    denied, gone = node(1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), Node(APIS, {DescribeConfigsRequest: HANG})
+    assert await proved(Cluster({at(1): denied}), asked(1)) == [""]
+    assert await proved(Cluster({at(1): gone}), asked(1)) == [""]
+    assert await proved(Cluster({}), asked(1)) == [""]
+    cluster = Cluster({at(1): node(1)})
+    assert await proved(cluster, asked(1, keys=(18,))) == [""]
+    silent = probe(ProbedNode(1, Role.BROKER, "node", 1, SILENT, NOW))
+    unnamed = probe(ProbedNode(None, Role.CONTROLLER, "node", 1, answer(keys=(32,)), NOW))
+    assert await proved(cluster, silent) == [""]
+    assert await proved(cluster, unnamed) == [""]
+    assert cluster.connects == []
+
+
+async def test_a_proof_is_kept_for_one_life_of_a_node() -> None:
+    cluster = Cluster({at(1): node(1)})
+    first = LogReading(image(brokers={1: (NEW, False)}), 100, 3001, 4, NOW)
+    again = replace(first.image.brokers[1], incarnation=UUID(int=99))
+    second = replace(first, image=replace(first.image, registrations=Registrations({1: again}, {})))
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        identities = Identities(pool)
+        for log, expected in ((first, 1), (first, 1), (second, 2), (UNREAD, 3), (UNREAD, 4)):
+            assert [one.proved_at for one in (await identities.prove(asked(1), log)).nodes] == ["10.0.0.1"]
+            assert len(cluster.nodes[at(1)].asked) == expected

@@ -27,6 +27,7 @@ EVERYTHING: Values = {
     "serviceAccount": {"name": "kff", "annotations": {"team": "kafka"}},
     "addresses": {"allow": ["10.0.0.0/8", "fd00::/8"], "deny": ["10.1.0.0/16"]},
     "memory": {"perCluster": "128Mi"},
+    "drivers": {"statefulSet": ["kafka"]},
     "maxPartitionImages": 5,
     "extraEnv": [{"name": "TZ", "value": "Europe/Oslo"}],
     "nodeSelector": {"disk": "fast"},

@@ -179,6 +179,8 @@ def test_the_dashboard_arrives_as_it_is() -> None:
         {"crds": {"keep": "yes"}},
         {"crds": {"create": True}},
         {"rbac": {"scope": "Cluster"}},
+        {"drivers": {"strimzi": ["kafka"]}},
+        {"drivers": {"statefulSet": "kafka"}},
         {"logFormat": "logfmt"},
         {"addresses": {"allow": ["kafka.example"]}},
         {"addresses": {"allow": "10.0.0.0/8"}},

@@ -18,6 +18,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     Object,
     Values,
     document,
+    helm,
     of_kind,
     only,
     pod_spec,
@@ -43,8 +44,11 @@ def rights(rules: Iterable[Object]) -> set[Right]:
     }
 
 
-def documented() -> set[Right]:
+def documented(driver: str = "") -> set[Right]:
+    """Always, or for a workload driver in addition."""
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
+    always, _, of_driver = page.partition("`workload.driver: StatefulSet` it also needs these")
+    page = of_driver if driver else always
     rows = re.findall(r"^\| (core|URLs|`[\w.]+`) \| (`[^|]+`) \| ([^|]+) \| .+ \|$", page, re.MULTILINE)
     return {
         (group.strip("`") if "`" in group else "", resource, verb)
@@ -68,6 +72,27 @@ def test_with_namespaces_it_has_rights_in_these_alone_and_may_read_which_kinds_t
     assert set(discovery) == {"nonResourceURLs", "verbs"}
     for kind in ("Role", "RoleBinding"):
         assert [one["metadata"]["namespace"] for one in of_kind(objects, kind)] == ["kafka", "payments"]
+
+
+@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["kafka", "payments"]}], ids=str)
+def test_pods_may_be_restarted_only_where_a_driver_names_the_namespace(values: Values) -> None:
+    before = render(values)
+    objects = render({**values, "drivers": {"statefulSet": ["payments"]}})
+    (role,) = (one for one in of_kind(objects, "Role") if one["metadata"]["name"] == f"{NAME}-stateful-sets")
+    assert role["metadata"]["namespace"] == "payments"
+    assert rights(role["rules"]) == documented("StatefulSet")
+    assert not any("delete" in rule["verbs"] or "update" in rule["verbs"] for rule in role["rules"])
+    assert [one for one in objects if one["kind"] == "ClusterRole"] == [
+        one for one in before if one["kind"] == "ClusterRole"
+    ]
+    added = [one for one in objects if one not in before]
+    assert {one["kind"] for one in added} == {"Role", "RoleBinding"}
+
+
+def test_a_driver_in_a_namespace_that_is_not_watched_is_refused() -> None:
+    done = helm("template", NAME, str(CHART), values={"watchNamespaces": ["kafka"], "drivers": {"statefulSet": ["x"]}})
+    assert done.returncode != 0
+    assert "does not watch the namespace x; add it to watchNamespaces" in done.stderr
 
 
 def test_who_may_make_no_cluster_role_can_install_it_for_namespaces() -> None:

@@ -111,6 +111,57 @@ PAGES: Mapping[Reason, Page] = {
             kafkafeatures resume NAME -n NS     # or kubectl annotate kff NAME -n NS kafkafeatures.dev/pause-
         """
     ),
+    Reason.PAUSED: _page(
+        r"""
+        Safe: Nodes in flight come back by themselves and are followed; no other node is restarted until the
+        resource is resumed.
+
+        Confirm: See which nodes are in flight, and how many are current:
+
+            kubectl get kff NAME -n NS -o jsonpath='{.status.rollout}{"\n"}{.status.intents}'
+
+        Fix: Resume the resource, as for [Suspended](Suspended.md).
+        """
+    ),
+    Reason.HALTED: _page(
+        r"""
+        Safe: No other node is restarted, and no level changes. Nodes in flight are followed.
+
+        Confirm: The condition Stalled has the cause, and its reason has a page of its own:
+
+        <message>
+
+        Fix: Do what the message of Stalled says. The roll continues automatically once the cause is gone.
+        """
+    ),
+    Reason.RESTART_REQUESTED: _page(
+        r"""
+        Safe: The operator asks for one node at a time, and only for one whose partitions can do without it now. It
+        restarts nothing itself (driver Manual), and no level changes before every node is current.
+
+        Confirm: The message names the node, and how many are current:
+
+            kubectl get kff NAME -n NS -o \
+              jsonpath='{.status.conditions[?(@.type=="NodesRolled")].message}{"\n"}'
+
+        Fix: Install the newer Kafka on that node and restart it. The operator sees that it comes back, waits until
+        it is in sync and stable, and asks for the next one.
+        """
+    ),
+    Reason.NODES_BEHIND: _page(
+        r"""
+        Safe: Nothing is evicted. A node that was started on the new image could not register again, because the image
+        does not support a level that is finalized.
+
+        Confirm: The message names the StatefulSet, the feature, and both levels:
+
+        <message>
+
+        Fix: Downgrade the feature first: set the target level in `features.levels`, and add the consent that the
+        message names. The operator downgrades the level, then restarts the nodes. Or use an image that supports
+        the level.
+        """
+    ),
     Reason.DRIFTED: _DRIFT,
     Reason.LEVEL_BEHIND: _DRIFT,
     Reason.LEVEL_AHEAD: _DRIFT,

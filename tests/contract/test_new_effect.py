@@ -23,6 +23,10 @@ class Toy:
     target: str
     consent: str = ""
 
+    @property
+    def in_progress(self) -> tuple[Reason, str]:
+        return Reason.VERIFYING, self.target
+
     def reverted_in(self, features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
         return features
 

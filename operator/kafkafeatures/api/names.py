@@ -19,6 +19,7 @@ KAFKA_VERSION = f"{GROUP}/kafka-version"
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 DYNAMIC_QUORUM = "dynamic-quorum"
+SINGLE_REPLICA_TOPICS = "single-replica-topics"
 """The consent to a raise of kraft.version."""
 
 NAME, MAX_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 253

@@ -18,6 +18,7 @@ class Condition(StrEnum):
     STALLED = "Stalled"
     REACHABLE = "Reachable"
     FEATURES_FINALIZED = "FeaturesFinalized"
+    NODES_ROLLED = "NodesRolled"  # only where somebody restarts nodes
     APPROVAL_REQUIRED = "ApprovalRequired"  # only while True
     DRIFT_DETECTED = "DriftDetected"  # only while True
 
@@ -40,10 +41,17 @@ class Reason(StrEnum):
     VERIFYING = "Verifying"
     WAITING_FOR_NODES = "WaitingForNodes"
     WAITING_FOR_QUORUM = "WaitingForQuorum"
-    WAITING_FOR_WINDOW = "WaitingForWindow"
     SOAKING = "Soaking"
     WAITING_FOR_BUDGET = "WaitingForBudget"
     MIGRATING = "Migrating"
+    ROLLING_NODES = "RollingNodes"
+    WAITING_FOR_WINDOW = "WaitingForWindow"
+    ALL_CURRENT = "AllCurrent"
+    IN_PROGRESS = "InProgress"
+    HALTED = "Halted"
+    PAUSED = "Paused"
+    RESTART_REQUESTED = "RestartRequested"
+    NODES_BEHIND = "NodesBehind"
     INTERNAL_ERROR = "InternalError"
     INVALID_SPEC = "InvalidSpec"
     UNKNOWN_RELEASE = "UnknownRelease"
@@ -105,6 +113,7 @@ class BlockerKind(StrEnum):
     MIGRATION = "Migration"
     ZOOKEEPER_MODE = "ZooKeeperMode"
     QUORUM = "Quorum"
+    PARTITION = "Partition"
     RIGHTS = "Rights"
     WORKLOAD = "Workload"
 
@@ -184,10 +193,12 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.WAITING_FOR_QUORUM: "no active controller with a majority",
             Reason.WAITING_FOR_WINDOW: "no window of spec.rollout is open; the message says when the next one opens",
             Reason.SOAKING: "an irreversible change waits until every node has been healthy for finalizeAfter",
-            Reason.WAITING_FOR_BUDGET: (
-                "nodes of as many other clusters are restarted as the operator has memory for (`maxPartitionImages`)"
-            ),
             Reason.MIGRATING: "a migration from ZooKeeper is in progress",
+            Reason.ROLLING_NODES: "nodes are being restarted; the message says what is waited for",
+            Reason.WAITING_FOR_BUDGET: (
+                "a PodDisruptionBudget allows no eviction now, or nodes of as many other clusters are restarted as the "
+                "operator has memory for (`maxPartitionImages`)"
+            ),
             Reason.INTERNAL_ERROR: "a reconciliation failed or hung: a bug; see the operator's log",
         },
     ),
@@ -225,6 +236,25 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             ),
             Reason.DRIVER_CONFLICT: "another operator, or an older resource, restarts the same pods",
             Reason.ROLLOUT_HALTED: "the roll is halted: no other node is restarted until the cause is gone",
+            Reason.NODES_BEHIND: ("the new image does not support a finalized level, which has to be downgraded first"),
+        },
+    ),
+    **_each(
+        Condition.NODES_ROLLED,
+        meanings={Reason.ALL_CURRENT: "every node runs the update revision of its StatefulSet"},
+    ),
+    **_each(
+        Condition.NODES_ROLLED,
+        outcome=AUTOMATIC,
+        meanings={Reason.IN_PROGRESS: "nodes are being restarted, or wait for it"},
+    ),
+    **_each(
+        Condition.NODES_ROLLED,
+        outcome=ACTION,
+        meanings={
+            Reason.HALTED: "no node is restarted; the condition Stalled says why",
+            Reason.PAUSED: "suspended: nodes in flight are followed, no other node is restarted",
+            Reason.RESTART_REQUESTED: "driver Manual: restart the node that the message names",
         },
     ),
     **_each(Condition.REACHABLE, meanings={Reason.CONNECTED: "nodes and metadata log were read"}),

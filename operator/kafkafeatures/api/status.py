@@ -181,6 +181,7 @@ class HistoryEntry(StatusRecord):
     at: Stamp
     action: str
     target: str = ""
+    kind: str = ""
     result: str
     message: str = ""
     plan_hash: str = ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
@@ -27,6 +28,9 @@ from kafkafeatures.core.soak import LOOK_AGAIN, Soak
 from kafkafeatures.core.steps import DryRun, DryRunRejected, DryRunUnavailable, Step, UnknownStep, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.windows import closed_until
+
+if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
+    from kafkafeatures.core.roll import Roll
 
 LAG = 0.025
 """Seconds to look again after a level was raised: a broker is told with its next reply, 7 ms later (seen on 4.2). More
@@ -104,12 +108,13 @@ def decide(
     verdict: DryRun | None = None,
     owner: Owner | None = None,
     soak: Soak | None = None,
+    roll: Roll | None = None,
 ) -> Decision:
     """Decide one reconciliation. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
 
     `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict. `unsettled`:
     steps that may have been sent and whose outcome is open. `owner`: the older resource that owns this cluster, or may
-    turn out to. `soak`: what an irreversible change waits for.
+    turn out to. `soak`: what an irreversible change waits for. `roll`: what there is to restart.
     """
     if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
         return Stalled(
@@ -125,8 +130,9 @@ def decide(
         return owned
     if proposal is None:
         proposal = propose(wanted, observation, memory)
-    if unsettled:
-        return _unsettled(unsettled)
+    before = _unsettled(unsettled) if unsettled else _rolled(wanted, proposal, roll, owned)
+    if before is not None:
+        return before
     unknown_features = unknown_features_in(wanted.levels, observation)
     # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
     readable = not proposal.desired if observation.in_zookeeper_mode else isinstance(observation.finalized, Known)
@@ -174,6 +180,29 @@ def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
         f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice",
         after=1.0,
     )
+
+
+def _rolled(wanted: Wanted, proposal: Proposal, roll: Roll | None, owned: Wait | Stalled | None) -> Decision | None:
+    """Nodes are restarted before levels are moved. None where none is, or levels must be downgraded before."""
+    decision = roll.decision if roll is not None else None
+    if roll is None or decision is None:
+        return None
+    nodes = len(roll.needing)
+    would = f"would restart {nodes} node{'' if nodes == 1 else 's'}"
+    if not isinstance(decision, Act):
+        if wanted.mode is Mode.OBSERVE:
+            return Done(Reason.OBSERVED, f"{would}; now: {decision.message}", decision.blockers)
+        if wanted.suspend and isinstance(decision, Wait) and not roll.in_flight:
+            return Held(Reason.SUSPENDED, f"suspended; {would}", decision.blockers)
+        return decision
+    if wanted.mode is Mode.OBSERVE:
+        return Done(Reason.OBSERVED, f"{would}, {decision.step} first")
+    if wanted.suspend:
+        if roll.in_flight:
+            return Wait(Reason.ROLLING_NODES, f"suspended; still in flight: {roll.titles_in_flight}", after=1.0)
+        return Held(Reason.SUSPENDED, f"suspended; {would}, {decision.step} first")
+    held = _not_approved(wanted, proposal) if wanted.policy is ApprovalPolicy.ALWAYS and not roll.in_flight else None
+    return held or owned or decision
 
 
 def owned_by(owner: Owner | None) -> Wait | Stalled | None:
@@ -369,6 +398,7 @@ _RESOLVES_AUTOMATICALLY: Mapping[BlockerKind, Reason] = {
     BlockerKind.QUORUM: Reason.WAITING_FOR_QUORUM,
     BlockerKind.NODE_RANGE: Reason.WAITING_FOR_NODES,
     BlockerKind.NODE_UNKNOWN: Reason.WAITING_FOR_NODES,
+    BlockerKind.PARTITION: Reason.ROLLING_NODES,
 }
 
 

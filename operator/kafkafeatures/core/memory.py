@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import FeatureState, HistoryEntry, PlanStatus, Result, Status
+from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import InFlight
 from kafkafeatures.core.words import cut
 
@@ -71,11 +72,11 @@ def with_result(
     status: Status, ended: InFlight, result: Result, *, at: Stamp, age_of: AgeOf, message: str = ""
 ) -> Status:
     """The status once an act has ended, with what that means for consents and for plans approved before."""
-    step = ended.step
+    step, restarted = ended.step, isinstance(ended.step, RestartNode)
     count, spent, features = status.change_count, status.spent_consents, status.features
     if result is Result.SUPERSEDED and ended.accepted:
         features = step.reverted_in(features)  # before it was read: drift, and not a step to send again
-    if result in _MAY_HAVE_CHANGED:
+    if result in _MAY_HAVE_CHANGED and not restarted:  # a plan that stands outlives the restarts that it waits for
         count += 1
         if ended.corrects_drift and result is not Result.UNVERIFIED:
             result = Result.CORRECTED
@@ -85,6 +86,7 @@ def with_result(
         at=at,
         action=str(step),
         target=step.target,
+        kind=step.kind if restarted else "",
         result=result.value,
         message=cut(message, MAX_MESSAGE),
         plan_hash=status.plan.hash if status.plan is not None else "",
@@ -111,11 +113,15 @@ def _counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
 
 
 def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEntry, ...]:
-    """As many as are kept. Corrections that still count go last: a fight is not forgotten over failures."""
-    surplus, kept = len(history) - MAX_HISTORY, []
-    for entry in history:
-        if surplus > 0 and not _counts_as_correction(entry, age_of):
-            surplus -= 1
-        else:
-            kept.append(entry)
+    """As many as are kept. Restarts go first: a roll has many. Corrections that still count go last: a fight is not
+    forgotten over failures.
+    """
+    kept = list(history)
+    for dispensable in (_is_restart, lambda entry: not _counts_as_correction(entry, age_of)):
+        for entry in [one for one in kept[:-1] if dispensable(one)][: max(0, len(kept) - MAX_HISTORY)]:
+            kept.remove(entry)
     return tuple(kept[-MAX_HISTORY:])
+
+
+def _is_restart(entry: HistoryEntry) -> bool:
+    return entry.kind == RestartNode.kind

@@ -98,6 +98,7 @@ def plan_document(
     would be written.
     """
     blocked = () if isinstance(decision, Act) else decision.blockers
+    reason, message = decision.step.in_progress if isinstance(decision, Act) else (decision.reason, decision.message)
     document: Json = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -109,8 +110,8 @@ def plan_document(
         "irreversible": bool(proposal.changes) and proposal.plan.irreversible,
         "metadataMode": or_none(observation.mode),
         "source": source_shape(observation),
-        "reason": (Reason.UPDATING_FEATURES if isinstance(decision, Act) else decision.reason).value,
-        "message": str(decision.step) if isinstance(decision, Act) else decision.message,
+        "reason": reason.value,
+        "message": message,
         "features": [with_level_names(one.as_json()) for one in feature_states(observation, proposal, blocked)],
         "nodes": [node_shape(node) for node in observation.nodes],
         "steps": [one.as_json() for one in steps_of(proposal.plan) if proposal.changes],

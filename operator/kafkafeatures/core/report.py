@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
@@ -35,9 +36,13 @@ from kafkafeatures.core.observation import Node, Observation, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
+from kafkafeatures.core.rolled import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.soak import with_soak
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.words import cut
+
+if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
+    from kafkafeatures.core.roll import Roll
 
 MAX_BLOCKERS = 20
 MAX_FEATURES = 64
@@ -55,6 +60,7 @@ def status_of(
     version: str,
     now: datetime,
     approved_by: ApprovedBy | None = None,
+    roll: Roll | None = None,
 ) -> Status:
     """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
     desired, blocked = proposal.desired, () if isinstance(decision, Act) else decision.blockers
@@ -87,8 +93,8 @@ def status_of(
         blockers_total=len(groups),
         plan=plan,
         intents=previous.intents,
-        workloads=previous.workloads,
-        rollout=previous.rollout,
+        workloads=workload_statuses(observation, previous),
+        rollout=rollout_status(roll, decision, previous.rollout, stamp(now)),
         history=previous.history,
         conditions=conditions_of(
             {
@@ -97,6 +103,7 @@ def status_of(
                 Condition.STALLED: _stalled(decision),
                 Condition.REACHABLE: _reachable(observation),
                 Condition.FEATURES_FINALIZED: _finalized(decision, proposal, observation),
+                Condition.NODES_ROLLED: nodes_rolled(roll, decision),
                 Condition.APPROVAL_REQUIRED: _approval(decision),
                 Condition.DRIFT_DETECTED: _drift(proposal),
             },
@@ -272,7 +279,7 @@ def _ready(decision: Decision) -> tuple[str, Reason, str]:
         case Done(reason, message):
             return "True", reason, message
         case Act(step):
-            return "False", Reason.UPDATING_FEATURES, str(step)
+            return "False", *step.in_progress
         case Wait(reason, message):
             return "False", reason, message
         case Stalled(reason, message) | Held(reason, message):
@@ -304,7 +311,7 @@ def _drift(proposal: Proposal) -> Said:
 def _reconciling(decision: Decision) -> Said:
     match decision:
         case Act(step):
-            return "True", Reason.UPDATING_FEATURES, str(step)
+            return "True", *step.in_progress
         case Wait(reason, message):
             return "True", reason, message
         case _:

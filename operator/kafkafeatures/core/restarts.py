@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import read_number, read_text
 from kafkafeatures.api.status import FeatureStatus, Result
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.quorum import is_caught_up
-from kafkafeatures.core.readings import PartitionsReading, Role
+from kafkafeatures.core.readings import FailureKind, PartitionsReading, Role
 from kafkafeatures.core.settling import Open, Sent
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.workloads import Pod
+
+WITHDRAWN_AFTER = timedelta(minutes=1)
+"""Longer than an eviction that was asked for can be on its way."""
 
 
 class Phase(Enum):
@@ -78,6 +83,11 @@ class RestartNode:
         return self.pod or self.title
 
     @property
+    def in_progress(self) -> tuple[Reason, str]:
+        """What is said while it is carried out."""
+        return Reason.ROLLING_NODES, f"restarting {self}" if self.pod else f"restart {self.title}"
+
+    @property
     def consent(self) -> str:
         """The entry of `spec.consents` that it uses up: none; what a roll uses is spent when it ends."""
         return ""
@@ -118,7 +128,24 @@ class RestartNode:
         """What became of it by what was seen last: over once the node is back, and stable for as long as it must be."""
         if self.state_in(after).phase is Phase.BACK and sent.stable is not None and sent.stable >= sent.stable_for:
             return Result.APPLIED
-        return Result.SUPERSEDED if self._is_overtaken(after) else Open()
+        if self._is_overtaken(after):
+            return Result.SUPERSEDED
+        return Result.NOT_APPLIED if sent.age > WITHDRAWN_AFTER and self._is_not_wanted(after) else Open()
+
+    def _is_not_wanted(self, seen: Observation) -> bool:
+        """The pod of before still runs, and is what its StatefulSet asks for by now."""
+        if not self.pod or isinstance(seen.workloads, Unknown):
+            return False
+        pod = seen.workloads.value.pod(self.pod)
+        return (
+            pod is not None
+            and pod.uid == self.pod_uid
+            and not pod.terminating
+            and any(
+                one.name == pod.stateful_set and one.observed and one.update_revision == pod.revision
+                for one in seen.workloads.value.stateful_sets
+            )
+        )
 
     def _is_overtaken(self, seen: Observation) -> bool:
         """The new pod does not run, and is not wanted any more as it is; or the node was unregistered meanwhile."""
@@ -153,6 +180,8 @@ class RestartNode:
 
     def _of_pod(self, seen: Observation) -> RestartState | None:
         """What the pod says, where it says that the node cannot be back."""
+        if isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
+            return None  # the document names no driver any more: what Kafka says must do
         if isinstance(seen.workloads, Unknown):
             return RestartState(Phase.UNKNOWN, f"the pods could not be read: {seen.workloads.why}")
         pod = seen.workloads.value.pod(self.pod)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
 from kafkafeatures.core.observation import Observation
@@ -40,6 +41,11 @@ class UpdateFeature:
     def target(self) -> str:
         """What is acted on."""
         return self.feature
+
+    @property
+    def in_progress(self) -> tuple[Reason, str]:
+        """What is said while it is carried out."""
+        return Reason.UPDATING_FEATURES, str(self)
 
     @property
     def is_downgrade(self) -> bool:

@@ -17,7 +17,17 @@ from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import Applied, InFlight, NotSent, Outcome, OutcomeUnknown, Rejected, Step, UpdateFeature
+from kafkafeatures.core.steps import (
+    Applied,
+    InFlight,
+    NotSent,
+    Outcome,
+    OutcomeUnknown,
+    Rejected,
+    Step,
+    UpdateFeature,
+    in_flight,
+)
 from kafkafeatures.reconcile.evaluate import (
     SETTLE_SECONDS,
     EffectRecord,
@@ -64,18 +74,19 @@ async def write_if_changed(store: ResourceStore, before: KeptStatus, status: Sta
 
 
 async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reconciliation:
-    sent = InFlight(
+    status = found.status
+    sent = _intended_before(status, step) or InFlight(
         step,
         context.stamp(),
-        Via.CONTROLLER if context.kafka.sends_to_active_controller else Via.BROKER,
+        _via(context, step),
         offset=found.observation.source.offset,
         corrects_drift=step in found.proposal.drifted,
     )
     context.ages.begins(sent.at)
-    status = found.status
     # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
     spent = sorted({*status.spent_consents, step.consent} - {""})
-    status = replace(status, intents=(*status.intents, sent.to_intent()), spent_consents=tuple(spent))
+    others = tuple(intent for intent in status.intents if intent != sent.to_intent())
+    status = replace(status, intents=(*others, sent.to_intent()), spent_consents=tuple(spent))
     await context.store.write_status(status)
     owned = _owned_meanwhile(context, found)
     if owned is not None:
@@ -96,6 +107,12 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
             status = _ended(context, status, sent, Result.NOT_SENT, why)
             await context.store.write_status(status)
             return Reconciliation(Act(step), 1.0, status, outcome)
+        case Rejected(code, message) if isinstance(step, RestartNode):
+            status = replace(status, intents=status.intents[:-1])  # nothing was stopped: it may be asked for again
+            text = f"the eviction of pod {step.pod} was rejected: {message}"
+            reason = _EVICTION_REJECTED.get(code)
+            refused = Stalled(reason, text) if reason else Wait(Reason.WAITING_FOR_BUDGET, text, after=2.0)
+            return await _report(context, found.with_decision(refused, status), outcome)
         case Rejected(code, message):
             # Only what was not validated before comes to this: kraft.version, or a cluster that changed in between.
             closed = _ended(context, status, sent, Result.REJECTED, f"error {code}: {message}")
@@ -113,9 +130,32 @@ async def send(context: ReconcileContext, found: Evaluation, step: Step) -> Outc
         case UpdateFeature():
             return await context.kafka.update(step)
         case RestartNode():
-            return await context.workloads.evict(step) if context.workloads is not None else NotSent("no driver")
+            if not step.pod:
+                return Applied()  # a person was asked by the intent itself, and by the Event that it makes
+            if context.workloads is None:
+                return NotSent("the document names no driver that could evict a pod")
+            return await context.workloads.evict(step)
         case _:
             assert_never(step)
+
+
+_EVICTION_REJECTED = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLOUT_HALTED}
+"""By HTTP status; any other one is a PodDisruptionBudget that does not allow it now."""
+
+
+def _intended_before(status: Status, step: Step) -> InFlight | None:
+    """The intent of the same restart, which is asked for again: it is one, however often it is sent."""
+    if isinstance(step, RestartNode):
+        for one in map(in_flight, status.intents):
+            if isinstance(one, InFlight) and one.step == step:
+                return one
+    return None
+
+
+def _via(context: ReconcileContext, step: Step) -> Via:
+    if isinstance(step, RestartNode):
+        return Via.API_SERVER if step.pod else Via.PERSON
+    return Via.CONTROLLER if context.kafka.sends_to_active_controller else Via.BROKER
 
 
 def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Result, message: str) -> Status:
@@ -150,5 +190,6 @@ def summary_of(last: Reconciliation) -> str:
     if isinstance(last.decision, Failure):
         return f"{Reason.UNREACHABLE}: {last.decision}"
     if isinstance(last.decision, Act):
-        return f"UpdateFeatures {last.decision.step}: {type(last.outcome).__name__}"
+        request = "UpdateFeatures" if isinstance(last.decision.step, UpdateFeature) else "Eviction"
+        return f"{request} {last.decision.step}: {type(last.outcome).__name__}"
     return f"{last.decision.reason}: {last.decision.message}"

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from kafkafeatures import __version__
+from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
@@ -20,14 +22,19 @@ from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_resu
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort
-from kafkafeatures.core.readings import Failure
+from kafkafeatures.core.readings import NOT_ASKED, Failure
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
+from kafkafeatures.core.restarts import Phase, RestartNode
 from kafkafeatures.core.settling import Open
 from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, in_flight
-from kafkafeatures.core.wanted import Mode, Wanted
+from kafkafeatures.core.wanted import Driver, Mode, Wanted
+from kafkafeatures.core.workloads import WorkloadsReading
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.roll import Roll
 
 SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
@@ -98,7 +105,8 @@ class Evaluation:
     """A reconciliation on paper.
 
     `remembered`: the status of before with what is known of it now: what was settled is closed in it. `verdict` None:
-    there was nothing to ask the server about. `ours` False: another cluster answers, or one that cannot be told.
+    there was nothing to ask the server about. `roll` None: no driver restarts
+    nodes. `ours` False: another cluster answers, or one that cannot be told.
     """
 
     resource: Resource
@@ -109,6 +117,7 @@ class Evaluation:
     verdict: DryRun | None
     ours: bool
     now: datetime
+    roll: Roll | None = None
 
     @property
     def wanted(self) -> Wanted:
@@ -130,6 +139,7 @@ class Evaluation:
             version=__version__,
             now=self.now,
             approved_by=approved_by(self.wanted, self.proposal),
+            roll=self.roll,
         )
 
     def with_decision(self, decision: Decision, remembered: Status) -> Evaluation:
@@ -139,8 +149,9 @@ class Evaluation:
 
 async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation | Unread:
     """Decide on what is there now. Looks a second time where a step was sent and its outcome is open."""
+    workloads = await _workloads(context)
     try:
-        observation = observe(*await context.kafka.read())
+        observation = await _look(context, resource, workloads)
     except ClusterUnreachable as error:
         status = status_of_unreachable(
             error.failure, generation=resource.generation, previous=resource.status, now=context.now()
@@ -149,28 +160,73 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
     wanted, ours = resource.wanted, is_ours(resource, observation)
     remembered = resource.status
     unsettled: tuple[Step | UnknownStep, ...] = ()
+    restarts: tuple[InFlight, ...] = ()
     if ours:  # another cluster tells nothing about what became of what was sent to ours
-        observation, remembered, unsettled = await _settled(context, resource, observation)
+        observation, remembered, restarts, unsettled = await _settled(context, resource, observation)
     spent = tuple(one for one in remembered.spent_consents if one in wanted.consents)
     remembered = replace(remembered, spent_consents=spent)
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
     memory = memory_of(remembered, context.age_of) if ours else Memory(remembered.cluster_id, lost_cluster(remembered))
     proposal = propose(wanted, observation, memory)
+    soak, roll = None, None
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
-    soak = None
-    if ours:
         soak = soak_of(wanted, observation, proposal.changes, remembered, age_of=context.age_of, now=context.stamp())
         remembered = with_soak(remembered, soak)
+        if wanted.rollout.driver is not Driver.NONE or restarts:
+            # They judge partitions by numpy, which nobody else needs.
+            from kafkafeatures.core.restart_checks import Remembered
+            from kafkafeatures.core.roll import roll_of
+
+            told = Remembered(restarts, remembered, context.now(), context.age_of)
+            roll = roll_of(wanted, observation, proposal.changes, told)
+        remembered = _after_roll(roll, wanted, remembered)
     owner = None
     if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
         owner = context.competing_owner(observation.cluster_id.value)
     mine = ours and not (owner and owner.known)
-    verdict = await _verdict_on(context.kafka, wanted, proposal, observation) if mine else None
+    rolling = roll is not None and roll.decision is not None
+    verdict = await _verdict_on(context.kafka, wanted, proposal, observation) if mine and not rolling else None
     decision = decide(
-        wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner, soak=soak
+        wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner, soak=soak,
+        roll=roll,
+    )  # fmt: skip
+    return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll)
+
+
+async def _workloads(context: ReconcileContext) -> WorkloadsReading | Failure:
+    return NOT_ASKED if context.workloads is None else await context.workloads.read()
+
+
+async def _look(context: ReconcileContext, resource: Resource, workloads: WorkloadsReading | Failure) -> Observation:
+    """The cluster as it is now. Partitions are read only where restarts are under way, or about to be."""
+    partitions = _needs_partitions(resource, workloads)
+    observation = observe(*await context.kafka.read(partitions=partitions), workloads)
+    if resource.wanted.rollout.driver is Driver.MANUAL and not partitions and is_ours(resource, observation):
+        # Who has to be restarted by hand is known only once the cluster was read.
+        memory = memory_of(resource.status, context.age_of)
+        changes = propose(resource.wanted, observation, memory).changes
+        ranges = ((node.known_range_of(one.feature), one.after) for node in observation.nodes for one in changes)
+        if any(supported is not None and level not in supported for supported, level in ranges):
+            return observe(*await context.kafka.read(partitions=True), workloads)
+    return observation
+
+
+def _needs_partitions(resource: Resource, workloads: WorkloadsReading | Failure) -> bool:
+    if any(intent.kind == RestartNode.kind for intent in resource.status.intents):
+        return True
+    return not isinstance(workloads, Failure) and any(
+        pod.revision != one.update_revision for one in workloads.stateful_sets for pod in one.pods
     )
-    return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, context.now())
+
+
+def _after_roll(roll: Roll | None, wanted: Wanted, remembered: Status) -> Status:
+    """What a roll was allowed ends with it."""
+    before = remembered.rollout
+    if roll is None or roll.is_active or before is None or before.done >= before.total:
+        return remembered
+    spent = {*remembered.spent_consents, *({SINGLE_REPLICA_TOPICS} & wanted.consents)}
+    return replace(remembered, spent_consents=tuple(sorted(spent)))
 
 
 def is_ours(resource: Resource, observation: Observation) -> bool:
@@ -187,28 +243,51 @@ def is_ours(resource: Resource, observation: Observation) -> bool:
 
 async def _settled(
     context: ReconcileContext, resource: Resource, observation: Observation
-) -> tuple[Observation, Status, tuple[Step | UnknownStep, ...]]:
-    """The newest observation, the status with every intent closed whose end is known, and what is still open."""
+) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...]]:
+    """The newest observation, the status with every intent closed whose end is known, and what is still open:
+    restarts, which are followed, and what has to be settled before anything else is sent.
+    """
     status = resource.status
     unknown: list[Step | UnknownStep] = []
-    sent: list[InFlight] = []
+    updates: list[InFlight] = []
+    restarts: list[InFlight] = []
     for found in map(in_flight, status.intents):
         if isinstance(found, UnknownStep):
             unknown.append(found)
         else:
-            sent.append(found)
-    status, still_open = _close(context, status, sent, observation, observation)
+            (restarts if isinstance(found.step, RestartNode) else updates).append(found)
+    status, restarts = _followed(context, resource, status, restarts, observation)
+    status, still_open = _close(context, status, updates, observation, observation)
     if not still_open:
-        return observation, status, tuple(unknown)
+        return observation, status, tuple(restarts), tuple(unknown)
     await context.sleep(SETTLE_SECONDS)
     try:
-        again = observe(*await context.kafka.read())
+        again = await _look(context, resource, await _workloads(context))
     except ClusterUnreachable:
         again = None
     if again is None or not is_ours(resource, again):
-        return observation, status, (*unknown, *(one.step for one in still_open))
+        return observation, status, tuple(restarts), (*unknown, *(one.step for one in still_open))
     status, still_open = _close(context, status, still_open, observation, again)
-    return again, status, (*unknown, *(one.step for one in still_open))
+    return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open))
+
+
+def _followed(
+    context: ReconcileContext, resource: Resource, status: Status, restarts: list[InFlight], seen: Observation
+) -> tuple[Status, list[InFlight]]:
+    """How far restarts have come: when each was first seen to be back is remembered, and forgotten where it is not."""
+    still_open = []
+    for one in restarts:
+        back = isinstance(one.step, RestartNode) and one.step.state_in(seen).phase is Phase.BACK
+        now = one.stable_from((one.stable_since or context.stamp()) if back else None)
+        status = replace(
+            status, intents=tuple(now.to_intent() if it == one.to_intent() else it for it in status.intents)
+        )
+        result = one.step.settle(seen, seen, now.sent(context.age_of, resource.wanted.rollout.stable_for))
+        if isinstance(result, Open):
+            still_open.append(now)
+        else:
+            status = with_result(status, now, result, at=context.stamp(), age_of=context.age_of)
+    return status, still_open
 
 
 def _close(

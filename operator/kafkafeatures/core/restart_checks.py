@@ -1,0 +1,411 @@
+"""May one more node be restarted now? Ordered chains of small pure checks; the first that refuses is told.
+
+Called by `core/roll.py`, in every reconciliation of a resource whose nodes are restarted. A check that cannot tell
+refuses: silence never starts anything. P1 to P5 and S1 to S4 of the rules for safe rolls are each one check, or the
+admission of a broker (`core/replication.py`) and of a controller (`core/quorum.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import NamedTuple
+
+from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.status import Result, Status
+from kafkafeatures.core import planner
+from kafkafeatures.core.binaries import supported_by
+from kafkafeatures.core.blockers import Blocker
+from kafkafeatures.core.decisions import Stalled, Wait
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.memory import AgeOf
+from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.plan import undo_of
+from kafkafeatures.core.pods import Fleet
+from kafkafeatures.core.readings import FailureKind, Role
+from kafkafeatures.core.releases import Undo, format_level
+from kafkafeatures.core.replication import Admission, Replication
+from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.wanted import Availability, Driver, Wanted
+from kafkafeatures.core.windows import closed_until
+from kafkafeatures.core.workloads import StatefulSet
+
+POLL = 1.0
+"""Seconds until it is looked again while a node is in flight, or waits to go."""
+REFUSED_POLL = 5.0
+"""The same where somebody else has to do something first."""
+
+Refusal = Wait | Stalled
+
+
+@dataclass(frozen=True, slots=True)
+class Restarting:
+    """A restart whose end was not seen yet, and how far it has come."""
+
+    step: RestartNode
+    sent: InFlight
+    state: RestartState
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it only has to stay as it is for a while."""
+        return self.state.phase is Phase.BACK
+
+
+class Remembered(NamedTuple):
+    """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it."""
+
+    sent: tuple[InFlight, ...]
+    status: Status
+    now: datetime
+    age_of: AgeOf
+
+
+@dataclass(frozen=True)
+class RestartQuestion:
+    """May one more node be restarted now? Everything that the checks look at."""
+
+    wanted: Wanted
+    seen: Observation
+    fleet: Fleet
+    in_flight: tuple[Restarting, ...]
+    changes: tuple[UpdateFeature, ...]
+    remembered: Remembered
+
+    @cached_property
+    def replication(self) -> Replication | None:
+        """All partitions; None where they could not be read."""
+        return Replication(self.seen.partitions.value) if isinstance(self.seen.partitions, Known) else None
+
+    def admission(
+        self, *, but: frozenset[int] = frozenset(), availability: Availability | None = None
+    ) -> Admission | None:
+        """Which brokers may go beside everything that is away, or about to be; `but` those."""
+        if self.replication is None:
+            return None
+        down = (self.flying | self.unavailable) - but
+        chosen = availability or self.wanted.rollout.availability
+        return self.replication.judge(down, chosen, excused=self.is_excused)
+
+    @cached_property
+    def is_excused(self) -> bool:
+        """Whether partitions without a second replica may be unavailable while their node restarts."""
+        return SINGLE_REPLICA_TOPICS in self.wanted.consents - set(self.remembered.status.spent_consents)
+
+    @cached_property
+    def flying(self) -> frozenset[int]:
+        """Nodes in flight."""
+        return frozenset(one.step.node_id for one in self.in_flight)
+
+    @cached_property
+    def unavailable(self) -> frozenset[int]:
+        """Nodes that are away for any other reason than a restart of ours."""
+        away = (node.id for node in self.seen.nodes if node.state is not NodeState.LIVE)
+        return frozenset((*away, *self.fleet.unavailable)) - self.flying
+
+    @cached_property
+    def stuck(self) -> frozenset[int]:
+        """Nodes whose pod does not run and is not what is wanted any more, those in flight too."""
+        pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing if id_ in self.fleet.pods}
+        return frozenset(id_ for id_, pod in pods.items() if pod.waiting and not pod.terminating)
+
+    @cached_property
+    def roll_id(self) -> str:
+        """Of what is rolled to, so that the same roll is known again; a new image is a new one."""
+        revisions = sorted({f"{one.name}={one.update_revision}" for one in self.fleet.sets.values()})
+        return hashlib.sha256("\n".join(revisions or map(str, self.changes)).encode()).hexdigest()[:12]
+
+    def is_controller(self, id_: int) -> bool:
+        """A combined node is one as well."""
+        node = self.seen.node(id_)
+        if node is not None:
+            return Role.CONTROLLER in node.roles
+        found = self.fleet.sets.get(id_)
+        return found is not None and found.role == "controllers"
+
+    def nodes(self, id_: int) -> tuple[Node, ...]:
+        """The node of that id, if there is one."""
+        return tuple(node for node in (self.seen.node(id_),) if node is not None)
+
+    def title(self, id_: int) -> str:
+        """How people are told of it."""
+        node = self.seen.node(id_)
+        return node.title if node is not None else f"node {id_}"
+
+
+Check = Callable[[RestartQuestion], Refusal | None]
+
+
+# --- of any node ---
+
+
+def driver_allows(question: RestartQuestion) -> Refusal | None:
+    """The StatefulSets, their pods and their budgets are as a roll needs them."""
+    found = question.fleet.blockers
+    if found:
+        return Stalled(found[0].reason or Reason.ROLLOUT_HALTED, f"{found[0].message}; {found[0].remedy}", found)
+    if question.fleet.waits and question.fleet.needing and not question.in_flight:
+        return Wait(Reason.ROLLING_NODES, question.fleet.waits[0], after=2.0)
+    return None
+
+
+def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
+    """Never a node into a binary that cannot hold a finalized level: it could not register again."""
+    blockers = tuple(_levels_in_danger(question))
+    if not blockers:
+        return None
+    first = blockers[0]
+    return Stalled(first.reason or Reason.NODES_BEHIND, f"{first.message}; {first.remedy}", blockers)
+
+
+def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
+    if not question.fleet.needing or isinstance(question.seen.finalized, Unknown):
+        return
+    for name, ranges in _ranges_of_binaries(question).items():
+        for feature, level in sorted(question.seen.finalized.value.items()):
+            held = ranges.get(feature, NOT_SUPPORTED)
+            if level in held or not level:
+                continue
+            downgrade = UpdateFeature(feature, level, held.max)
+            impossible = undo_of(UpdateFeature(feature, held.max, level)) is Undo.IMPOSSIBLE
+            yield Blocker(
+                BlockerKind.NODE_RANGE,
+                f"the new image of {name} supports {feature} {held}, finalized is {format_level(feature, level)}: "
+                "its nodes could not register again",
+                f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"
+                if impossible
+                else f"downgrade {feature} to {held.max} first, with the consent {downgrade.consent}",
+                feature=feature,
+                wanted=level,
+                supported=held,
+                reason=Reason.DOWNGRADE_REFUSED if impossible else Reason.NODES_BEHIND,
+            )
+
+
+def _ranges_of_binaries(question: RestartQuestion) -> Mapping[str, Mapping[str, VersionRange]]:
+    """By StatefulSet, what its update revision supports: by a node that runs it, else by its release."""
+    found: dict[str, Mapping[str, VersionRange]] = {}
+    for id_ in question.fleet.needing:
+        owner = question.fleet.sets.get(id_)
+        if owner is None or owner.name in found:
+            continue
+        ranges = _seen_running(question, owner) or supported_by(owner.release)
+        if ranges is not None:
+            found[owner.name] = ranges
+    return found
+
+
+def has_unknown_binary(question: RestartQuestion) -> bool:
+    """Whether nobody can tell yet what a new image supports: then one node is restarted first, alone."""
+    known = _ranges_of_binaries(question)
+    owners = (question.fleet.sets.get(id_) for id_ in question.fleet.needing)
+    return any(owner is not None and owner.name not in known for owner in owners)
+
+
+def _seen_running(question: RestartQuestion, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
+    for id_, pod in question.fleet.pods.items():
+        current = pod.stateful_set == owner.name and pod.revision == owner.update_revision
+        node = question.seen.node(id_) if current and id_ not in question.flying else None
+        if node is not None and node.state is NodeState.LIVE and isinstance(node.answer, Known):
+            return node.answer.value.supported
+    return None
+
+
+def levels_go_first(question: RestartQuestion) -> bool:
+    """Whether what keeps the new binary from holding a level is about to be downgraded anyway."""
+    after = {change.feature: change.after for change in question.changes}
+    blocked = tuple(_levels_in_danger(question))
+    return bool(blocked) and all(one.supported and after.get(one.feature) in one.supported for one in blocked)
+
+
+# --- of one more ---
+
+
+def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
+    """A node that did not come back in time stops the roll, until it does or is replaced."""
+    timeout = question.wanted.rollout.node_timeout
+    patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED)  # a log that is recovered takes as long as it takes
+    for one in question.in_flight:
+        late = question.remembered.age_of(one.sent.at) > timeout
+        if late and one.state.phase not in patient:
+            pod, minutes = one.step.pod, _minutes(timeout)
+            look = f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`; " if pod else ""
+            remedy = f"{look}repair the node, or revert the image"
+            return _halted(question, one.step.node_id, f"is not back after {minutes}: {one.state.detail}", remedy)
+    for id_, why in question.fleet.needing.items():
+        if id_ not in question.flying and _restarted_before(question, id_):
+            remedy = "find out why its restart did not help, then change the document or the image"
+            return _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
+    return None
+
+
+def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stalled:
+    message = f"no other node is restarted: {question.title(id_)} {text}"
+    blocker = Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=question.nodes(id_))
+    return Stalled(Reason.ROLLOUT_HALTED, f"{message}; {remedy}", (blocker,))
+
+
+def _restarted_before(question: RestartQuestion, id_: int) -> bool:
+    """For the same roll: to do it again would change nothing."""
+    status = question.remembered.status
+    pod = question.fleet.pods.get(id_)
+    target = pod.name if pod is not None else question.title(id_)
+    if status.rollout is None or status.rollout.id != question.roll_id:
+        return False
+    return any(
+        entry.target == target and entry.result == Result.APPLIED and entry.at >= (status.rollout.started_at or "")
+        for entry in status.history
+        if entry.kind == RestartNode.kind
+    )
+
+
+def _minutes(span: timedelta) -> str:
+    seconds = span.total_seconds()
+    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
+
+
+def quorum_is_known(question: RestartQuestion) -> Refusal | None:
+    """Without an active controller nothing that was read of the cluster is current."""
+    why = question.seen.no_quorum
+    if why is not None:
+        return Wait(Reason.WAITING_FOR_QUORUM, f"no active controller is known: {why}", after=2.0)
+    if isinstance(question.seen.quorum, Unknown):
+        return Wait(Reason.WAITING_FOR_QUORUM, f"the quorum is not known: {question.seen.quorum.why}", after=2.0)
+    if isinstance(question.seen.finalized, Unknown):
+        return Wait(Reason.PREFLIGHT, f"the finalized levels are not known: {question.seen.finalized.why}", after=2.0)
+    return None
+
+
+def partitions_are_known(question: RestartQuestion) -> Refusal | None:
+    """All of them, from the log or by asking; what an ACL may hide is not known."""
+    if isinstance(question.seen.partitions, Known):
+        return None
+    return unread(question.seen.partitions, "the partitions could not be read")
+
+
+def unread(fact: Unknown, what: str) -> Refusal:
+    """What it means that something could not be read."""
+    text = f"{what}: {fact.why}"
+    if fact.why.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
+        return Stalled(Reason.NOT_AUTHORIZED, text)
+    if fact.why.kind is FailureKind.WAITING_FOR_BUDGET:
+        return Wait(Reason.WAITING_FOR_BUDGET, text, after=REFUSED_POLL)
+    return Wait(Reason.PREFLIGHT, text, after=2.0)
+
+
+def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
+    """Partitions that are unavailable whenever their node restarts need a consent."""
+    never = question.replication.never() if question.replication else None
+    if never is None or not never.count or question.is_excused:
+        return None
+    message = (
+        f"{never.count} partition{'' if never.count == 1 else 's'} cannot stay available while a broker restarts: "
+        f"min.insync.replicas requires every replica (topics: {', '.join(never.topics)})"
+    )
+    spent = SINGLE_REPLICA_TOPICS in question.wanted.consents
+    remedy = (
+        f"the consent {SINGLE_REPLICA_TOPICS} was used by an earlier roll; remove it, then add it again"
+        if spent
+        else f"add replicas, or add {SINGLE_REPLICA_TOPICS} to consents"
+    )
+    reason = Reason.CONSENT_SPENT if spent else Reason.CONSENT_REQUIRED
+    return Stalled(reason, f"{message}; {remedy}", (Blocker(BlockerKind.PARTITION, message, remedy),))
+
+
+def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
+    """Who moves partitions and who restarts nodes take the same slack."""
+    count, names = question.replication.reassigning() if question.replication else (0, ())
+    if not count:
+        return None
+    text = (
+        f"a reassignment is in progress: {format_partitions(count, names)}; no node is restarted until it is complete"
+    )
+    return Wait(Reason.ROLLING_NODES, text, after=2.0)
+
+
+def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
+    """No partition is below min.insync.replicas already, for whatever reason. Of those that a consent excuses, each
+    broker's own admission says whether it may go.
+    """
+    count, names = question.replication.under_min_isr() if question.replication else (0, ())
+    if not count or question.is_excused:
+        return None
+    below = f"{format_partitions(count, names)} {'is' if count == 1 else 'are'} below min.insync.replicas"
+    return Wait(Reason.ROLLING_NODES, f"{below}; no node is restarted until that has passed", after=2.0)
+
+
+def window_is_open(question: RestartQuestion) -> Refusal | None:
+    """What is in flight is followed at any time."""
+    opens = closed_until(question.wanted.rollout.windows, question.remembered.now)
+    if opens is None:
+        return None
+    if question.in_flight:
+        return waiting(question)
+    seconds = max(POLL, (opens - question.remembered.now).total_seconds())
+    text = f"the next window opens at {opens:%Y-%m-%d %H:%M %Z}; no node is restarted before"
+    return Wait(Reason.WAITING_FOR_WINDOW, text, after=min(seconds, 60.0))
+
+
+def cap_is_kept(question: RestartQuestion) -> Refusal | None:
+    """As many at once as the document allows, everything that is away for another reason counted."""
+    brokers = sum(Role.BROKER in node.roles for node in question.seen.nodes)
+    cap = planner.cap(question.wanted.rollout.max_parallel, brokers)
+    if question.wanted.rollout.driver is Driver.MANUAL or has_unknown_binary(question):
+        cap = 1
+    others = sorted(id_ for id_ in question.unavailable if not question.is_controller(id_))
+    if len(question.flying) + len(others) < cap:
+        return None
+    if question.in_flight:
+        return waiting(question)
+    names = ", ".join(map(question.title, others[:3])) + (", ..." if len(others) > 3 else "")
+    text = f"{names} {'is' if len(others) == 1 else 'are'} unavailable; no node is restarted until then"
+    return Wait(Reason.ROLLING_NODES, text, after=2.0)
+
+
+def budget_allows(question: RestartQuestion) -> Refusal | None:
+    """A PodDisruptionBudget is asked by the eviction itself; it is not asked for what it just refuses."""
+    if question.fleet.allowed is None or question.fleet.allowed > 0:
+        return None
+    if question.in_flight:
+        return waiting(question)
+    return Wait(Reason.WAITING_FOR_BUDGET, "the PodDisruptionBudget allows no eviction now", after=REFUSED_POLL)
+
+
+def waiting(question: RestartQuestion) -> Wait:
+    """For the nodes in flight. The first of them that is not back is named."""
+    late = [one for one in question.in_flight if not one.is_back] or list(question.in_flight)
+    first, more = late[0], len(question.in_flight) - 1
+    stable = f", and must stay so for {_minutes(question.wanted.rollout.stable_for)}" if first.is_back else ""
+    text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
+    return Wait(Reason.ROLLING_NODES, text, after=POLL)
+
+
+def format_partitions(count: int, names: tuple[str, ...]) -> str:
+    """As in: 3 partitions (orders-1, orders-2, ...)."""
+    return f"{count} partition{'' if count == 1 else 's'} ({', '.join(names)}{', ...' if count > len(names) else ''})"
+
+
+FOR_ANY_NODE: tuple[Check, ...] = (driver_allows, binary_holds_levels)
+"""Also of a node that is stuck: its pod does not run."""
+
+NOTHING_ELSE: tuple[Check, ...] = (
+    quorum_is_known,
+    partitions_are_known,
+    promises_can_be_kept,
+    nothing_is_reassigned,
+    nothing_is_unavailable,
+)
+"""Also of a restart that was decided, and may not have been sent."""
+
+FOR_ONE_MORE: tuple[Check, ...] = (nothing_is_halted, window_is_open, *NOTHING_ELSE, cap_is_kept, budget_allows)
+"""Of any other node. Read from top to bottom."""
+
+
+def refusal(chain: tuple[Check, ...], question: RestartQuestion) -> Refusal | None:
+    """The first that there is."""
+    return next((found for check in chain if (found := check(question)) is not None), None)

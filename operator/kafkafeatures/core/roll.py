@@ -1,0 +1,236 @@
+"""The roll: which nodes need a restart, which are in flight, and which one is restarted next.
+
+Pure. Called by `reconcile/evaluate.py` in every reconciliation of a resource with a workload driver, with readings of
+that moment; nothing of it is kept but `status.intents` and `status.rollout`. One restart is decided at a time, each on
+its own reading: a sliding window, never a batch. Safety never depends on the order in which nodes are tried.
+
+Controllers go before brokers, one at a time and alone, followers first. A node that is stuck (its pod does not run)
+goes first, whatever else holds: it cannot get worse, and it may be what the roll is halted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core import planner
+from kafkafeatures.core.blockers import Blocker
+from kafkafeatures.core.decisions import Act, Stalled, Wait
+from kafkafeatures.core.observation import Known, Observation, Unknown
+from kafkafeatures.core.pods import Fleet, fleet_of
+from kafkafeatures.core.quorum import may_restart, next_controller
+from kafkafeatures.core.readings import Role
+from kafkafeatures.core.releases import format_level
+from kafkafeatures.core.replication import Forbidding, Why
+from kafkafeatures.core.restart_checks import (
+    FOR_ANY_NODE,
+    FOR_ONE_MORE,
+    NOTHING_ELSE,
+    Remembered,
+    Restarting,
+    RestartQuestion,
+    format_partitions,
+    levels_go_first,
+    refusal,
+    unread,
+    waiting,
+)
+from kafkafeatures.core.restarts import Phase, RestartNode
+from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.wanted import Availability, Driver, Wanted
+
+Next = Act | Wait | Stalled
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """What is to be said and done about restarts.
+
+    id: of what the nodes are rolled to; a new image is a new one. total: nodes that somebody restarts. needing: nodes
+    that need a restart, and why. decision: None where there is nothing to restart, or not now. levels_first: some
+    finalized level must be downgraded before.
+    """
+
+    id: str
+    total: int
+    needing: Mapping[int, str]
+    in_flight: tuple[Restarting, ...]
+    fleet: Fleet
+    decision: Next | None
+    levels_first: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether nodes are being restarted, or have to be."""
+        return bool(self.needing or self.in_flight)
+
+    @property
+    def done(self) -> int:
+        """How many nodes are current, and not in flight."""
+        return self.total - len(self.needing.keys() | {one.step.node_id for one in self.in_flight})
+
+    @property
+    def titles_in_flight(self) -> str:
+        """The nodes in flight, for people; the first few of many."""
+        names = [one.step.title for one in self.in_flight]
+        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def roll_of(wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...], remembered: Remembered) -> Roll:
+    """What there is to restart, and what comes next. `changes`: of levels, still to be made."""
+    in_flight = tuple(
+        Restarting(one.step, one, one.step.state_in(seen))
+        for one in remembered.sent
+        if isinstance(one.step, RestartNode)
+    )
+    driver = wanted.rollout.driver
+    fleet = Fleet.EMPTY
+    if driver is Driver.STATEFUL_SET:
+        fleet = fleet_of(seen, wanted.rollout)
+    elif driver is Driver.MANUAL:
+        fleet = _by_hand(seen, changes)
+    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered)
+    needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
+    first = bool(needing) and not in_flight and levels_go_first(question)
+    decision: Next | None = None
+    if driver is Driver.STATEFUL_SET and isinstance(seen.workloads, Unknown):
+        decision = unread(seen.workloads, "the pods could not be read")
+    elif (needing or in_flight or fleet.blockers) and not first:
+        decision = _next(question, frozenset(needing))
+    return Roll(
+        id=question.roll_id,
+        total=len(fleet.pods) or sum(bool(node.roles) for node in seen.nodes),
+        needing=needing,
+        in_flight=in_flight,
+        fleet=fleet,
+        decision=decision,
+        levels_first=first,
+    )
+
+
+def _by_hand(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Fleet:
+    """The nodes that a person has to restart with a newer Kafka: those that do not support a desired level."""
+    needing = {
+        node.id: f"it supports {one.feature} {found}; level {format_level(one.feature, one.after)} is required"
+        for one in changes
+        for node in seen.nodes
+        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
+    }
+    return Fleet(needing=needing)
+
+
+# --- what comes next ---
+
+
+def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
+    """One more restart, or why not."""
+    refused = refusal(FOR_ANY_NODE, question)
+    if refused is not None:
+        return refused
+    unsent = next((one for one in question.in_flight if one.state.phase is Phase.REQUESTED and one.step.pod), None)
+    if unsent is not None:
+        return _again(question, unsent)
+    for id_ in sorted(question.stuck & needing):
+        if _stuck_may_go(question, id_):
+            return Act(_restart(question, id_))
+    if not needing:
+        return refusal(FOR_ONE_MORE[:1], question) or waiting(question)
+    refused = refusal(FOR_ONE_MORE, question)
+    if refused is not None:
+        return refused
+    if any(question.is_controller(one.step.node_id) for one in question.in_flight):
+        return waiting(question)
+    controllers = frozenset(id_ for id_ in needing if question.is_controller(id_))
+    if controllers:
+        return waiting(question) if question.in_flight else _next_controller(question, controllers)
+    return _next_broker(question, needing)
+
+
+def _again(question: RestartQuestion, one: Restarting) -> Next:
+    """Its intent was written, and its pod still runs: the eviction may be on its way. No other node until that is seen.
+
+    To ask again is safe, because it is for the same life of the pod.
+    """
+    refused = refusal(NOTHING_ELSE, question)
+    return refused or _allowed(question, one.step.node_id) or Act(one.step)
+
+
+def _stuck_may_go(question: RestartQuestion, id_: int) -> bool:
+    """It is in no ISR, so it costs nothing; where it still is, the others must do without it."""
+    if question.is_controller(id_):
+        return True
+    admission = question.admission(but=frozenset({id_}), availability=Availability.RESPECT_MIN_ISR)
+    return admission is not None and admission.allows(id_)
+
+
+def _allowed(question: RestartQuestion, id_: int) -> Wait | None:
+    """Why this node may not go now; None where it may. A combined node satisfies both chains."""
+    if question.is_controller(id_) and isinstance(question.seen.quorum, Known):
+        down = (question.flying | question.unavailable) - {id_}
+        why = may_restart(id_, question.seen.quorum.value, down)
+        if why:
+            text = f"{question.title(id_)} cannot be restarted now: {why}"
+            return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0)
+    node = question.seen.node(id_)
+    admission = question.admission(but=frozenset({id_}) & question.flying)
+    if node is None or Role.BROKER not in node.roles or admission is None or admission.allows(id_):
+        return None
+    return _forbidden(question, id_, admission.forbidding(id_))
+
+
+def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> Next:
+    """Followers first, the leader last; who that is was read just now."""
+    if isinstance(question.seen.quorum, Unknown):
+        return unread(question.seen.quorum, "the quorum is not known")
+    id_ = next_controller(controllers, question.seen.quorum.value)
+    if id_ is None:
+        return Wait(Reason.WAITING_FOR_QUORUM, "no controller can be restarted now", after=2.0)
+    return _allowed(question, id_) or Act(_restart(question, id_))
+
+
+def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
+    replication, admission = question.replication, question.admission()
+    if replication is None or admission is None:  # `partitions_are_known` has refused already
+        return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0)
+    order = planner.order(replication, needing, question.stuck)
+    for id_ in order:
+        if id_ not in question.unavailable and admission.allows(id_):
+            return Act(_restart(question, id_))
+    if question.in_flight:
+        return waiting(question)
+    first = next((id_ for id_ in order if id_ not in question.unavailable), None)
+    if first is None:
+        return Wait(Reason.ROLLING_NODES, f"{question.title(order[0])} is unavailable, and its pod runs", after=2.0)
+    return _forbidden(question, first, admission.forbidding(first))
+
+
+_FORBIDS: Mapping[Why, str] = {
+    Why.AT_MIN_ISR: "would be left with fewer in-sync replicas than min.insync.replicas",
+    Why.REASSIGNING: "are being reassigned",
+    Why.UNDER_REPLICATED: "are under-replicated",
+    Why.REPLICA_IN_FLIGHT: "have a replica on a node that is in flight or unavailable",
+}
+
+
+def _forbidden(question: RestartQuestion, id_: int, found: Forbidding | None) -> Wait:
+    partitions = f"{format_partitions(found.count, found.names)} {_FORBIDS[found.why]}" if found else "not known why"
+    message = f"{question.title(id_)} cannot be restarted now: {partitions}"
+    remedy = "bring the other replicas back in sync"
+    blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=question.nodes(id_))
+    return Wait(Reason.ROLLING_NODES, message, after=2.0, blockers=(blocker,))
+
+
+def _restart(question: RestartQuestion, id_: int) -> RestartNode:
+    node, pod, owner = question.seen.node(id_), question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    return RestartNode(
+        node_id=id_,
+        title=question.title(id_),
+        pod=pod.name if pod else "",
+        pod_uid=pod.uid if pod else "",
+        before=pod.revision if pod else "",
+        after=owner.update_revision if owner else "",
+        broker_epoch=node.broker_epoch if node else -1,
+        incarnation=node.incarnation if node else "",
+        out_of_sync=question.replication.out_of_sync(id_)[0] if question.replication else 0,
+    )

@@ -1,0 +1,73 @@
+"""What people read of a roll: `status.workloads`, `status.rollout` and the condition NodesRolled.
+
+Pure. Called by `core/report.py`. Without numpy: the report of a resource whose nodes no driver restarts costs no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import RolloutStatus, Status, WorkloadStatus
+from kafkafeatures.core.conditions import Said
+from kafkafeatures.core.decisions import Act, Decision, Held, Stalled
+from kafkafeatures.core.observation import Observation, Unknown
+from kafkafeatures.core.readings import FailureKind
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.roll import Roll
+
+
+def workload_statuses(observation: Observation, previous: Status) -> tuple[WorkloadStatus, ...]:
+    """How many pods run the update revision; what was read before where that could not be read now."""
+    workloads = observation.workloads
+    if isinstance(workloads, Unknown):
+        return () if workloads.why.kind is FailureKind.NOT_ASKED else previous.workloads
+    return tuple(
+        WorkloadStatus(
+            name=one.name,
+            update_revision=one.update_revision,
+            updated=sum(pod.revision == one.update_revision and not pod.terminating for pod in one.pods),
+            total=one.replicas,
+        )
+        for one in workloads.value.stateful_sets
+    )
+
+
+def rollout_status(
+    roll: Roll | None, decision: Decision, before: RolloutStatus | None, now: Stamp
+) -> RolloutStatus | None:
+    """The roll in progress, or the last one. None where there was none."""
+    if roll is None:
+        return None
+    if not roll.is_active:
+        return replace(before, done=before.total, waiting_for="") if before is not None else None
+    goes_on = before is not None and before.id == roll.id and before.done < before.total
+    return RolloutStatus(
+        id=roll.id,
+        started_at=before.started_at if goes_on and before is not None else now,
+        total=roll.total,
+        done=roll.done,
+        waiting_for="" if isinstance(decision, Act) else decision.message,
+        unknown=before.unknown if before is not None else {},
+    )
+
+
+def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
+    """Whether every node runs what it should. None where no driver restarts nodes."""
+    if roll is None:
+        return None
+    if not roll.is_active and roll.decision is None:
+        return "True", Reason.ALL_CURRENT, f"all {roll.total} nodes are current"
+    done = f"{roll.done} of {roll.total} nodes are current"
+    by_hand = next((one.step.title for one in roll.in_flight if not one.step.pod), "")
+    if by_hand:
+        return "False", Reason.RESTART_REQUESTED, f"restart {by_hand}; {done}"
+    if isinstance(decision, Act):
+        return "False", Reason.IN_PROGRESS, f"{done}; {decision.step} is next"
+    return "False", _REASONS.get(type(decision), Reason.IN_PROGRESS), f"{done}; {decision.message}"
+
+
+_REASONS = {Stalled: Reason.HALTED, Held: Reason.PAUSED}

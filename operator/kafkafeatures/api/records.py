@@ -7,6 +7,7 @@ that has the wrong shape makes the record unreadable. Used by `api/status.py`; i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from types import UnionType
@@ -108,13 +109,26 @@ def _reader(hint: Any) -> Reader:
         return simple
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):  # of a type and None, which stands for a field that is not there
-        return _reader(next(one for one in arguments if one is not type(None)))
+        return _one_of([_reader(one) for one in arguments if one is not type(None)])
     if origin is tuple:
         return _each(_reader(arguments[0]))
     if origin is not None:
         return _mapping(_reader(arguments[1]))
     read: Reader = hint.read
     return read
+
+
+def _one_of(readers: list[Reader]) -> Reader:
+    if len(readers) == 1:
+        return readers[0]
+
+    def first(value: Any) -> Any:
+        for read in readers[:-1]:
+            with suppress(ValueError):
+                return read(value)
+        return readers[-1](value)
+
+    return first
 
 
 def _each(read: Reader) -> Reader:

@@ -103,13 +103,16 @@ class BlockerStatus(StatusRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage(StatusRecord):
-    """What an approval covers of one stage: its kind, its targets, and what it starts from."""
+    """What an approval covers of one stage: its kind, its targets, and what it starts from.
+
+    Of levels: feature to level. Of a roll: StatefulSet to revision.
+    """
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
 
     kind: str
-    start: Mapping[str, int]
-    target: Mapping[str, int]
+    start: Mapping[str, int | str]
+    target: Mapping[str, int | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

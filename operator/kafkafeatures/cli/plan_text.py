@@ -37,7 +37,7 @@ def draw_plan(
         console.print(_server(seen.verdict), overflow="fold")
     console.print()
     line = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
-    if seen.proposal.changes:
+    if not seen.proposal.plan.is_over:
         line.append(f"  {seen.proposal.plan.hash[:HASH_SHOWN]}")
         how = approved_by(seen.wanted, seen.proposal)
         line.append(f"  {APPROVED[how]}" if how else "")
@@ -54,7 +54,7 @@ def draw_plan(
 
 
 def _steps(console: Console, seen: Evaluation) -> None:
-    if not seen.proposal.changes:
+    if seen.proposal.plan.is_over:
         return
     console.print()
     console.print(Text("Steps", "bold"))

@@ -25,6 +25,7 @@ from kafkafeatures.core.plan import HASH_SHOWN, Plan, changes_between, plan_of, 
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.soak import LOOK_AGAIN, Soak
+from kafkafeatures.core.stages import Pods, pods_of
 from kafkafeatures.core.steps import DryRun, DryRunRejected, DryRunUnavailable, Step, UnknownStep, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.windows import closed_until
@@ -81,10 +82,18 @@ def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposa
         cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
         change_count=memory.change_count,
         standing=memory.plan if isinstance(observation.finalized, Known) else None,
+        pods=_pods(observation),
         approvals=wanted.approvals,
         may_be_unseen=wanted.may_approve_unseen,
     )
     return Proposal(desired, changes, drifted, plan)
+
+
+def _pods(observation: Observation) -> Pods | None:
+    """Of the StatefulSets; none where no driver reads them."""
+    if isinstance(observation.workloads, Known):
+        return pods_of(observation.workloads.value)
+    return {} if observation.workloads.why.kind is FailureKind.NOT_ASKED else None
 
 
 def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:
@@ -201,7 +210,11 @@ def _rolled(wanted: Wanted, proposal: Proposal, roll: Roll | None, owned: Wait |
         if roll.in_flight:
             return Wait(Reason.ROLLING_NODES, f"suspended; still in flight: {roll.titles_in_flight}", after=1.0)
         return Held(Reason.SUSPENDED, f"suspended; {would}, {decision.step} first")
-    held = _not_approved(wanted, proposal) if wanted.policy is ApprovalPolicy.ALWAYS and not roll.in_flight else None
+    begun = any(one.step == decision.step for one in roll.in_flight)
+    held = None if begun else _not_approved(wanted, proposal, of_roll=True)
+    if held is not None and roll.in_flight:
+        message = f"{held.message}; still in flight: {roll.titles_in_flight}"
+        return Wait(Reason.ROLLING_NODES, message, after=1.0, condition=held.condition)
     return held or owned or decision
 
 
@@ -286,11 +299,13 @@ def _no_verdict(proposal: Proposal, verdict: DryRun | None) -> Decision | None:
     return None
 
 
-def _not_approved(wanted: Wanted, proposal: Proposal) -> Held | None:
+def _not_approved(wanted: Wanted, proposal: Proposal, *, of_roll: bool = False) -> Held | None:
+    """`of_roll`: nodes are to be restarted, which can be undone, whatever levels the plan changes afterwards."""
     plan, another = proposal.plan, _another_is_approved(wanted, proposal.plan)
-    if not another and (plan.is_approved_by(wanted.approvals) or not _waits_for_approval(wanted, proposal)):
+    waits = wanted.policy is ApprovalPolicy.ALWAYS if of_roll else _waits_for_approval(wanted, proposal)
+    if not another and (plan.is_approved_by(wanted.approvals) or not waits):
         return None
-    what = ", ".join(str(change) for change in proposal.changes)
+    what = str(plan)
     if another:
         return Held(
             Reason.APPROVAL_REQUIRED,
@@ -420,7 +435,7 @@ def _first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
 
 def approved_by(wanted: Wanted, proposal: Proposal) -> ApprovedBy | None:
     """How the plan was approved; None while it is not, or needs no approval."""
-    if not proposal.changes or _another_is_approved(wanted, proposal.plan):
+    if proposal.plan.is_over or _another_is_approved(wanted, proposal.plan):
         return None
     if proposal.plan.is_approved_by(wanted.approvals):
         in_document = proposal.plan.is_approved_by(wanted.approvals - {wanted.annotated})

@@ -12,18 +12,18 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.status import ApprovedBy, PlanStatus, Stage
 from kafkafeatures.core.releases import Undo, undo_of_raise
+from kafkafeatures.core.stages import Pods, PodsOfSet, are_readable, levels_of, rolled_by, stages_of, still_rolls
 from kafkafeatures.core.steps import UpdateFeature
 
 SHORTEST_HASH = len("sha256:") + 8
 """Of an approval: the first eight digits are enough for people to tell plans apart."""
 HASH_SHOWN = len("sha256:") + 12
 """Of a hash that people are shown: enough to approve by."""
-LEVELS = "Levels"
-"""The kind of a stage that moves finalized levels."""
 
 
 def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) -> tuple[UpdateFeature, ...]:
@@ -51,7 +51,8 @@ def undo_of(change: UpdateFeature) -> Undo:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps`: all that the plan was made of; `pending`: those that are still to be done, computed anew each time.
+    """`steps`: all levels that the plan was made of; `pending`: those that are still to be changed, computed anew each
+    time. `pods`: all that it restarts, with how many are left.
 
     `hash` was taken when the plan was made and stays while it stands. `change_count`: what `status.changeCount` is now;
     it rises with a plan that is over, so that no later plan has the hash of an earlier one.
@@ -62,6 +63,16 @@ class Plan:
     steps: tuple[UpdateFeature, ...]
     pending: tuple[UpdateFeature, ...]
     change_count: int
+    pods: tuple[PodsOfSet, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left to do."""
+        return not self.pending and not any(one.left for one in self.pods)
+
+    def __str__(self) -> str:
+        """What is left of it."""
+        return ", ".join((*(str(one) for one in self.pods if one.left), *map(str, self.pending)))
 
     @property
     def irreversible(self) -> bool:
@@ -81,6 +92,7 @@ def plan_of(
     cluster_id: str,
     change_count: int,
     standing: PlanStatus | None,
+    pods: Pods | None = MappingProxyType({}),
     approvals: frozenset[str] = frozenset(),
     may_be_unseen: bool = True,
 ) -> Plan:
@@ -90,7 +102,7 @@ def plan_of(
     never authorises a later plan, while progress does not void one that stands: each step of ours that was read back
     adds one to the change count. A plan that is over without such a step (withdrawn, done outside KafkaFeatures, or its
     approval removed) adds one too. `may_be_unseen` False: what approves a plan that was never shown approved another
-    one, before the status was lost.
+    one, before the status was lost. `pods`: of the StatefulSets that are rolled; None where they could not be read.
     """
 
     def hash_of(stages: tuple[Stage, ...], changed_before: int) -> str:
@@ -102,39 +114,45 @@ def plan_of(
         }
         return "sha256:" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    stages = (_stage_of(changes),)
+    stages = stages_of(changes, pods or {})
     if standing is not None:
         steps = _steps_of(standing.stages)
         left = tuple(step for step in steps if finalized.get(step.feature, 0) != step.after)
-        if changes and left == changes == steps[len(steps) - len(left) :]:  # what is done was done first
+        rolled = rolled_by(standing.stages, pods)
+        if _is_left(standing.stages, changes, steps, left, pods):
             # Computed again, not believed: who may write a status must not be able to give a plan an approved hash.
             begun_at = change_count - (len(steps) - len(left))
-            stands = Plan(hash_of(standing.stages, begun_at), standing.stages, steps, left, change_count)
+            stands = Plan(hash_of(standing.stages, begun_at), standing.stages, steps, left, change_count, rolled)
             if stands.hash == standing.hash and not _approval_was_taken_back(standing, stands, approvals):
                 return stands
-        if hash_of(standing.stages, change_count) == standing.hash:  # it ends here, and nothing of it was done
+        if hash_of(standing.stages, change_count) == standing.hash:  # it ends here, and nothing of it was counted
             change_count += 1
-    new = Plan(hash_of(stages, change_count), stages, changes, changes, change_count)
+    new = Plan(hash_of(stages, change_count), stages, changes, changes, change_count, rolled_by(stages, pods))
     if new.is_approved_by(approvals) and not may_be_unseen:
         return replace(new, hash=hash_of(stages, change_count + 1), change_count=change_count + 1)
     return new
 
 
-def _stage_of(changes: tuple[UpdateFeature, ...]) -> Stage:
-    return Stage(
-        kind=LEVELS,
-        start={change.feature: change.before for change in changes},
-        target={change.feature: change.after for change in changes},
-    )
+def _is_left(
+    stages: tuple[Stage, ...],
+    changes: tuple[UpdateFeature, ...],
+    steps: tuple[UpdateFeature, ...],
+    left: tuple[UpdateFeature, ...],
+    pods: Pods | None,
+) -> bool:
+    """Whether what is to be done is what is left of a plan; what is done of its levels was done first."""
+    if not are_readable(stages) or left != changes or changes != steps[len(steps) - len(left) :]:
+        return False
+    rolls = pods is None or any(one.left for one in pods.values())
+    return (bool(changes) or rolls) and still_rolls(stages, pods)
 
 
 def _steps_of(stages: tuple[Stage, ...]) -> tuple[UpdateFeature, ...]:
-    """All steps of a plan as it was made; none where it has a stage that this release does not know."""
-    if [(stage.kind, stage.start.keys() == stage.target.keys(), stage.unknown) for stage in stages] != [
-        (LEVELS, True, {})
-    ]:
+    """All changes of levels of a plan as it was made; none where it has a stage that this release does not know."""
+    if not are_readable(stages):
         return ()
-    return changes_between(stages[0].target, stages[0].start)
+    start, target = levels_of(stages)
+    return changes_between(target, start)
 
 
 def _approval_was_taken_back(standing: PlanStatus, plan: Plan, approvals: frozenset[str]) -> bool:

@@ -17,7 +17,7 @@ from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import blocker_status, feature_states, steps_of
 from kafkafeatures.core.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable
 
-_GOES_ON = (Reason.UPDATING_FEATURES, Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
+_GOES_ON = (Reason.UPDATING_FEATURES, Reason.ROLLING_NODES, Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
 """Reasons of Reconciling with which everything is known, and it is a matter of time."""
 
 
@@ -106,15 +106,15 @@ def plan_document(
         "generation": generation,
         "clusterId": or_none(observation.cluster_id),
         "verdict": verdict,
-        "hash": proposal.plan.hash if proposal.changes else "",
-        "irreversible": bool(proposal.changes) and proposal.plan.irreversible,
+        "hash": "" if proposal.plan.is_over else proposal.plan.hash,
+        "irreversible": proposal.plan.irreversible,
         "metadataMode": or_none(observation.mode),
         "source": source_shape(observation),
         "reason": reason.value,
         "message": message,
         "features": [with_level_names(one.as_json()) for one in feature_states(observation, proposal, blocked)],
         "nodes": [node_shape(node) for node in observation.nodes],
-        "steps": [one.as_json() for one in steps_of(proposal.plan) if proposal.changes],
+        "steps": [] if proposal.plan.is_over else [one.as_json() for one in steps_of(proposal.plan)],
         "blockers": [blocker_status(blocker).as_json() for blocker in blocked],
         "notRead": not_read(observation),
         **soak_shape(status),

@@ -36,8 +36,10 @@ from kafkafeatures.core.observation import Node, Observation, Unknown
 from kafkafeatures.core.plan import Plan, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
+from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.rolled import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.soak import with_soak
+from kafkafeatures.core.stages import LEVELS, ROLL
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.words import cut
 
@@ -71,7 +73,7 @@ def status_of(
         features = previous.features  # what was reached stays reached while the levels are not known
         there_are = len(features)
     plan = previous.plan if unread else None
-    if plan is None and proposal.changes:
+    if plan is None and not proposal.plan.is_over:
         plan = _plan(proposal.plan, previous.plan, approved_by, now)
     reached = sum(one.finalized == desired.get(one.name, -1) and one.state == FeatureState.IN_SYNC for one in features)
     groups = grouped(blocked)
@@ -122,7 +124,7 @@ def _plan(plan: Plan, before: PlanStatus | None, approved_by: ApprovedBy | None,
         created_at=before.created_at if before is not None and before.hash == plan.hash else stamp(now),
         approved_by=approved_by.value if approved_by else "",
         irreversible=plan.irreversible,
-        summary=", ".join(map(str, plan.pending)),
+        summary=cut(str(plan), MAX_WORDS),
         stages=plan.stages,
         steps=tuple(steps_of(plan)),
     )
@@ -144,17 +146,36 @@ def blocker_status(blocker: Blocker) -> BlockerStatus:
 
 
 def steps_of(plan: Plan) -> Iterator[StepStatus]:
-    """The steps as in `status.plan` and in plan documents."""
-    for number, step in enumerate(plan.steps, start=1):
+    """The steps as in `status.plan` and in plan documents, in the order of the stages."""
+    by_kind = {ROLL: tuple(_restarts(plan)), LEVELS: tuple(_changes(plan))}
+    steps = (step for stage in plan.stages for step in by_kind.get(stage.kind, ()))
+    return (replace(step, id=str(number)) for number, step in enumerate(steps, start=1))
+
+
+def _changes(plan: Plan) -> Iterator[StepStatus]:
+    for step in plan.steps:
         undo, name = undo_of(step), level_name(step.feature, step.after)
         yield StepStatus(
-            id=str(number),
+            id="",
             action=step.kind,
             detail=f"{step} ({name})" if name else str(step),
             reversible=undo is Undo.SAFE,
             undo=undo.value,
             consent=step.consent,
             state=(StepState.PENDING if step in plan.pending else StepState.DONE).value,
+        )
+
+
+def _restarts(plan: Plan) -> Iterator[StepStatus]:
+    """One of each StatefulSet, however many pods it has."""
+    for pods in plan.pods:
+        yield StepStatus(
+            id="",
+            action=RestartNode.kind,
+            detail=str(pods),
+            reversible=True,
+            undo=Undo.SAFE.value,
+            state=(StepState.PENDING if pods.left else StepState.DONE).value,
         )
 
 

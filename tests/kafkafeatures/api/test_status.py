@@ -52,7 +52,7 @@ def test_what_we_write_ourselves_fits() -> None:
     [
         ("intents", ["UpdateFeature"]),
         ("intents", {"kind": "UpdateFeature"}),
-        ("plan", {**STATUS["plan"], "stages": [{"kind": "Levels", "from": {"f": "0"}, "to": {}}]}),
+        ("plan", {**STATUS["plan"], "stages": [{"kind": "Levels", "from": {"f": 0.5}, "to": {}}]}),
         ("plan", {"hash": "sha256:0", "steps": []}),
         ("history", [{"at": AT, "action": "f 0 -> 1"}]),
         ("history", [{"at": "2026-01-01T00:00:00", "action": "a", "result": "b"}]),

@@ -1,0 +1,254 @@
+"""Rolls and levels are stages of one plan: what is approved is what the nodes are rolled to, never single nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import PlanStatus, Via, read_status
+from kafkafeatures.core.decide import Proposal, decide, propose
+from kafkafeatures.core.decisions import Act, Decision, Held, Wait
+from kafkafeatures.core.memory import Memory
+from kafkafeatures.core.observation import Observation, Unknown
+from kafkafeatures.core.plan import Plan, plan_of
+from kafkafeatures.core.pods import Fleet
+from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.core.report import stamp, steps_of
+from kafkafeatures.core.restart_checks import Restarting
+from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
+from kafkafeatures.core.roll import Roll
+from kafkafeatures.core.stages import PodsOfSet, pods_of
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.workloads import WorkloadsReading
+from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.core.plans import change, standing
+from tests.kafkafeatures.worlds import NOW
+
+RAISE = (change("metadata.version 25->30"),)
+LEVELS = {"metadata.version": 25}
+TWO_LEFT = {"broker": PodsOfSet("broker", OLD, NEW, 2)}
+ONE_LEFT = {"broker": PodsOfSet("broker", OLD, NEW, 1)}
+ROLLED = {"broker": PodsOfSet("broker", "", NEW, 0)}
+NEWER = {"broker": PodsOfSet("broker", f"{OLD}, {NEW}", "broker-9aa", 2)}
+
+
+def planned(
+    changes: tuple[UpdateFeature, ...] = RAISE,
+    pods: Mapping[str, PodsOfSet] | None = TWO_LEFT,
+    before: PlanStatus | None = None,
+    finalized: Mapping[str, int] = LEVELS,
+    count: int = 0,
+    approvals: frozenset[str] = frozenset(),
+) -> Plan:
+    return plan_of(
+        changes, finalized, uid="u", cluster_id="c", change_count=count, standing=before, pods=pods, approvals=approvals
+    )
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [stage.kind for stage in plan.stages]
+
+
+# --- what is in a plan ---
+
+
+def test_a_roll_is_a_stage_before_the_levels_with_the_revisions_from_which_and_to_which() -> None:
+    plan = planned()
+    assert kinds(plan) == ["Roll", "Levels"]
+    assert (plan.stages[0].start, plan.stages[0].target) == ({"broker": OLD}, {"broker": NEW})
+    assert (plan.stages[1].start, plan.stages[1].target) == ({"metadata.version": 25}, {"metadata.version": 30})
+
+
+def test_levels_that_are_only_downgraded_come_before_the_roll_that_may_need_it() -> None:
+    assert kinds(planned((change("share.version 2->1"),))) == ["Levels", "Roll"]
+
+
+@pytest.mark.parametrize(("changes", "pods", "stages"), [(RAISE, ROLLED, ["Levels"]), ((), TWO_LEFT, ["Roll"])])
+def test_what_there_is_nothing_to_do_about_is_no_stage(
+    changes: tuple[UpdateFeature, ...], pods: Mapping[str, PodsOfSet], stages: list[str]
+) -> None:
+    assert kinds(planned(changes, pods)) == stages
+
+
+def test_steps_are_told_by_stateful_set_and_not_by_node() -> None:
+    told = [(step.id, step.action, step.detail, step.undo, step.state) for step in steps_of(planned())]
+    assert told == [
+        ("1", "RestartNode", f"restart the pods of broker with revision {NEW}", "Safe", "Pending"),
+        ("2", "UpdateFeature", "metadata.version 25 -> 30 (4.3-IV0)", "Impossible", "Pending"),
+    ]
+    assert str(planned()) == f"restart the pods of broker with revision {NEW}, metadata.version 25 -> 30"
+
+
+def test_a_plan_of_levels_alone_has_the_hash_that_it_always_had() -> None:
+    """Approvals that were given before a driver was named still count."""
+    without = plan_of(RAISE, LEVELS, uid="u", cluster_id="c", change_count=0, standing=None)
+    assert without.hash == planned(pods=ROLLED).hash == planned(pods=None).hash
+
+
+# --- what leaves it standing ---
+
+
+@pytest.mark.parametrize("now", [TWO_LEFT, ONE_LEFT, ROLLED, None])
+def test_progress_leaves_a_plan_standing_and_so_does_a_look_at_which_pods_could_not_be_read(
+    now: Mapping[str, PodsOfSet] | None,
+) -> None:
+    plan = planned()
+    again = planned(pods=now, before=standing(plan))
+    assert (again.hash, again.stages) == (plan.hash, plan.stages)
+    assert not again.is_over
+
+
+def test_a_node_more_leaves_it_standing() -> None:
+    more = {"broker": PodsOfSet("broker", OLD, NEW, 3)}
+    assert planned(pods=more, before=standing(planned())).hash == planned().hash
+
+
+OTHERS = {
+    "another image": NEWER,
+    "the image of before": {"broker": PodsOfSet("broker", NEW, OLD, 1)},
+    "another StatefulSet as well": {**TWO_LEFT, "more": PodsOfSet("more", "a", "b", 1)},
+    "its StatefulSet is gone": {},
+    "its StatefulSet was replaced by another": {"more": PodsOfSet("more", "a", "b", 1)},
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_what_was_not_approved_is_another_plan(what: str) -> None:
+    plan = planned()
+    other = planned(pods=OTHERS[what], before=standing(plan), approvals=frozenset({plan.hash}))
+    assert other.hash != plan.hash
+    assert not other.is_approved_by(frozenset({plan.hash}))
+
+
+def test_another_level_is_another_plan() -> None:
+    assert planned((change("metadata.version 25->29"),), before=standing(planned())).hash != planned().hash
+
+
+def test_a_downgrade_that_was_done_leaves_the_roll_behind_it_standing() -> None:
+    plan = planned((change("share.version 2->1"),), finalized={"share.version": 2})
+    again = planned((), before=standing(plan), finalized={"share.version": 1}, count=1)
+    assert again.hash == plan.hash
+    assert [step.state for step in steps_of(again)] == ["Done", "Pending"]
+
+
+# --- how it ends ---
+
+
+def test_a_roll_that_is_over_authorises_no_later_one() -> None:
+    """The image goes back and forth: the second time is another plan."""
+    plan = planned(())
+    over = planned((), ROLLED, standing(plan))
+    assert over.is_over
+    assert over.change_count == 1
+    again = planned((), TWO_LEFT, None, count=over.change_count)
+    assert again.hash != plan.hash
+
+
+def test_a_roll_that_is_withdrawn_before_a_node_was_restarted_is_over_too() -> None:
+    plan = planned(())
+    assert planned((), {"broker": PodsOfSet("broker", "", OLD, 0)}, standing(plan)).change_count == 1
+
+
+def test_a_plan_whose_roll_is_done_goes_on_with_its_levels_and_ends_with_them() -> None:
+    plan = planned()
+    done = planned((), ROLLED, standing(plan), {"metadata.version": 30}, count=1)
+    assert (done.is_over, done.change_count) == (True, 1)
+
+
+STAGES = st.sampled_from(
+    [
+        {"kind": "Roll", "from": {"broker": OLD}, "to": {"broker": NEW}},
+        {"kind": "Roll", "from": {}, "to": {"broker": NEW}},
+        {"kind": "Roll", "from": {"broker": 1}, "to": {"broker": 2}},
+        {"kind": "Levels", "from": {"metadata.version": 25}, "to": {"metadata.version": 30}},
+        {"kind": "Levels", "from": {"metadata.version": "25"}, "to": {"metadata.version": "30"}},
+        {"kind": "Levels", "from": {}, "to": {}},
+        {"kind": "Migrate", "from": {}, "to": {}},
+        {"kind": "Levels", "from": {}, "to": {}, "more": 1},
+    ]
+)
+
+
+@given(st.lists(STAGES, max_size=3), st.sampled_from([TWO_LEFT, ROLLED, NEWER, None, {}]), st.booleans())
+def test_who_can_write_a_status_cannot_give_a_plan_the_hash_of_another(
+    stages: list[dict[str, object]], pods: Mapping[str, PodsOfSet] | None, changes: bool
+) -> None:
+    of_status = {"hash": planned().hash, "createdAt": "2026-01-01T00:00:00Z", "irreversible": True, "summary": ""}
+    status, invalid = read_status({"plan": {**of_status, "stages": stages}})
+    assert not invalid
+    made = planned(RAISE if changes else (), pods, status.plan)
+    if made.hash == planned().hash:
+        assert changes
+        assert pods in (TWO_LEFT, ROLLED, None)
+        assert made.stages == planned().stages
+
+
+# --- from what was read ---
+
+
+def proposed(seen_now: Observation) -> Proposal:
+    return propose(Wanted({}), seen_now, Memory())
+
+
+def test_the_pods_of_a_reading_make_the_stage() -> None:
+    nodes, done = (in_pod(1), in_pod(2)), pod(2, revision=NEW)
+    plan = proposed(seen(*nodes, sets=(stateful_set(pod(1), done),))).plan
+    assert plan.pods == (PodsOfSet("broker", OLD, NEW, 1),)
+    assert proposed(seen(*nodes, sets=(stateful_set(done),))).plan.is_over
+
+
+def test_pods_that_nobody_reads_are_no_stage_and_a_template_that_is_too_new_decides_nothing() -> None:
+    world = seen(in_pod(1), sets=(stateful_set(pod(1)),))
+    not_asked = Unknown(Failure(FailureKind.NOT_ASKED, "pods", "no driver"))
+    assert proposed(replace(world, workloads=not_asked)).plan.is_over
+    unobserved = WorkloadsReading(NOW, (stateful_set(pod(1), observed=False),))
+    assert pods_of(unobserved) is None
+
+
+# --- what is approved ---
+
+RESTART = RestartNode(node_id=1, title="broker 1", pod="broker-1", pod_uid="uid-1", before=OLD, after=NEW)
+NEXT = replace(RESTART, node_id=2, title="broker 2", pod="broker-2", pod_uid="uid-2")
+TO_ROLL = seen(in_pod(1), in_pod(2), sets=(stateful_set(pod(1), pod(2)),))
+
+
+def deciding(wanted: Wanted, *in_flight: RestartNode, step: RestartNode = RESTART) -> Decision:
+    stopping = RestartState(Phase.STOPPING, "stopping")
+    flying = tuple(Restarting(one, InFlight(one, stamp(NOW), Via.API_SERVER), stopping) for one in in_flight)
+    roll = Roll("id", 2, {1: OLD, 2: OLD}, flying, Fleet.EMPTY, Act(step))
+    return decide(wanted, TO_ROLL, roll=roll)
+
+
+def test_a_restart_needs_no_approval_unless_every_plan_does() -> None:
+    assert deciding(Wanted({})) == Act(RESTART)
+    held = deciding(Wanted({}, policy=ApprovalPolicy.ALWAYS))
+    assert isinstance(held, Held)
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    assert held.message.endswith(f": restart the pods of broker with revision {NEW}")
+    approved = frozenset({proposed(TO_ROLL).plan.hash})
+    assert deciding(Wanted({}, policy=ApprovalPolicy.ALWAYS, approvals=approved, may_approve_unseen=True)) == Act(
+        RESTART
+    )
+
+
+def test_levels_that_wait_for_approval_do_not_keep_nodes_from_being_restarted() -> None:
+    assert deciding(Wanted({}, bundle={"metadata.version": 27})) == Act(RESTART)
+
+
+def test_an_approval_of_another_plan_holds_restarts_too_and_those_in_flight_are_followed() -> None:
+    """The image was changed again after the plan was approved."""
+    wanted = Wanted({}, approvals=frozenset({"sha256:0123456789"}))
+    held = deciding(wanted)
+    assert isinstance(held, Held)
+    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+    waits = deciding(wanted, RESTART, step=NEXT)
+    assert isinstance(waits, Wait)
+    assert waits.condition == held.condition
+    assert waits.message.endswith("; still in flight: broker 1")
+    assert deciding(wanted, RESTART, step=RESTART) == Act(RESTART)  # asked for again: its intent stands

@@ -37,6 +37,8 @@ from kafkafeatures.core.workloads import StatefulSet
 
 POLL = 1.0
 """Seconds until it is looked again while a node is in flight, or waits to go."""
+NODES_A_SECOND = 200.0
+"""Of a large cluster a look takes longer, and is taken less often."""
 REFUSED_POLL = 5.0
 """The same where somebody else has to do something first."""
 
@@ -382,7 +384,7 @@ def waiting(question: RestartQuestion) -> Wait:
     first, more = late[0], len(question.in_flight) - 1
     stable = f", and must stay so for {_minutes(question.wanted.rollout.stable_for)}" if first.is_back else ""
     text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
-    return Wait(Reason.ROLLING_NODES, text, after=POLL)
+    return Wait(Reason.ROLLING_NODES, text, after=max(POLL, len(question.seen.nodes) / NODES_A_SECOND))
 
 
 def format_partitions(count: int, names: tuple[str, ...]) -> str:

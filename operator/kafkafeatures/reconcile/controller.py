@@ -26,11 +26,13 @@ from kafkafeatures.core.report import (
     status_of_unreachable,
 )
 from kafkafeatures.core.steps import Applied
+from kafkafeatures.core.wanted import Driver, Rollout
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
 from kafkafeatures.kube.events import event_of
+from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
@@ -40,6 +42,7 @@ from kafkafeatures.reconcile.evaluate import Effects, Evaluation, ReconcileConte
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
 from kafkafeatures.reconcile.operators import Operators
 from kafkafeatures.reconcile.pace import Pace
+from kafkafeatures.reconcile.pods import Pods
 from kafkafeatures.reconcile.ports import Resource
 
 CHECK_EVERY = 60.0
@@ -86,11 +89,12 @@ class _Until:
 
 @dataclass(frozen=True, slots=True)
 class _Settled(_Until):
-    """Found in sync. Until then the log of the cluster alone may say that it still is."""
+    """Found in sync. Until then the log of the cluster, and the pods it runs in, alone may say that it still is."""
 
     check_every: float
     status: Status
     cluster: OpenCluster
+    pods: Pods | None
 
 
 @dataclass(slots=True)
@@ -261,7 +265,8 @@ class Controller:
         settled = known.settled
         if settled is None or not settled.holds(version, self._monotonic()):
             return None  # and kept: a watch may show an older version than the one that was written since
-        if not await settled.cluster.unchanged():
+        still = await settled.cluster.unchanged() and (settled.pods is None or await settled.pods.are_as_before())
+        if not still:
             known.settled = None
         return known.settled  # None as well where versions were forgotten meanwhile
 
@@ -310,16 +315,24 @@ class Controller:
         if await self._settled(known, store.version):
             return _Pause("done", check_every)
         known.settled = None
-        last = await reconcile(self._context_of(key, known, store, cluster), resource)
+        pods = self._pods_of(key, resource.wanted.rollout)
+        last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
         if isinstance(last.decision, Done):
             until = self._monotonic() + FULL_LOOK_EVERY
-            known.settled = _Settled(store.version, until, check_every, store.status, cluster)
+            known.settled = _Settled(store.version, until, check_every, store.status, cluster, pods)
         if isinstance(last.decision, Done | Held):
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
         return self._pause(known, resource, last, check_every)
 
-    def _context_of(self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster) -> ReconcileContext:
+    def _pods_of(self, key: Key, rollout: Rollout) -> Pods | None:
+        if rollout.driver is not Driver.STATEFUL_SET:
+            return None
+        return Pods(StatefulSets(self._api, key.namespace, rollout, self._context.environment.clock))
+
+    def _context_of(
+        self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster, pods: Pods | None
+    ) -> ReconcileContext:
         return ReconcileContext(
             store=store,
             kafka=cluster,
@@ -329,6 +342,7 @@ class Controller:
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act,
             effects=self._context.effects,
+            workloads=pods,
         )
 
     def _before_act(self, _: Evaluation) -> None:
@@ -361,6 +375,10 @@ class Controller:
         if isinstance(last.decision, Done | Held):
             return _Pause("done" if isinstance(last.decision, Done) else "held", check_every)
         first = last.requeue_after or 2.0
+        known.pace.rolling = False
+        if resource.wanted.rollout.driver is not Driver.NONE and last.status.intents:
+            known.pace.rolling = True  # nodes are in flight: each second counts
+            return _Pause("waiting", first)
         reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
         longest = max(first, min(check_every, SLOWEST_WAIT))
         return _Pause("waiting", known.pace.backoff((resource.generation, reason), first, longest))

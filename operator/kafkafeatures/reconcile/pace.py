@@ -11,6 +11,7 @@ BURST, REFILL_SECONDS = 100, 5.0
 """A token bucket: so many reconciliations may follow one another as they like; more of them come one in so many
 seconds. Every step, reading and wait of the longest upgrade fits; a Kafka that says one thing and shows another does
 not keep the operator busy."""
+ROLLING_REFILL_SECONDS = 1.0
 
 
 class Pace:
@@ -21,6 +22,8 @@ class Pace:
         self._tokens, self._at = float(BURST), monotonic()
         self._found: tuple[object, ...] = ()
         self.repeats = 0
+        self.rolling = False
+        """Nodes are in flight: they are looked at once a second, for hours."""
 
     def backoff(self, found: tuple[object, ...], first: float, longest: float) -> float:
         """Seconds: twice as long each time the same thing is found."""
@@ -35,9 +38,10 @@ class Pace:
     def throttle(self) -> float:
         """Seconds that this reconciliation costs: none for a while, and the more follow one another the sooner some."""
         now = self._monotonic()
-        self._tokens = min(BURST, self._tokens + (now - self._at) / REFILL_SECONDS) - 1.0
+        refill = ROLLING_REFILL_SECONDS if self.rolling else REFILL_SECONDS
+        self._tokens = min(BURST, self._tokens + (now - self._at) / refill) - 1.0
         self._at = now
         if self._tokens >= 0.0:
             return 0.0
         self._tokens = 0.0
-        return REFILL_SECONDS
+        return refill

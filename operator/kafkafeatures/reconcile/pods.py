@@ -1,0 +1,40 @@
+"""The pods of one resource: read for a reconciliation, and looked at again while the resource is at rest.
+
+A changed image bumps no generation of a KafkaFeatures resource, and shows in no metadata log: only the StatefulSets
+tell. Called by `reconcile/controller.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafkafeatures.core.ports import WorkloadPort
+from kafkafeatures.core.readings import Failure
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import Outcome
+from kafkafeatures.core.workloads import WorkloadsReading
+
+
+class Pods:
+    """`WorkloadPort` that remembers what it read last."""
+
+    def __init__(self, port: WorkloadPort) -> None:
+        self._port = port
+        self._last: WorkloadsReading | Failure | None = None
+
+    async def read(self) -> WorkloadsReading | Failure:
+        """What is there now."""
+        self._last = await self._port.read()
+        return self._last
+
+    async def evict(self, restart: RestartNode) -> Outcome:
+        """Passed on."""
+        return await self._port.evict(restart)
+
+    async def are_as_before(self) -> bool:
+        """Whether another reading says the same; False also where it cannot be told."""
+        before = self._last
+        now = await self._port.read()
+        if isinstance(before, WorkloadsReading) and isinstance(now, WorkloadsReading):
+            return replace(now, at=before.at) == before
+        return False

@@ -7,23 +7,25 @@ from dataclasses import MISSING, is_dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
 
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.records import StatusRecord, json_name
 from kafkafeatures.api.schema import Text, as_json, fields_of
 from kafkafeatures.api.spec import Spec
-from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.status import EMPTY, Status, Via
 from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable
 from kafkafeatures.core.resolve import wanted_of
+from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.soak import soak_of, with_soak
-from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected
+from kafkafeatures.core.steps import DryRunAccepted, DryRunRejected, InFlight
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.reconcile.file_store import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
@@ -162,6 +164,31 @@ def test_every_status_fits_the_schema(name: str) -> None:
         decision, seen, proposal, generation=3, previous=with_soak(EMPTY, soak), version="0.1.0", now=NOW
     )
     assert list(misfits(status.as_json(), SCHEMA["status"])) == []
+
+
+def written(kind: type[StatusRecord], path: str = "") -> Iterator[str]:
+    """Every field that this release may write."""
+    for attribute, hint in get_type_hints(kind).items():
+        if attribute in ("unknown", "JSON_NAMES"):
+            continue
+        name = f"{path}.{kind.JSON_NAMES.get(attribute) or json_name(attribute)}"
+        yield name
+        for inner in (hint, *get_args(hint)):
+            if isinstance(inner, type) and issubclass(inner, StatusRecord):
+                yield from written(inner, f"{name}[]" if get_origin(hint) is tuple else name)
+
+
+def test_the_schema_keeps_every_field_of_a_status() -> None:
+    """What it does not know, the API server would drop, and nothing could be sent."""
+    assert set(written(Status)) - {path for path, _ in flat(SCHEMA["status"])} == set()
+
+
+def test_the_schema_keeps_every_field_of_an_intent() -> None:
+    intents = SCHEMA["status"]["properties"]["intents"]["items"]
+    restart = RestartNode(1, "broker 1", "broker-1", "uid", "a", "b", 7, "incarnation", 2)
+    sent = InFlight(restart, stamp(NOW), Via.API_SERVER, 1, accepted=True, stable_since=stamp(NOW), corrects_drift=True)
+    assert set(sent.to_intent().as_json()) - set(intents["properties"]) == set()
+    assert list(misfits(sent.to_intent().as_json(), intents)) == []
 
 
 def test_the_status_of_an_unreachable_cluster_fits_the_schema() -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import Result, Status
+from kafkafeatures.api.status import Intent, Result, Status
 from kafkafeatures.core.plan import HASH_SHOWN
+from kafkafeatures.core.restarts import RestartNode
 
 MAX_NOTE = 1000  # the API server takes 1024 bytes
 
@@ -29,7 +30,9 @@ def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
     """In the order in which people read them."""
     return (
         *_plan(before, after),
-        *_updates(before, after),
+        *_rollout(before, after),
+        *_restarts(before, after),
+        *_results(before, after),
         *_suspended(before, after),
         *_drift(before, after),
         *_stalled(before, after),
@@ -48,16 +51,45 @@ def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
         yield EventRecord("PlanApproved", "Plan", f"{shown} is approved: {new.approved_by}")
 
 
-def _updates(before: Status, after: Status) -> Iterator[EventRecord]:
+def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
+    old, new = before.rollout, after.rollout
+    if new is None:
+        return
+    begins = new.done < new.total and (old is None or old.id != new.id or old.done >= old.total)
+    if begins:
+        yield EventRecord("RolloutStarted", "Roll", f"{new.total - new.done} of {new.total} nodes are to be restarted")
+    elif old is not None and old.done < old.total and new.done >= new.total:
+        yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
+
+
+def _restarts(before: Status, after: Status) -> Iterator[EventRecord]:
+    """Each is announced once: its intent stays the same until it is over, but for when the node was seen to be back."""
+    known = {_restart_of(intent) for intent in before.intents}
+    for intent in after.intents:
+        if intent.kind != RestartNode.kind or _restart_of(intent) in known:
+            continue
+        title, target = (str(intent.unknown.get(name, "?")) for name in ("title", "target"))
+        if title == target:
+            yield EventRecord("RestartRequested", "Restart", f"restart {title}")
+        else:
+            yield EventRecord("RestartingNode", "Evict", f"restarting {title}: pod {target} is evicted")
+
+
+def _restart_of(intent: Intent) -> tuple[str, ...]:
+    return tuple(str(intent.unknown.get(name)) for name in ("nodeId", "podUid", "at"))
+
+
+def _results(before: Status, after: Status) -> Iterator[EventRecord]:
     known = list(before.history)
     for entry in after.history:
         if entry in known:
             known.remove(entry)
             continue
-        reason, warning = _RESULTS.get(entry.result, ("", False))
+        restart = entry.kind == RestartNode.kind
+        reason, warning = (_OF_RESTARTS if restart else _RESULTS).get(entry.result, ("", False))
         if reason:
             note = f"{entry.action}: {entry.message}" if entry.message else entry.action
-            yield EventRecord(reason, "UpdateFeatures", note[:MAX_NOTE], warning)
+            yield EventRecord(reason, "Restart" if restart else "UpdateFeatures", note[:MAX_NOTE], warning)
 
 
 _RESULTS: Mapping[str, tuple[str, bool]] = {
@@ -65,6 +97,7 @@ _RESULTS: Mapping[str, tuple[str, bool]] = {
     Result.CORRECTED: ("DriftCorrected", False),
     Result.REJECTED: ("FeatureUpdateRejected", True),
 }
+_OF_RESTARTS: Mapping[str, tuple[str, bool]] = {Result.APPLIED: ("NodeRestarted", False)}
 
 
 def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:

@@ -8,7 +8,16 @@ from dataclasses import replace
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import EMPTY, HistoryEntry, PlanStatus, Result, Status, StatusCondition
+from kafkafeatures.api.status import (
+    EMPTY,
+    HistoryEntry,
+    PlanStatus,
+    Result,
+    RolloutStatus,
+    Status,
+    StatusCondition,
+    Via,
+)
 from kafkafeatures.core.decide import Owner, decide, propose
 from kafkafeatures.core.events import MAX_NOTE, events_between
 from kafkafeatures.core.memory import Memory
@@ -21,7 +30,8 @@ from kafkafeatures.core.report import (
     status_of_unreachable,
     status_of_wrong_cluster,
 )
-from kafkafeatures.core.steps import DryRunAccepted
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import DryRunAccepted, InFlight
 from kafkafeatures.core.wanted import Mode, Wanted
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
@@ -67,6 +77,48 @@ def test_each_end_of_an_update_is_told_by_what_came_of_it() -> None:
     assert [one.warning for one in found.values()] == [False, False, True]
     assert all(": why" in note for note in found)
     assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest fell out
+
+
+RESTART = RestartNode(3, "broker 3", "orders-3", "uid-3")
+BY_HAND = RestartNode(3, "broker 3")
+
+
+def in_flight(step: RestartNode, *, stable: bool = False) -> Status:
+    sent = InFlight(step, AT, Via.API_SERVER, stable_since=AT if stable else None)
+    return Status(intents=(sent.to_intent(),))
+
+
+def test_a_restart_is_announced_once_however_often_it_is_looked_at() -> None:
+    (event,) = events_between(EMPTY, in_flight(RESTART))
+    assert (event.reason, event.note) == ("RestartingNode", "restarting broker 3: pod orders-3 is evicted")
+    assert reasons(in_flight(RESTART), in_flight(RESTART, stable=True)) == []
+    assert reasons(in_flight(RESTART), EMPTY) == []
+
+
+def test_a_person_is_asked_for_a_restart_once() -> None:
+    (event,) = events_between(EMPTY, in_flight(BY_HAND))
+    assert (event.reason, event.note) == ("RestartRequested", "restart broker 3")
+    assert reasons(in_flight(BY_HAND), in_flight(BY_HAND, stable=True)) == []
+
+
+def test_a_node_that_is_back_is_told_and_no_update_of_a_level() -> None:
+    done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode")
+    assert [(one.reason, one.note) for one in events_between(EMPTY, Status(history=(done,)))] == [
+        ("NodeRestarted", "broker 3 (orders-3)")
+    ]
+    assert reasons(EMPTY, Status(history=(replace(done, result="Superseded"),))) == []
+
+
+def test_a_rollout_starts_once_and_is_completed_once_and_another_image_is_another_one() -> None:
+    def at(done: int, id_: str = "a") -> Status:
+        return Status(rollout=RolloutStatus(id=id_, started_at=AT, total=3, done=done))
+
+    assert reasons(EMPTY, at(0)) == ["RolloutStarted"]
+    assert reasons(at(0), at(1)) == []
+    assert reasons(at(1), at(1, "b")) == ["RolloutStarted"]
+    assert reasons(at(2), at(3)) == ["RolloutCompleted"]
+    assert reasons(at(3), at(3)) == []
+    assert reasons(at(3), at(0)) == ["RolloutStarted"]
 
 
 def test_the_same_thing_done_twice_is_told_twice() -> None:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.batches import Record
-from kraftlog.encoding import encode_batch
+from kraftlog.batches import HEADER_SIZE, Record
+from kraftlog.encoding import encode_batch, seal
 from kraftlog.records import control, frame
-from kraftlog.schema import RecordType
+from kraftlog.schema import RecordType, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,22 @@ class MetadataLog:
         return None if end.epoch == last_epoch and offset <= end.offset else end
 
 
+_ONLY_NO_OP = encode_batch([Record(0, 0, frame(table.NO_OP, {}, 0))], leader_epoch=0)[HEADER_SIZE:]
+
+
+def _idle(base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
+    """A NoOp alone: most batches of a log, and all that differs is the header."""
+    return seal(
+        _ONLY_NO_OP, base_offset=base_offset, leader_epoch=epoch, attributes=0, last_offset_delta=0,
+        base_timestamp=timestamp_ms, max_timestamp=timestamp_ms, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+        count=1,
+    )  # fmt: skip
+
+
 def encode(writes: Sequence[Write], *, base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
     """One batch of these records. ValueError when control records and others are mixed."""
+    if len(writes) == 1 and writes[0].type is table.NO_OP:
+        return _idle(base_offset, epoch, timestamp_ms)
     is_control = writes[0].type.control
     if any(write.type.control is not is_control for write in writes):
         raise ValueError("control records have a batch of their own")

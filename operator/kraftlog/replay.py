@@ -103,6 +103,7 @@ class Replay:
         "_pending_weight",
         "_rules",
         "_sections",
+        "_shown",
         "_state",
         "_timestamp_ms",
         "_unreadable",
@@ -114,6 +115,7 @@ class Replay:
         self._rules, self._wanted = _rules_of(self._sections)
         self._limit = limit
         self._state = State(self._sections)
+        self._shown: dict[str, Any] | None = None  # the sections of the last image, until one may have changed
         self._offset = 0
         self._epoch = -1
         self._timestamp_ms = -1
@@ -152,6 +154,7 @@ class Replay:
     def leave_out(self, section: Section) -> None:
         """Without this section from now on, and without the memory that it takes."""
         self._sections -= {section}
+        self._shown = None
         self._rules, self._wanted = _rules_of(self._sections)
         if self._pending is not None:
             self._pending = [each for each in self._pending if each.type.key in self._rules]
@@ -182,6 +185,7 @@ class Replay:
             if head.base_offset > self._offset:
                 raise GapError(self._offset, head.base_offset)
             self._state.offset, self._state.timestamp_ms = end, head.max_timestamp
+            self._shown = None
             self._batch(head, view, start)
             self._offset, self._epoch, self._timestamp_ms = end, head.leader_epoch, head.max_timestamp
         return self._offset
@@ -210,7 +214,8 @@ class Replay:
 
     def image(self) -> Image:
         """The state now. Cheap; later calls do not change it."""
-        sections: dict[str, Any] = {one.value: self._state.section(one) for one in self._sections}
+        if self._shown is None:
+            self._shown = {one.value: self._state.section(one) for one in self._sections}
         return Image(
             offset=self._offset,
             epoch=self._epoch,
@@ -218,7 +223,7 @@ class Replay:
             in_transaction=self._pending is not None,
             counts=FrozenMap(self._counts),
             unreadable=self._unreadable,
-            **sections,
+            **self._shown,
         )
 
     def _batch(self, head: Head, view: memoryview, start: int) -> list[int]:

@@ -4,12 +4,15 @@ import pytest
 
 from kafkafeatures.core.readings import Role
 from kafkasim.brokers import SESSION_MS
-from kafkasim.log import Position
+from kafkasim.log import Position, Write, encode
 from kafkasim.releases import RELEASES, release_named
 from kafkasim.rules import FeatureUpdate
 from kafkasim.world import ELECTION_MS, NOOP_MS, RESTART_MS, NoActiveControllerError, World
 from kraftlog import Replay
-from kraftlog.batches import Batch, walk
+from kraftlog.batches import Batch, Record, walk
+from kraftlog.encoding import encode_batch
+from kraftlog.records import frame
+from kraftlog.schema import table
 from tests.kafkasim.clusters import batches, plan, settle, world
 
 EVERYTHING = 1 << 40
@@ -62,6 +65,12 @@ def test_an_idle_leader_writes_a_noop_every_half_second_and_commits_it_a_moment_
     assert made.log.high_watermark == end + 1
     settle(made, 10 * NOOP_MS)
     assert made.log.end_offset == end + 11
+
+
+def test_the_noop_of_an_idle_leader_is_what_the_encoder_makes_of_it() -> None:
+    record = Record(70, 1_800_000_000_123, frame(table.NO_OP, {}))
+    written = encode([Write(table.NO_OP, {})], base_offset=70, epoch=3, timestamp_ms=1_800_000_000_123)
+    assert written == encode_batch([record], leader_epoch=3)
 
 
 def test_a_ghost_broker_is_registered_and_fenced_and_does_not_run() -> None:

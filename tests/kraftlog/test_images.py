@@ -81,6 +81,18 @@ def test_an_image_of_a_real_log_is_the_same_after_it_was_pickled(path: Path) -> 
     assert again == image != replay.image()
 
 
+def test_the_images_of_an_idle_log_share_all_but_where_they_end() -> None:
+    replay = Replay()
+    replay.append(log([level("a", 1)]), below=1)
+    first = replay.image()
+    replay.append(log([no_op()], start=1), below=2)
+    idle = replay.image()
+    replay.append(log([level("a", 2)], start=2), below=3)
+    assert (idle.offset, idle.finalized) == (2, first.finalized)
+    assert idle.finalized is first.finalized
+    assert replay.image().features == {"a": 2}
+
+
 def test_a_registration_changes_in_a_large_image_and_the_rest_is_shared() -> None:
     replay = Replay()
     replay.append(log(*([broker(n, 1) for n in range(at, at + 1000)] for at in range(0, 5000, 1000))), below=ALL)

@@ -17,9 +17,10 @@ from kafkasim.node import Node
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
 from kafkasim.readings import Access
-from kafkasim.releases import KRAFT_VERSION
+from kafkasim.releases import KRAFT_VERSION, Release
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
+from kraftlog import Registrations
 from tests.reliability.records import Kept, Looked, Moved
 
 START_MS = 1_800_000_000_000
@@ -135,6 +136,7 @@ class Cluster:
     name: str
     world: RecordedWorld
     seconds: Callable[[], float]
+    _ranges: tuple[Registrations | None, list[Release], dict[str, tuple[int, int]]] | None = None
 
     @property
     def ahead(self) -> float:
@@ -177,16 +179,17 @@ class Cluster:
     def ranges(self) -> dict[str, tuple[int, int]]:
         """What every node that counts supports: the highest minimum, the lowest maximum."""
         image, nodes = self.world.image, self.world.nodes
+        releases = [nodes[Role.CONTROLLER, voter].release for voter in self.world.voters]
+        if self._ranges is not None and self._ranges[0] is image.registrations and self._ranges[1] == releases:
+            return self._ranges[2]
         supported: list[Mapping[str, tuple[int, int]]] = [
             *(one.features for one in image.brokers.values()),
             *(one.features for one in image.controllers.values()),
-            *(
-                {name: (each.min, each.max) for name, each in nodes[Role.CONTROLLER, voter].release.features.items()}
-                for voter in self.world.voters
-            ),
+            *({name: (each.min, each.max) for name, each in one.features.items()} for one in releases),
         ]
         found = {}
         for name in sorted({name for one in supported for name in one}):
             pairs = [one.get(name, (0, 0)) for one in supported]
             found[name] = (max(low for low, _ in pairs), min(high for _, high in pairs))
+        self._ranges = image.registrations, releases, found
         return found

@@ -73,7 +73,7 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | No
     if not isinstance(seen.workloads, Known):
         return Fleet.EMPTY
     reading = seen.workloads.value
-    found = _Matching(seen, reading, flying or {})
+    found = _Matching(seen, reading, flying or {}, controllers=bool(rollout.controllers))
     pods = {id_: pod for id_, (pod, _) in found.certain.items()}
     sets = {id_: owner for id_, (_, owner) in found.certain.items()}
     needing = {id_: _why(pod, sets[id_]) for id_, pod in pods.items() if _is_outdated(pod, sets[id_])}
@@ -118,14 +118,21 @@ def is_running(pod: Pod) -> bool:
 class _Matching:
     """All nodes against all pods. `certain`: what both facts say, or the first one where there is no process."""
 
-    def __init__(self, seen: Observation, reading: WorkloadsReading, flying: Mapping[int, str]) -> None:
+    def __init__(
+        self, seen: Observation, reading: WorkloadsReading, flying: Mapping[int, str], *, controllers: bool
+    ) -> None:
+        """`controllers`: whether the document names their StatefulSets; else they run elsewhere, and are left alone."""
         self._seen, self._reading, self._flying = seen, reading, flying
         self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
         self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
         self.blockers: list[Blocker] = []
         self.waits: list[str] = []
-        nodes = [node for node in seen.nodes if node.roles and node.state is not NodeState.REFUSED]
+        nodes = [
+            node
+            for node in seen.nodes
+            if node.roles and node.state is not NodeState.REFUSED and (controllers or Role.BROKER in node.roles)
+        ]
         listed = self._advertised(nodes)
         claimed: dict[str, list[Node]] = defaultdict(list)
         for node, names in listed:

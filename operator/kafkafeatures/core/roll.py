@@ -87,7 +87,7 @@ def roll_of(wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...
     driver = wanted.rollout.driver
     fleet = Fleet.EMPTY
     if driver is Driver.STATEFUL_SET:
-        fleet = fleet_of(seen, wanted.rollout)
+        fleet = fleet_of(seen, wanted.rollout, {one.step.node_id: one.step.pod for one in in_flight})
     elif driver is Driver.MANUAL:
         fleet = _by_hand(seen, changes)
     question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered)

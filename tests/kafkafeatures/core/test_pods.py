@@ -17,7 +17,7 @@ from kafkafeatures.core.workloads import Pod, StatefulSet
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.worlds import NOW, SILENT, node
 
-ROLLOUT = Rollout(Driver.STATEFUL_SET, brokers=("broker",))
+ROLLOUT = Rollout(Driver.STATEFUL_SET, brokers=("broker",), controllers=("controller",))
 
 
 def judged(*nodes: Node, pods: tuple[Pod, ...], flying: dict[int, str] | None = None, **of_set: Any) -> Fleet:
@@ -170,6 +170,14 @@ def test_a_controller_that_is_only_still_registered_prevents_nothing() -> None:
     assert not judged(in_pod(1), old, pods=(pod(1),)).blockers
     voting = node(3009, state=NodeState.GHOST, said=SILENT, voter=True)
     assert judged(in_pod(1), voting, pods=(pod(1),)).blockers
+
+
+def test_controllers_of_which_the_document_names_no_stateful_set_run_elsewhere_and_are_left_alone() -> None:
+    told = seen(in_pod(1), node(3001), sets=(stateful_set(pod(1)),), budgets=(budget(pod(1)),))
+    assert fleet_of(told, ROLLOUT).blockers
+    fleet = fleet_of(told, replace(ROLLOUT, controllers=()))
+    assert not fleet.blockers
+    assert list(fleet.needing) == [1]
 
 
 @pytest.mark.parametrize("state", [NodeState.LIVE, NodeState.UNREACHABLE, NodeState.FENCED, NodeState.GHOST])

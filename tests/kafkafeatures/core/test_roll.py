@@ -1,0 +1,325 @@
+"""One restart is decided at a time, each on what is seen at that moment; what is in flight, away or unknown counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
+from kafkafeatures.core.decisions import Act, Stalled, Wait
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.readings import Failure, FailureKind, PartitionsReading, QuorumAnswer, ReplicaProgress
+from kafkafeatures.core.restart_checks import Remembered
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.roll import Roll, roll_of
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Rollout, Wanted, Window
+from kafkafeatures.core.workloads import Pod
+from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.core.replicas import Row, reading, row
+from tests.kafkafeatures.worlds import NOW, SILENT
+
+BROKERS = (1, 2, 3, 4, 5, 6)
+CONTROLLERS = (3001, 3002, 3003)
+RACKS = [(1, 2, 3), (4, 5, 6), (1, 5, 3), (4, 2, 6)]  # each partition once in every rack: 1 and 4, 2 and 5, 3 and 6
+PARTITIONS = tuple(row("orders", *replicas, number=number) for number, replicas in enumerate(RACKS))
+ROLLOUT = Rollout(Driver.STATEFUL_SET, ("broker",), ("controller",), max_parallel=MaxParallel(2))
+
+
+def current(*ids: int) -> Mapping[int, Pod]:
+    """Pods of these that run the update revision already."""
+    return {id_: a_pod(id_, revision=NEW) for id_ in ids}
+
+
+def a_pod(id_: int, **fields: Any) -> Pod:
+    owner = "controller" if id_ >= 3000 else "broker"
+    return pod(id_ % 250, name=f"{owner}-{id_}", uid=f"uid-{id_}", node_id=id_, stateful_set=owner, **fields)
+
+
+def a_node(id_: int, **fields: Any) -> Node:
+    found = in_pod(id_, f"{'controller' if id_ >= 3000 else 'broker'}-{id_}", **fields)
+    return replace(found, broker_epoch=-1 if id_ >= 3000 else 100 + id_, incarnation=f"first-{id_}")
+
+
+def voting(leader: int = 3001, behind: Iterable[int] = ()) -> QuorumAnswer:
+    progress = tuple(ReplicaProgress(id_, 100, 50_000, 10_000 if id_ in behind else 50_000) for id_ in CONTROLLERS)
+    return QuorumAnswer(leader, 4, 100, progress, ())
+
+
+def cluster(
+    pods: Mapping[int, Pod] | None = None,
+    nodes: Mapping[int, Node] | None = None,
+    partitions: PartitionsReading | Failure | tuple[Row, ...] = PARTITIONS,
+    *,
+    quorum: QuorumAnswer | None = None,
+    allowed: int = 6,
+    **of_brokers: Any,
+) -> Observation:
+    """Three controllers and six brokers in three racks, all in sync, whose images have just been changed."""
+    every = (*CONTROLLERS, *BROKERS)
+    pods = {**{id_: a_pod(id_) for id_ in every}, **(pods or {})}
+    found = {**{id_: a_node(id_) for id_ in every}, **(nodes or {})}
+    controllers = stateful_set(*(pods[id_] for id_ in CONTROLLERS), name="controller", role="controllers")
+    brokers = stateful_set(*(pods[id_] for id_ in BROKERS if id_ in pods), **{"replicas": 6, **of_brokers})
+    several = budget(*brokers.pods, most=6, disruptions_allowed=allowed)
+    told = seen(*found.values(), sets=(controllers, brokers), budgets=(several,))
+    read: Any = partitions
+    if isinstance(partitions, tuple):
+        read = reading(*partitions)
+    answer = quorum or voting()
+    return replace(
+        told,
+        quorum=Known(answer, SourceKind.API_REQUESTS, "", NOW),
+        active_controller=Known(answer.leader_id, SourceKind.API_REQUESTS, "", NOW),
+        partitions=Unknown(read) if isinstance(read, Failure) else Known(read, SourceKind.METADATA_LOG, "", NOW),
+    )
+
+
+def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False) -> InFlight:
+    """The restart of a node, from the old pod to a new one."""
+    step = RestartNode(
+        id_, a_node(id_).title, a_pod(id_).name, uid or f"uid-{id_}", OLD, NEW, a_node(id_).broker_epoch, f"first-{id_}"
+    )
+    at = Stamp((NOW - timedelta(minutes=minutes)).isoformat())
+    return InFlight(step, at, Via.API_SERVER, stable_since=at if stable else None)
+
+
+def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:
+    """Its new pod."""
+    return {id_: replace(a_pod(id_, revision=NEW, **fields), uid="another")}
+
+
+def fresh(id_: int) -> Mapping[int, Node]:
+    return {id_: replace(a_node(id_), broker_epoch=900 if id_ < 3000 else -1, incarnation="second")}
+
+
+def rolled(
+    told: Observation,
+    *flying: InFlight,
+    rollout: Rollout = ROLLOUT,
+    changes: tuple[UpdateFeature, ...] = (),
+    status: Any = EMPTY,
+    **wanted: Any,
+) -> Roll:
+    def age_of(moment: str) -> timedelta:
+        from datetime import datetime
+
+        return NOW - datetime.fromisoformat(moment)
+
+    return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, Remembered(flying, status, NOW, age_of))
+
+
+def who(roll: Roll) -> int:
+    assert isinstance(roll.decision, Act), roll.decision
+    assert isinstance(roll.decision.step, RestartNode)
+    return roll.decision.step.node_id
+
+
+def refused(roll: Roll, reason: Reason) -> str:
+    assert isinstance(roll.decision, Wait | Stalled), roll.decision
+    assert roll.decision.reason is reason, roll.decision
+    return roll.decision.message
+
+
+ROLLED_CONTROLLERS = current(*CONTROLLERS)
+
+
+# --- who is next ---
+
+
+def test_where_every_pod_is_of_the_update_revision_there_is_nothing_to_do() -> None:
+    roll = rolled(cluster(current(*CONTROLLERS, *BROKERS)))
+    assert roll.decision is None
+    assert not roll.is_active
+    assert (roll.done, roll.total) == (9, 9)
+
+
+def test_controllers_go_before_brokers_and_the_leader_goes_last() -> None:
+    assert who(rolled(cluster())) == 3002
+    assert who(rolled(cluster(current(3002)))) == 3003
+    assert who(rolled(cluster(current(3002, 3003)))) == 3001
+    assert who(rolled(cluster(current(3002), quorum=voting(leader=3003)))) == 3001
+
+
+def test_a_controller_goes_alone_and_only_while_a_majority_without_it_has_caught_up() -> None:
+    assert "3002" in refused(rolled(cluster(replaced(3002, ready=False)), sent(3002)), Reason.ROLLING_NODES)
+    refused(rolled(cluster(quorum=voting(behind=[3002, 3003]))), Reason.WAITING_FOR_QUORUM)
+
+
+def test_brokers_wait_for_the_last_controller_to_be_stable() -> None:
+    flying = sent(3001)
+    roll = rolled(cluster({**ROLLED_CONTROLLERS, **replaced(3001)}, fresh(3001)), flying)
+    refused(roll, Reason.ROLLING_NODES)
+
+
+def test_two_brokers_of_one_rack_are_in_flight_at_once_and_never_two_that_share_a_partition() -> None:
+    first = who(rolled(cluster(ROLLED_CONTROLLERS)))
+    partner = {1: 4, 4: 1, 2: 5, 5: 2, 3: 6, 6: 3}[first]
+    away = cluster({**ROLLED_CONTROLLERS, **replaced(first)}, fresh(first))
+    assert who(rolled(away, sent(first))) == partner
+    both = cluster({**ROLLED_CONTROLLERS, **replaced(first), **replaced(partner)}, {**fresh(first), **fresh(partner)})
+    refused(rolled(both, sent(first), sent(partner)), Reason.ROLLING_NODES)
+
+
+def test_a_node_that_is_back_counts_as_in_flight_until_it_was_stable() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    assert "must stay so" in refused(rolled(told, sent(1, stable=True), rollout=one_at_a_time), Reason.ROLLING_NODES)
+
+
+def test_what_is_away_for_another_reason_counts_against_the_cap() -> None:
+    drained = {**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, terminating=True)}
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    assert "broker 1" in refused(rolled(cluster(drained), rollout=one_at_a_time), Reason.ROLLING_NODES)
+    assert who(rolled(cluster(drained))) == 4  # of the same rack, beside it
+
+
+# --- what forbids it ---
+
+
+UNREAD = Failure(FailureKind.AUTHORIZATION, "partitions", "not authorized", "add the ACL")
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (cluster(ROLLED_CONTROLLERS, partitions=SILENT), Reason.PREFLIGHT),
+        (cluster(ROLLED_CONTROLLERS, partitions=UNREAD), Reason.NOT_AUTHORIZED),
+        (
+            cluster(ROLLED_CONTROLLERS, partitions=replace(UNREAD, kind=FailureKind.WAITING_FOR_BUDGET)),
+            Reason.WAITING_FOR_BUDGET,
+        ),
+        (replace(cluster(), quorum=Unknown(SILENT)), Reason.WAITING_FOR_QUORUM),
+        (replace(cluster(), finalized=Unknown(SILENT)), Reason.PREFLIGHT),
+        (replace(cluster(), workloads=Unknown(SILENT)), Reason.PREFLIGHT),
+        (replace(cluster(), workloads=Unknown(UNREAD)), Reason.NOT_AUTHORIZED),
+        (cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2))), Reason.CONSENT_REQUIRED),
+        (cluster(ROLLED_CONTROLLERS, partitions=(row("orders", 1, 2, 3, adding=[3]),)), Reason.ROLLING_NODES),
+        (cluster(ROLLED_CONTROLLERS, partitions=(row("orders", 1, 2, 3, isr=[1]),)), Reason.ROLLING_NODES),
+        (cluster(ROLLED_CONTROLLERS, allowed=0), Reason.WAITING_FOR_BUDGET),
+        (cluster(update_strategy="RollingUpdate"), Reason.UPDATE_STRATEGY_UNSAFE),
+        (cluster(conflict="Strimzi"), Reason.DRIVER_CONFLICT),
+    ],
+    ids=str,
+)
+def test_nothing_is_restarted_on_what_is_not_known_or_not_safe(told: Observation, reason: Reason) -> None:
+    refused(rolled(told), reason)
+
+
+def test_a_consent_lets_partitions_without_a_second_replica_be_unavailable_and_is_good_for_one_roll() -> None:
+    told = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
+    consents = frozenset({"single-replica-topics"})
+    assert who(rolled(told, consents=consents)) in BROKERS
+    used = replace(EMPTY, spent_consents=("single-replica-topics",))
+    refused(rolled(told, consents=consents, status=used), Reason.CONSENT_SPENT)
+
+
+def test_a_broker_at_min_isr_is_told_with_its_partitions_and_others_go_before_it() -> None:
+    some = (row("busy", 1, 2, 3, isr=[1, 2]), *PARTITIONS)
+    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
+    told = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, partitions=some)
+    message = refused(rolled(told, rollout=rule), Reason.ROLLING_NODES)
+    assert "busy-0" in message
+    assert who(rolled(cluster(ROLLED_CONTROLLERS, partitions=some), rollout=rule)) in (3, 4, 5, 6)
+
+
+def test_outside_the_windows_no_node_is_restarted_and_what_is_in_flight_is_followed() -> None:
+    night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
+    refused(rolled(cluster(), rollout=night), Reason.WAITING_FOR_WINDOW)
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False, phase="Pending")})
+    assert "broker" in refused(rolled(told, sent(1), rollout=night), Reason.ROLLING_NODES)
+
+
+# --- a binary that cannot hold a level ---
+
+
+def on_the_way_down(feature: str, level: int) -> Observation:
+    """The image is now that of Kafka 4.1."""
+    told = cluster(ROLLED_CONTROLLERS, release="4.1")
+    return replace(told, finalized=Known({feature: level}, SourceKind.METADATA_LOG, "", NOW))
+
+
+def test_no_node_is_restarted_into_a_binary_that_cannot_hold_a_finalized_level() -> None:
+    assert "7-27" in refused(rolled(on_the_way_down("metadata.version", 30)), Reason.DOWNGRADE_REFUSED)
+    assert "share.version:2->1" in refused(rolled(on_the_way_down("share.version", 2)), Reason.NODES_BEHIND)
+
+
+def test_a_downgrade_of_the_document_goes_before_the_binary_that_needs_it() -> None:
+    told = on_the_way_down("share.version", 2)
+    roll = rolled(told, changes=(UpdateFeature("share.version", 2, 1),))
+    assert roll.levels_first
+    assert roll.decision is None
+    assert not rolled(told, changes=(UpdateFeature("share.version", 2, 3),)).levels_first
+
+
+def test_into_a_binary_of_which_nothing_is_known_one_node_goes_first_and_the_next_once_it_is_back() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, release="", image="mine:latest")
+    refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
+    known = cluster({**ROLLED_CONTROLLERS, **current(1), **replaced(2)}, fresh(2), release="", image="mine:latest")
+    assert who(rolled(known, sent(2))) == 5
+
+
+# --- what was sent, what is stuck ---
+
+
+def test_an_eviction_that_may_not_have_been_sent_is_asked_for_again_before_anything_else() -> None:
+    roll = rolled(cluster(ROLLED_CONTROLLERS), sent(3))
+    assert isinstance(roll.decision, Act)
+    assert roll.decision.step == sent(3).step
+
+
+def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_its_log_does_not() -> None:
+    crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff", restarts=7)})
+    message = refused(rolled(crashing, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    assert "CrashLoopBackOff, restarted 7 times" in message
+    assert "kubectl logs broker-1" in message
+    fenced = replace(a_node(1, state=NodeState.FENCED), broker_epoch=900, incarnation="second")
+    recovering = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, {1: fenced})
+    assert who(rolled(recovering, sent(1, minutes=20))) == 4
+
+
+def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
+    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
+    away = replace(a_node(1), state=NodeState.GHOST)
+    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
+    roll = rolled(told, sent(1, minutes=20))
+    assert who(roll) == 1
+    assert isinstance(roll.decision, Act)
+    assert isinstance(roll.decision.step, RestartNode)
+    assert roll.decision.step.pod_uid == "another"
+
+
+def test_a_node_is_restarted_once_for_one_revision() -> None:
+    """A pod that is of another revision again after its restart is not restarted for ever."""
+    roll = rolled(cluster(ROLLED_CONTROLLERS))
+    at = Stamp((NOW - timedelta(minutes=1)).isoformat())
+    entry = HistoryEntry(at=at, action="", target="broker-1", kind="RestartNode", result=Result.APPLIED.value)
+    before = RolloutStatus(id=roll.id, started_at=at, total=9, done=3)
+    status = replace(EMPTY, rollout=before, history=(entry,))
+    told = cluster(ROLLED_CONTROLLERS)
+    assert "was restarted in this roll" in refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
+    assert who(rolled(told, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
+
+
+# --- by hand ---
+
+
+def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_support_the_level() -> None:
+    by_hand = Rollout(Driver.MANUAL)
+    raised = UpdateFeature("metadata.version", 27, 30)
+    told = replace(cluster(), workloads=Unknown(SILENT))
+    roll = rolled(told, rollout=by_hand, changes=(raised,))
+    assert who(roll) == 3002
+    step = roll.decision.step if isinstance(roll.decision, Act) else None
+    assert isinstance(step, RestartNode)
+    assert step.pod == ""
+    again = rolled(told, InFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,))
+    assert "was not restarted yet" in refused(again, Reason.ROLLING_NODES)
+    assert rolled(told, rollout=by_hand).decision is None

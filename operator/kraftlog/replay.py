@@ -153,8 +153,7 @@ class Replay:
 
     def leave_out(self, section: Section) -> None:
         """Without this section from now on, and without the memory that it takes."""
-        self._sections -= {section}
-        self._shown = None
+        self._sections, self._shown = self._sections - {section}, None
         self._rules, self._wanted = _rules_of(self._sections)
         if self._pending is not None:
             self._pending = [each for each in self._pending if each.type.key in self._rules]
@@ -184,8 +183,7 @@ class Replay:
                 break
             if head.base_offset > self._offset:
                 raise GapError(self._offset, head.base_offset)
-            self._state.offset, self._state.timestamp_ms = end, head.max_timestamp
-            self._shown = None
+            self._state.offset, self._state.timestamp_ms, self._shown = end, head.max_timestamp, None
             self._batch(head, view, start)
             self._offset, self._epoch, self._timestamp_ms = end, head.leader_epoch, head.max_timestamp
         return self._offset

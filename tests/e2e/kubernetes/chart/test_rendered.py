@@ -67,6 +67,7 @@ def test_the_operator_is_told_all_it_needs() -> None:
         "KAFKAFEATURES_DENY_ADDRESS": "10.1.0.0/16",
         "KAFKAFEATURES_MEMORY_PER_CLUSTER": "128Mi",
         "KAFKAFEATURES_MEMORY_ALL_CLUSTERS": "256Mi",
+        "KAFKAFEATURES_MAX_PARTITION_IMAGES": "5",
         "KAFKAFEATURES_NAME": NAME,
         "POD_NAME": None,
         "POD_NAMESPACE": None,

@@ -26,6 +26,7 @@ from tests.e2e.kubernetes.chart.rendering import (
 )
 from tests.e2e.kubernetes.resources import RIGHTS
 from tests.e2e.rig.kubernetes.audit import Row
+from tests.e2e.rig.kubernetes.binaries import KUBERNETES
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.process import wait_until
@@ -90,7 +91,8 @@ def test_pods_may_be_restarted_only_where_a_driver_names_the_namespace(values: V
 
 
 def test_a_driver_in_a_namespace_that_is_not_watched_is_refused() -> None:
-    done = helm("template", NAME, str(CHART), values={"watchNamespaces": ["kafka"], "drivers": {"statefulSet": ["x"]}})
+    values: Values = {"watchNamespaces": ["kafka"], "drivers": {"statefulSet": ["x"]}}
+    done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values=values)
     assert done.returncode != 0
     assert "does not watch the namespace x; add it to watchNamespaces" in done.stderr
 

@@ -154,6 +154,75 @@ def a_watch_from_what_is_forgotten_is_told_410_and_one_from_a_list_goes_on(ask: 
     assert (event["type"], event["object"]["status"]) == ("MODIFIED", {"changeCount": 1})
 
 
+# --- evictions ---
+
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
+
+
+def start_pod(ask: Ask, name: str, phase: str) -> str:
+    """A pod that was bound to a node which is not there, so that nothing happens to it; its uid."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    ask(Request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", body=account))
+    spec = {
+        "containers": [{"name": "kafka", "image": "kafka:4.1.2"}],
+        "nodeName": "nowhere",
+        "terminationGracePeriodSeconds": 600,
+    }
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec}
+    reply = ask(Request("POST", PODS, body=made))
+    assert reply.status == 201, reply.body
+    running = ask(Request("PUT", f"{PODS}/{name}/status", body={**reply.body, "status": {"phase": phase}}))
+    assert running.status == 200, running.body
+    return str(reply.body["metadata"]["uid"])
+
+
+def evict(ask: Ask, name: str, uid: str) -> Reply:
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": NAMESPACE, "name": name},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+    return ask(Request("POST", f"{PODS}/{name}/eviction", body=body))
+
+
+def an_eviction_is_of_one_life_of_a_pod(ask: Ask) -> None:
+    uid = start_pod(ask, "broker-0", "Running")
+    refused = evict(ask, "broker-0", uid[:-1] + ("0" if uid[-1] != "0" else "1"))
+    assert refused.status == 409
+    assert "UID" in refused.body["message"]
+    assert "deletionTimestamp" not in ask(Request("GET", f"{PODS}/broker-0")).body["metadata"]
+    assert evict(ask, "broker-0", uid).status == 201
+
+
+def an_eviction_of_what_is_not_there_is_404(ask: Ask) -> None:
+    assert evict(ask, "nobody-0", "00000000-0000-4000-8000-000000000000").status == 404
+
+
+def pods_are_listed_by_their_labels(ask: Ask) -> None:
+    start_pod(ask, "broker-1", "Running")
+    start_pod(ask, "broker-2", "Running")
+    listed = ask(Request("GET", PODS, {"labelSelector": "app=broker-2", "limit": "500"})).body
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["broker-2"]
+
+
+def a_budget_that_allows_none_refuses_an_eviction_with_429(ask: Ask) -> None:
+    uid = start_pod(ask, "broker-3", "Running")
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "none"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "broker-3"}}},
+    }
+    assert ask(Request("POST", BUDGETS, body=budget)).status == 201
+    refused = evict(ask, "broker-3", uid)
+    assert refused.status == 429
+    assert refused.body["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+    (cause,) = refused.body["details"]["causes"]
+    assert cause["message"].startswith("The disruption budget none ")
+
+
 CASES: tuple[Callable[[Ask], None], ...] = (
     a_write_of_an_older_version_is_a_conflict_and_changes_nothing,
     a_status_is_written_apart_from_the_spec,
@@ -168,4 +237,8 @@ CASES: tuple[Callable[[Ask], None], ...] = (
     pages_show_one_moment,
     a_watch_shows_what_came_after_a_version,
     a_watch_from_what_is_forgotten_is_told_410_and_one_from_a_list_goes_on,
+    an_eviction_is_of_one_life_of_a_pod,
+    an_eviction_of_what_is_not_there_is_404,
+    pods_are_listed_by_their_labels,
+    a_budget_that_allows_none_refuses_an_eviction_with_429,
 )

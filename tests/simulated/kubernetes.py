@@ -37,7 +37,7 @@ OUR_KIND = f"/apis/{GROUP}/{VERSION}"
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _PATH = re.compile(
     r"(?P<api>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[a-z]+)"
-    r"(/(?P<name>[^/]+)(/(?P<subresource>status))?)?"
+    r"(/(?P<name>[^/]+)(/(?P<subresource>status|eviction))?)?"
 )
 _DISCOVERY: Mapping[str, Json] = {
     "/apis": {"groups": [{"name": GROUP}]},
@@ -56,8 +56,9 @@ class _Event:
 class ApiServer:
     """The store and its rules. What is stored is replaced, never changed.
 
-    `schema` is that of the CRD in force; `forbidden`: plurals that nobody may read.
+    `schema` is that of the CRD in force; `forbidden`: plurals, also with a subresource, that nobody may read or write.
     `status_writes`: by field manager. `listener` hears of every version of a KafkaFeatures, and who made it.
+    `evictor`: what becomes of an eviction (`tests/simulated/workloads.py`); without, pods are deleted at once.
 
     `cache_lag`: so many writes is the watch cache behind, from which `resourceVersion=0` is answered.
     """
@@ -69,6 +70,7 @@ class ApiServer:
         self.cache_lag = 0
         self.status_writes: Counter[str] = Counter()
         self.listener: Callable[[Json, str], None] = lambda event, manager: None
+        self.evictor: Callable[[Json], Reply | None] = lambda pod: None
         self._written_out: dict[int, tuple[Json, bytes]] = {}
         self._objects: dict[str, Json] = {}
         self._versions: dict[str, list[tuple[int, Json | None]]] = {}
@@ -100,6 +102,27 @@ class ApiServer:
         path = f"/api/v1/namespaces/{namespace}/{plural}/{name}"
         metadata = {"namespace": namespace, "name": name, "uid": self._uid(), "labels": dict(labels or {})}
         self._store(path, {"metadata": metadata, **fields}, "MODIFIED")
+
+    def store(self, path: str, made: Json) -> None:
+        """Any object, new or in place of the one that was there; `path` as in a request for it."""
+        self._store(path, _copy(made), "MODIFIED")
+
+    def remove(self, path: str) -> None:
+        """An object that is there."""
+        self._remove(path, _copy(self._objects[path]))
+
+    def read(self, path: str) -> Json | None:
+        """A copy of any object as it is now; None where there is none."""
+        found = self._objects.get(path)
+        return None if found is None else _copy(found)
+
+    def there(self, collection: str) -> list[str]:
+        """Paths of the objects in a collection."""
+        return sorted(path for path in self._objects if path.rpartition("/")[0] == collection)
+
+    def new_uid(self) -> str:
+        """That no object had before."""
+        return self._uid()
 
     def get(self, namespace: str, name: str) -> Json | None:
         """A copy of a KafkaFeatures as it is now; None where there is none."""
@@ -164,8 +187,11 @@ class ApiServer:
         parts = _PATH.fullmatch(request.path)
         if parts is None:
             return refusal(404, "the server could not find the requested resource")
-        if parts["plural"] in self.forbidden:
-            return refusal(403, f'{parts["plural"]} "{parts["name"] or ""}" is forbidden: no RBAC policy matched')
+        kind = "/".join(filter(None, (parts["plural"], parts["subresource"])))
+        if kind in self.forbidden:
+            return refusal(403, f'{kind} "{parts["name"] or ""}" is forbidden: no RBAC policy matched')
+        if parts["subresource"] == "eviction":
+            return self._evicted(request, parts)
         match request.method, parts["name"]:
             case "GET", None:
                 return self._watched(request) if "watch" in request.query else self._listed(request, parts, lag)
@@ -190,7 +216,8 @@ class ApiServer:
         if revision < self._compacted and token:
             return refusal(410, "the provided continue parameter is too old to display a consistent list result")
         there = self._at(revision)
-        paths = sorted(path for path in there if _is_in(path, parts))
+        selector = request.query.get("labelSelector", "")
+        paths = sorted(path for path in there if _is_in(path, parts) and _is_selected(there[path], selector))
         end = begin + int(request.query.get("limit") or len(paths) or 1)
         metadata = {"resourceVersion": str(revision)}
         if end < len(paths):
@@ -254,13 +281,14 @@ class ApiServer:
                     new["metadata"][name] = _copy(sent[name])
         if new.get("status") is None:
             new.pop("status", None)
-        new, problems = self._fitted(new)
-        if problems:
-            return self._invalid(str(parts["name"]), problems)
+        if parts["plural"] == PLURAL:
+            new, problems = self._fitted(new)
+            if problems:
+                return self._invalid(str(parts["name"]), problems)
         if new == there:
             return Reply(200, there)
         if new["spec"] != there["spec"]:
-            new["metadata"]["generation"] += 1
+            new["metadata"]["generation"] = new["metadata"].get("generation", 0) + 1
         self._manage(new, request, "status" if of_status else "")
         if "dryRun" in request.query:
             return Reply(200, new)
@@ -284,6 +312,23 @@ class ApiServer:
             gone["metadata"]["generation"] += 1
             self._store(request.path, gone, "MODIFIED")
         return Reply(200, gone)
+
+    def _evicted(self, request: Request, parts: re.Match[str]) -> Reply:
+        path = request.path.removesuffix("/eviction")
+        there = self._objects.get(path)
+        if there is None:
+            return _missing(parts)
+        expected = ((request.body.get("deleteOptions") or {}).get("preconditions") or {}).get("uid")
+        uid = there["metadata"]["uid"]
+        if expected not in (None, uid):
+            text = f"the UID in the precondition ({expected}) does not match the UID in record ({uid})"
+            return refusal(409, f'Operation cannot be fulfilled on Pod "{parts["name"]}": {text}')
+        refused = self.evictor(there)
+        if refused is not None:
+            return refused
+        if path in self._objects and "deletionTimestamp" not in self._objects[path]["metadata"]:
+            self._remove(path, _copy(there))
+        return Reply(201, {"kind": "Status", "status": "Success", "code": 201})
 
     def written(self, body: Json) -> bytes:
         """As it is sent; what is stored is written out once."""
@@ -430,6 +475,12 @@ def _is_in(path: str, collection: re.Match[str]) -> bool:
     one = _PATH.fullmatch(path)
     same = one is not None and (one["api"], one["plural"]) == (collection["api"], collection["plural"])
     return bool(same and one and collection["namespace"] in (None, one["namespace"]))
+
+
+def _is_selected(found: Json, selector: str) -> bool:
+    """`selector`: equality alone, as in "a=b,c=d"."""
+    labels = found["metadata"].get("labels") or {}
+    return all(labels.get(one.partition("=")[0]) == one.partition("=")[2] for one in selector.split(",") if one)
 
 
 def _missing(parts: re.Match[str]) -> Reply:

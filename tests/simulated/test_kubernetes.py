@@ -9,9 +9,10 @@ import pytest
 from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.errors import Conflict, Gone, Refused, Unavailable
 from tests.simulated import schema
-from tests.simulated.conformance import CASES, SPEC, Ask
+from tests.simulated.conformance import CASES, NAMESPACE, SPEC, Ask
 from tests.simulated.kubernetes import ApiServer, Expired
 from tests.simulated.requests import Fault, Request, refusal
+from tests.simulated.workloads import Workloads
 
 KEY = Key("kafka", "orders")
 
@@ -21,6 +22,7 @@ def test_it_is_as_a_real_one(case: Callable[[Ask], None]) -> None:
     server = ApiServer()
     server.put("elsewhere", "configmaps", "older")
     server.compact()
+    Workloads(server, NAMESPACE)
     case(server.answer)
 
 

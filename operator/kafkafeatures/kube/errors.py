@@ -91,10 +91,17 @@ def _of(error: ApiException, what: str) -> KubeError:
             return Forbidden(text)
         case 400 | 405 | 413 | 415:
             return Refused(text)
-        case 429:
-            return Throttled(text, retry_after=_retry_after(error))
+        case 429:  # which budget says no is not in the message of an eviction
+            return Throttled(" ".join((text, *_causes(error))), retry_after=_retry_after(error))
         case _:
             return Unavailable(text, retry_after=_retry_after(error))
+
+
+def _causes(error: ApiException) -> list[str]:
+    try:
+        return [str(one["message"])[:500] for one in json.loads(error.body or "")["details"]["causes"]]
+    except (TypeError, ValueError, KeyError):
+        return []
 
 
 def _words(error: ApiException) -> str:

@@ -35,7 +35,8 @@ def ask(control_plane: ControlPlane) -> Iterator[Ask]:
         return Reply(answer.status, [json.loads(line) for line in text.splitlines()] if many else json.loads(text))
 
     yield asked
-    control_plane.kubectl("delete", "kff", "--all", "-n", NAMESPACE, "--timeout=30s")
+    control_plane.kubectl("delete", "kff,poddisruptionbudgets", "--all", "-n", NAMESPACE, "--timeout=30s")
+    control_plane.kubectl("delete", "pods", "--all", "-n", NAMESPACE, "--grace-period=0", "--force", "--timeout=30s")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

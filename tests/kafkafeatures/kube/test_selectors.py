@@ -1,0 +1,59 @@
+"""Label selectors, as a query and held against labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kube.workloads.selectors import as_query, selects
+
+EVERY_KIND: dict[str, Any] = {
+    "matchLabels": {"app": "kafka"},
+    "matchExpressions": [
+        {"key": "tier", "operator": "In", "values": ["a", "b"]},
+        {"key": "zone", "operator": "NotIn", "values": ["x"]},
+        {"key": "kept", "operator": "Exists"},
+        {"key": "gone", "operator": "DoesNotExist"},
+    ],
+}
+
+
+def test_every_requirement_is_in_the_query() -> None:
+    assert as_query(EVERY_KIND) == "app=kafka,tier in (a,b),zone notin (x),kept,!gone"
+
+
+@pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchExpressions": []}])
+def test_a_selector_of_everything_is_never_asked_for(selector: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="every pod"):
+        as_query(selector)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"app": "kafka", "tier": "a", "kept": ""}, True),
+        ({"app": "kafka", "tier": "b", "zone": "y", "kept": "1"}, True),
+        ({"app": "other", "tier": "a", "kept": ""}, False),
+        ({"app": "kafka", "tier": "c", "kept": ""}, False),
+        ({"app": "kafka", "kept": ""}, False),
+        ({"app": "kafka", "tier": "a", "zone": "x", "kept": ""}, False),
+        ({"app": "kafka", "tier": "a"}, False),
+        ({"app": "kafka", "tier": "a", "kept": "", "gone": ""}, False),
+    ],
+)
+def test_labels_have_to_meet_every_requirement(labels: dict[str, str], expected: bool) -> None:
+    assert selects(EVERY_KIND, labels) is expected
+
+
+def test_no_selector_selects_nothing_and_an_empty_one_everything() -> None:
+    assert not selects(None, {"app": "kafka"})
+    assert selects({}, {"app": "kafka"})
+
+
+def test_an_operator_that_is_not_known_is_not_guessed_at() -> None:
+    newer = {"matchExpressions": [{"key": "cpu", "operator": "Gt", "values": ["1"]}]}
+    with pytest.raises(ValueError, match="Gt"):
+        as_query(newer)
+    with pytest.raises(ValueError, match="Gt"):
+        selects(newer, {"cpu": "2"})

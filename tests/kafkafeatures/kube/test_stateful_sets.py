@@ -1,0 +1,377 @@
+"""The StatefulSet driver on the simulated API server: what it reads, and the one thing it ever asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown, Rejected
+from kafkafeatures.core.wanted import Driver, Rollout
+from kafkafeatures.core.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.kube import client
+from kafkafeatures.kube.workloads import stateful_sets
+from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
+from tests.simulated.kubernetes import ApiServer
+from tests.simulated.requests import Fault, Faults, Request, no_faults, refusal
+from tests.simulated.workloads import CANNOT_BE_PULLED, CRASHES, Workloads
+
+NEW_IMAGE = "kafka:4.4.0"
+ROLLOUT = Rollout(Driver.STATEFUL_SET, brokers=("broker",), controllers=("controller",))
+
+
+class World:
+    """Three brokers and one controller, with a budget; and the requests that the driver made."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+        self.server = ApiServer(lambda: self.now)
+        self.workloads = Workloads(self.server)
+        self.workloads.create("controller", 1)
+        self.workloads.create("broker", 3)
+        self.workloads.budget("brokers", {"app": "broker"}, maxUnavailable=1, unhealthyPodEvictionPolicy="AlwaysAllow")
+        self.faults: Faults = no_faults
+        self.requests: list[Request] = []
+
+    def driver(self, rollout: Rollout = ROLLOUT, **more: Any) -> StatefulSets:
+        return StatefulSets(self.server.client(self._fault), "kafka", rollout, lambda: self.now, **more)
+
+    async def read(self, rollout: Rollout = ROLLOUT, **more: Any) -> WorkloadsReading:
+        found = await self.driver(rollout, **more).read()
+        assert isinstance(found, WorkloadsReading), found
+        return found
+
+    async def broker(self, **more: Any) -> StatefulSet:
+        return next(one for one in (await self.read(**more)).stateful_sets if one.name == "broker")
+
+    async def pod(self, name: str) -> Pod:
+        found = (await self.read()).pod(name)
+        assert found is not None
+        return found
+
+    async def failure(self) -> Failure:
+        found = await self.driver().read()
+        assert isinstance(found, Failure)
+        return found
+
+    async def evict(self, name: str, uid: str = "") -> Outcome:
+        uid = uid or self.workloads.uid(name)
+        return await self.driver().evict(RestartNode(1, "broker 1", name, uid))
+
+    def wait(self, seconds: float) -> None:
+        for _ in range(int(seconds)):
+            self.now += timedelta(seconds=1)
+            self.workloads.run()
+
+    def _fault(self, request: Request) -> Fault | None:
+        self.requests.append(request)
+        return self.faults(request)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+# --- what is read ---
+
+
+async def test_it_reads_the_stateful_sets_of_the_document_with_their_pods_and_budgets(world: World) -> None:
+    found = await world.read()
+    assert [(one.name, one.role, one.replicas) for one in found.stateful_sets] == [
+        ("controller", "controllers", 1),
+        ("broker", "brokers", 3),
+    ]
+    broker = found.stateful_sets[1]
+    assert (broker.update_strategy, broker.observed, broker.image, broker.release) == (
+        "OnDelete", True, "kafka:4.1.2", "4.1",
+    )  # fmt: skip
+    assert (broker.grace_seconds, broker.labels, broker.conflict) == (600, {"app": "broker"}, "")
+    assert [one.name for one in broker.pods] == ["broker-0", "broker-1", "broker-2"]
+    pod = broker.pods[0]
+    assert pod.host_names == (
+        "broker-0",
+        "broker-0.broker",
+        "broker-0.broker.kafka",
+        "broker-0.broker.kafka.svc",
+        *pod.ips,
+    )
+    assert (pod.uid, pod.revision) == (world.workloads.uid("broker-0"), broker.update_revision)
+    assert (pod.ready, pod.terminating, pod.draining, pod.phase, pod.waiting) == (True, False, False, "Running", "")
+    assert pod.created_at == world.now
+    (budget,) = found.budgets
+    assert budget.pods == {"broker-0", "broker-1", "broker-2"}
+    assert (budget.limit, budget.disruptions_allowed, budget.most) == ("maxUnavailable: 1", 1, 1)
+    assert budget.always_allows_unhealthy
+    assert (found.missing, found.namespace, found.at) == ((), "kafka", world.now)
+
+
+async def test_it_asks_for_pods_by_the_selector_and_in_the_namespace_of_the_resource_only(world: World) -> None:
+    await world.read()
+    assert all("/namespaces/kafka/" in one.path for one in world.requests)
+    listed = [one.query["labelSelector"] for one in world.requests if one.path.endswith("/pods")]
+    assert listed == ["app=controller", "app=broker"]
+    assert {one.method for one in world.requests} == {"GET"}
+    assert all("limit" in one.query for one in world.requests if one.path.endswith(("/pods", "budgets")))
+
+
+async def test_pages_are_read_to_their_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PAGE", 2)
+    assert len((await world.broker()).pods) == 3
+
+
+async def test_a_pod_with_the_labels_but_of_another_owner_is_not_one_of_them(world: World) -> None:
+    world.workloads.change_pod("broker-1", lambda pod: pod["metadata"]["ownerReferences"][0].update(uid="another"))
+    assert [one.name for one in (await world.broker()).pods] == ["broker-0", "broker-2"]
+    world.workloads.change_pod("broker-2", lambda pod: pod["metadata"].pop("ownerReferences"))
+    assert [one.name for one in (await world.broker()).pods] == ["broker-0"]
+
+
+async def test_a_changed_template_is_not_observed_until_it_has_a_revision(world: World) -> None:
+    before = await world.broker()
+    world.workloads.set_image("broker", NEW_IMAGE)
+    changed = await world.broker()
+    assert (changed.observed, changed.update_revision, changed.release) == (False, before.update_revision, "4.4")
+    world.wait(1)
+    after = await world.broker()
+    assert after.observed
+    assert after.update_revision != before.update_revision
+    assert {one.revision for one in after.pods} == {before.update_revision}
+
+
+async def test_a_stateful_set_that_is_not_there_or_about_to_go_is_missing(world: World) -> None:
+    assert (await world.read(replace(ROLLOUT, brokers=("broker", "brokre")))).missing == ("brokre",)
+    world.workloads.change("broker", lambda one: one["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert (await world.read()).missing == ("broker",)
+
+
+async def test_another_controller_and_another_resource_that_restart_the_pods_are_named(world: World) -> None:
+    assert (await world.broker(rival=lambda name: f"KafkaFeatures {name}-old")).conflict == "KafkaFeatures broker-old"
+    owner = {"apiVersion": "platform.confluent.io/v1beta1", "kind": "Kafka", "name": "orders", "controller": True}
+    world.workloads.change("broker", lambda one: one["metadata"].update(ownerReferences=[owner]))
+    assert (await world.broker()).conflict == "Kafka orders (platform.confluent.io)"
+
+
+async def test_a_container_of_another_name_has_no_image(world: World) -> None:
+    found = await world.read(replace(ROLLOUT, container="broker"))
+    assert {one.image for one in found.stateful_sets} == {""}
+
+
+@pytest.mark.parametrize(
+    ("image", "fate", "phase"), [("bad:1", CRASHES, "Running"), ("none:1", CANNOT_BE_PULLED, "Pending")]
+)
+async def test_a_pod_that_does_not_run_says_why(world: World, image: str, fate: str, phase: str) -> None:
+    world.workloads.images = {image: fate}
+    world.workloads.set_image("broker", image)
+    world.wait(1)
+    assert await world.evict("broker-2") == Applied()
+    world.wait(20)
+    pod = await world.pod("broker-2")
+    assert (pod.phase, pod.waiting, pod.ready) == (phase, fate, False)
+
+
+async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(world: World) -> None:
+    await world.evict("broker-2")
+    stopping = await world.pod("broker-2")
+    assert (stopping.terminating, stopping.draining) == (True, True)
+    world.wait(6)
+    made = await world.pod("broker-2")
+    assert (made.uid != stopping.uid, made.phase, made.waiting, made.ips) == (True, "Pending", "Pending", ())
+
+
+@pytest.mark.parametrize(
+    ("status", "waiting"),
+    [
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+         "Unschedulable"),
+        ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
+        ({"phase": "Running",
+          "containerStatuses": [{"name": "kafka", "state": {"terminated": {"reason": "OOMKilled"}}}]}, "OOMKilled"),
+        ({"phase": "Pending", "initContainerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+          "containerStatuses": [{"name": "kafka", "state": {"waiting": {"reason": "PodInitializing"}}}]},
+         "Init:CrashLoopBackOff"),
+        ({"phase": "Running", "containerStatuses": [{"name": "sidecar", "state": {"running": {}}}]}, "Running"),
+        ({"phase": "Running", "initContainerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}],
+          "containerStatuses": [{"name": "kafka", "state": {"running": {}}}]}, ""),
+        ({}, "Pending"),
+    ],
+)  # fmt: skip
+async def test_why_a_container_does_not_run_is_said_in_kubernetes_own_words(
+    world: World, status: dict[str, Any], waiting: str
+) -> None:
+    world.workloads.change_pod("broker-0", lambda pod: pod.update(status=status))
+    assert (await world.pod("broker-0")).waiting == waiting
+
+
+async def test_a_pod_on_the_network_of_its_node_has_the_ports_and_not_the_address_of_it(world: World) -> None:
+    def on_host(pod: dict[str, Any]) -> None:
+        ports = [{"containerPort": 9092}, {"containerPort": 9093}]
+        pod["spec"].update(
+            hostNetwork=True, nodeName="node-a", containers=[{"name": "kafka", "image": "k", "ports": ports}]
+        )
+
+    world.workloads.change_pod("broker-0", on_host)
+    pod = await world.pod("broker-0")
+    assert set(pod.host_names).isdisjoint(pod.ips)
+    assert pod.ports_of_node == (
+        ("192.0.2.1", 9092), ("node-a", 9092), ("192.0.2.1", 9093), ("node-a", 9093)
+    )  # fmt: skip
+
+
+async def test_a_host_port_is_the_pods_own(world: World) -> None:
+    ports = [{"containerPort": 9092, "hostPort": 31092}, {"containerPort": 9999}]
+    world.workloads.change_pod("broker-0", lambda pod: pod["spec"]["containers"][0].update(ports=ports))
+    assert (await world.pod("broker-0")).ports_of_node == (("192.0.2.1", 31092),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit", "most"),
+    [
+        ({"maxUnavailable": 0}, "maxUnavailable: 0", 0),
+        ({"minAvailable": 3}, "minAvailable: 3", 0),
+        ({"minAvailable": 1}, "minAvailable: 1", 2),
+    ],
+)
+async def test_how_many_pods_a_budget_ever_lets_go_is_what_kubernetes_counted(
+    world: World, spec: dict[str, int], limit: str, most: int
+) -> None:
+    world.workloads.budget("brokers", {"app": "broker"}, **spec)
+    (budget,) = (await world.read()).budgets
+    assert (budget.limit, budget.most, budget.always_allows_unhealthy) == (limit, most, False)
+
+
+async def test_a_budget_that_was_not_counted_yet_or_covers_no_pod_of_ours_says_nothing(world: World) -> None:
+    path = "/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers"
+    raw = world.server.read(path)
+    assert raw is not None
+    world.server.store(path, {**raw, "metadata": {**raw["metadata"], "generation": 2}})
+    assert [one.most for one in (await world.read()).budgets] == [-1]
+    world.workloads.budget("brokers", {"app": "web"}, maxUnavailable=0)
+    assert (await world.read()).budgets == ()
+
+
+# --- what cannot be read ---
+
+
+@pytest.mark.parametrize("kind", ["pods", "statefulsets", "poddisruptionbudgets"])
+async def test_a_namespace_that_may_not_be_read_is_named_with_the_value_of_the_chart(world: World, kind: str) -> None:
+    world.server.forbidden.add(kind)
+    failure = await world.failure()
+    assert failure.kind is FailureKind.AUTHORIZATION
+    assert failure.where == "namespace kafka"
+    assert f"403 {kind}" in failure.message
+    assert "drivers.statefulSet" in failure.remedy
+
+
+async def test_an_api_server_that_is_away_is_unreachable(world: World) -> None:
+    world.faults = lambda request: Fault()
+    assert (await world.failure()).kind is FailureKind.UNREACHABLE
+    world.faults = lambda request: Fault(refusal(500, "etcd is sad"))
+    assert "etcd is sad" in (await world.failure()).message
+
+
+async def test_what_is_no_pod_ends_in_a_failure_and_not_in_a_guess(world: World) -> None:
+    world.workloads.change_pod("broker-0", lambda pod: pod["metadata"].pop("creationTimestamp"))
+    failure = await world.failure()
+    assert failure.kind is FailureKind.REJECTED
+    assert "creationTimestamp" in failure.message
+
+
+async def test_a_selector_that_matches_half_the_world_is_not_read_to_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stateful_sets, "MOST_PODS", 2)
+    assert (await world.failure()).kind is FailureKind.TOO_LARGE
+    monkeypatch.undo()
+    monkeypatch.setattr(stateful_sets, "MOST_BUDGETS", 0)
+    assert (await world.failure()).kind is FailureKind.TOO_LARGE
+
+
+# --- the eviction ---
+
+
+async def test_an_eviction_asks_for_exactly_this_life_of_the_pod_and_for_nothing_else(world: World) -> None:
+    uid = world.workloads.uid("broker-1")
+    assert await world.evict("broker-1") == Applied()
+    (request,) = world.requests
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/kafka/pods/broker-1/eviction")
+    assert request.body == {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": "kafka", "name": "broker-1"},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+    world.workloads.set_image("broker", NEW_IMAGE)
+    world.wait(20)
+    assert world.workloads.pods() == {
+        "controller-0": "kafka:4.1.2", "broker-0": "kafka:4.1.2", "broker-1": NEW_IMAGE, "broker-2": "kafka:4.1.2",
+    }  # fmt: skip
+    assert (await world.pod("broker-1")).ready
+
+
+async def test_a_pod_that_is_gone_or_lives_again_is_evicted_already(world: World) -> None:
+    old = world.workloads.uid("broker-1")
+    await world.evict("broker-1")
+    world.wait(5)
+    assert await world.evict("broker-1", old) == Applied()  # it is gone
+    world.wait(20)
+    assert await world.evict("broker-1", old) == Applied()  # it lives again, and stays
+    world.wait(20)
+    assert world.workloads.evictions == ["broker-1"]
+
+
+async def test_a_budget_says_no_in_its_own_words(world: World) -> None:
+    await world.evict("broker-1")
+    outcome = await world.evict("broker-0")
+    assert isinstance(outcome, Rejected)
+    assert outcome.code == 429
+    assert "budget brokers needs 2 healthy pods and has 2 currently" in outcome.message
+    world.wait(20)
+    assert await world.evict("broker-0") == Applied()
+
+
+async def test_a_pod_that_is_not_ready_goes_where_the_budget_always_allows_it(world: World) -> None:
+    world.workloads.images = {"bad:1": CRASHES}
+    world.workloads.set_image("broker", "bad:1")
+    world.wait(1)
+    await world.evict("broker-2")
+    world.wait(20)
+    assert await world.evict("broker-2") == Applied()
+    world.workloads.budget("brokers", {"app": "broker"}, maxUnavailable=1)
+    world.wait(20)
+    outcome = await world.evict("broker-2")
+    assert isinstance(outcome, Rejected)
+    assert outcome.code == 429
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Fault(), OutcomeUnknown),
+        (Fault(carried_out=True), OutcomeUnknown),
+        (Fault(refusal(504, "timeout")), OutcomeUnknown),
+        (Fault(refusal(500, "internal error")), OutcomeUnknown),
+        (Fault(refusal(401, "Unauthorized")), OutcomeUnknown),
+        (Fault(refusal(409, "the object has been modified")), Rejected),
+        (Fault(refusal(422, "invalid")), Rejected),
+        (Fault(refusal(429, "too many requests, please try again later")), Rejected),
+    ],
+)
+async def test_what_became_of_an_eviction_is_known_or_is_said_to_be_unknown(
+    world: World, fault: Fault, expected: type[Outcome]
+) -> None:
+    world.faults = lambda request: fault
+    assert isinstance(await world.evict("broker-0"), expected)
+
+
+async def test_an_eviction_without_the_right_says_what_grants_it(world: World) -> None:
+    world.server.forbidden.add("pods/eviction")
+    outcome = await world.evict("broker-0")
+    assert isinstance(outcome, Rejected)
+    assert outcome.code == 403
+    assert "drivers.statefulSet" in outcome.message
+    assert world.workloads.evictions == []

@@ -45,8 +45,8 @@ class Fleet:
 
     needing: nodes that need a restart, and why. unavailable: nodes whose pod stops, does not run, is not there, or is
     being drained, whoever did it. blockers, waits: why nothing may be evicted at all, with and without somebody's
-    action. notes: what could be better. allowed: so many of the pods in `needing` do the budgets let go now; None where
-    they limit nothing.
+    action; waits only where some pod needs a restart, or may need one. notes: what could be better. allowed: so many of
+    the pods in `needing` do the budgets let go now; None where they limit nothing.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -73,7 +73,8 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | No
     if not isinstance(seen.workloads, Known):
         return Fleet.EMPTY
     reading = seen.workloads.value
-    found = _Matching(seen, reading, flying or {}, controllers=bool(rollout.controllers))
+    is_due = any(not one.observed or any(_is_outdated(pod, one) for pod in one.pods) for one in reading.stateful_sets)
+    found = _Matching(seen, reading, flying or {}, controllers=bool(rollout.controllers), is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in found.certain.items()}
     sets = {id_: owner for id_, (_, owner) in found.certain.items()}
     needing = {id_: _why(pod, sets[id_]) for id_, pod in pods.items() if _is_outdated(pod, sets[id_])}
@@ -82,8 +83,8 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | No
         sets=sets,
         needing=needing,
         unavailable=frozenset(found.unavailable()),
-        blockers=(*_of_documents(reading, rollout), *found.blockers),
-        waits=(*_of_controllers(reading), *found.waits),
+        blockers=(*_of_documents(reading, rollout), *(budgets.blockers(reading) if is_due else ()), *found.blockers),
+        waits=(*_of_controllers(reading), *(found.waits if is_due else ())),
         notes=(*_of_templates(reading), *budgets.notes(reading, rollout.max_parallel, _brokers(seen))),
         allowed=budgets.allowed_now(reading, [pods[id_].name for id_ in needing]),
     )
@@ -119,9 +120,18 @@ class _Matching:
     """All nodes against all pods. `certain`: what both facts say, or the first one where there is no process."""
 
     def __init__(
-        self, seen: Observation, reading: WorkloadsReading, flying: Mapping[int, str], *, controllers: bool
+        self,
+        seen: Observation,
+        reading: WorkloadsReading,
+        flying: Mapping[int, str],
+        *,
+        controllers: bool,
+        is_due: bool,
     ) -> None:
-        """`controllers`: whether the document names their StatefulSets; else they run elsewhere, and are left alone."""
+        """`controllers`: whether the document names their StatefulSets; else they run elsewhere, and are left alone.
+
+        `is_due`: whether some pod needs a restart, or may need one.
+        """
         self._seen, self._reading, self._flying = seen, reading, flying
         self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
@@ -150,7 +160,7 @@ class _Matching:
             if len(several) > 1:
                 titles = " and ".join(node.title for node in several[:NAMED])
                 self._refuse(tuple(several), f"pod {name} is what {titles} advertise: one pod runs one node")
-        self._judge_homeless()
+        self._judge_homeless(is_due)
         self._judge_strangers(set(claimed))
 
     def unavailable(self) -> Iterator[int]:
@@ -191,9 +201,7 @@ class _Matching:
             self._refuse((node,), text, remedy)
         elif node.state is NodeState.LIVE:
             text = f"{node.title} does not confirm its node id, so pod {pod.name} may run another node"
-            self._refuse(
-                (node,), text, "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
-            )
+            self._refuse((node,), text, DESCRIBE_CONFIGS)
         else:
             self.waits.append(f"pod {pod.name} runs, and {node.title} does not answer there yet")
 
@@ -205,8 +213,11 @@ class _Matching:
             return False
         return self._users[node.proved_at] == 1 or (node.proved_at, node.port) in pod.ports_of_node
 
-    def _judge_homeless(self) -> None:
-        """Nodes that no pod runs: while pods are being created, theirs may be among them."""
+    def _judge_homeless(self, is_due: bool) -> None:
+        """Nodes that no pod runs: while pods are being created, theirs may be among them.
+
+        One that does not run is no contradiction as long as no pod needs a restart.
+        """
         creating = any(len(one.pods) < one.replicas for one in self._reading.stateful_sets)
         starting = any(not is_running(pod) for pod, _ in self._pods.values())
         for node in self._homeless:
@@ -217,6 +228,8 @@ class _Matching:
                     self.certain[node.id] = pod, owner
             elif creating or (starting and node.state is not NodeState.LIVE):
                 self.waits.append(f"{node.title}{where} has no pod yet")
+            elif node.state is not NodeState.LIVE and not is_due:
+                continue
             elif node.state is not NodeState.GHOST:
                 self._refuse(
                     (node,),
@@ -295,7 +308,6 @@ def _of_documents(reading: WorkloadsReading, rollout: Rollout) -> Iterator[Block
                 f"StatefulSet {one.name} has no container {rollout.container!r}",
                 "correct spec.workload.statefulSet.container",
             )
-    yield from budgets.blockers(reading)
 
 
 def _of_templates(reading: WorkloadsReading) -> Iterator[str]:

@@ -151,7 +151,7 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
     found = question.fleet.blockers
     if found:
         return Stalled(found[0].reason or Reason.ROLLOUT_HALTED, f"{found[0].message}; {found[0].remedy}", found)
-    if question.fleet.waits and question.fleet.needing and not question.in_flight:
+    if question.fleet.waits and not question.in_flight:
         return Wait(Reason.ROLLING_NODES, question.fleet.waits[0], after=2.0)
     return None
 

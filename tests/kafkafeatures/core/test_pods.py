@@ -165,6 +165,21 @@ def test_a_broker_that_was_scaled_away_is_a_ghost_with_its_remedy() -> None:
     assert "kafkafeatures unregister --broker 3" in blocker.remedy
 
 
+def test_while_nothing_needs_a_restart_only_what_contradicts_the_document_is_named() -> None:
+    gone = in_pod(3, state=NodeState.GHOST, said=SILENT)
+    away = in_pod(4, state=NodeState.UNREACHABLE, said=SILENT)
+    current = (pod(1, revision=NEW), pod(2, revision=NEW, ready=False))
+    never = budget(*current, most=0)
+    sets = (stateful_set(*current),)
+    fleet = fleet_of(seen(in_pod(1), gone, away, sets=sets, budgets=(never,)), ROLLOUT)
+    assert not fleet.blockers
+    assert not fleet.waits
+    elsewhere = replace(in_pod(9), host="vm-9.example.com", listeners=())
+    assert fleet_of(seen(in_pod(1), elsewhere, sets=sets, budgets=(never,)), ROLLOUT).blockers
+    unsafe = (stateful_set(*current, update_strategy="RollingUpdate"),)
+    assert fleet_of(seen(in_pod(1), sets=unsafe), ROLLOUT).blockers
+
+
 def test_a_controller_that_is_only_still_registered_prevents_nothing() -> None:
     old = node(3009, state=NodeState.GHOST, said=SILENT, voter=False)
     assert not judged(in_pod(1), old, pods=(pod(1),)).blockers

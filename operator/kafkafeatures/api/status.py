@@ -168,13 +168,20 @@ class WorkloadStatus(StatusRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutStatus(StatusRecord):
-    """A rolling restart. `waiting_for`: what has to happen before the next node; empty where nothing has to."""
+    """A rolling restart. `waiting_for`: what has to happen before the next node; empty where nothing has to.
+
+    `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average. `notes`: what limits
+    how many nodes are restarted at once, and what would help; as it was when the roll began.
+    """
 
     id: str = ""
     started_at: Stamp | None = None
     total: int = 0
     done: int = 0
     waiting_for: str = ""
+    restarted: int = 0
+    node_seconds: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

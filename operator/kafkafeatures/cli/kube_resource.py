@@ -13,6 +13,7 @@ from typing import Any
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.core.plan import SHORTEST_HASH
+from kafkafeatures.core.restarts import RestartNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,9 @@ class KubeResource:
 
 def intent_text(intent: Mapping[str, Any]) -> str:
     """One of `status.intents`, also of a kind that this release does not know."""
+    if intent.get("kind") == RestartNode.kind and intent.get("title"):
+        title, target = intent["title"], intent.get("target")
+        return f"{title} ({target})" if target != title else f"{title}"
     if "before" in intent and "after" in intent:
         return f"{intent.get('target', '?')} {intent['before']} -> {intent['after']}"
     return f"{intent.get('kind', '?')} {intent.get('target', '')}".rstrip()

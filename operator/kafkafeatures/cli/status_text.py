@@ -23,6 +23,7 @@ from kafkafeatures.cli.output import natural_width
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.releases import format_level
+from kafkafeatures.core.restarts import RestartNode
 
 NOBODY_LOOKED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
@@ -43,6 +44,7 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
         _soak(console, resource, now)
         draw_how_to_approve(console, resource)
     draw_blockers_of(console, resource)
+    _roll(console, resource)
     _in_progress(console, resource, now)
     _conditions(console, resource, now)
     _history(console, resource)
@@ -191,10 +193,35 @@ def _in_progress(console: Console, resource: KubeResource, now: datetime) -> Non
     if intents:
         _title(console, "In progress")
     for intent in intents:
-        accepted = "accepted by the active controller; the level is being verified"
-        outcome = accepted if intent.get("outcome") else "outcome not known yet"
-        sent = f", sent {age(intent['at'], now)} ago" if intent.get("at") else ""
-        console.print(Text(f"  {intent_text(intent)}{sent}; {outcome}"), overflow="fold")
+        since = f" {age(intent['at'], now)} ago" if intent.get("at") else ""
+        if intent.get("kind") == RestartNode.kind:
+            stable = intent.get("stableSince")
+            outcome = f"back and in sync for {age(stable, now)}" if stable else "not back yet"
+            line = f"  restart of {intent_text(intent)}, begun{since}; {outcome}"
+        else:
+            accepted = "accepted by the active controller; the level is being verified"
+            outcome = accepted if intent.get("outcome") else "outcome not known yet"
+            line = f"  {intent_text(intent)}{', sent' + since if since else ''}; {outcome}"
+        console.print(Text(line), overflow="fold")
+
+
+def _roll(console: Console, resource: KubeResource) -> None:
+    """How many nodes are current, how long each takes, and what limits how many are restarted at once."""
+    rollout = resource.status.get("rollout") or {}
+    total, done = rollout.get("total", 0), rollout.get("done", 0)
+    if done >= total:
+        return
+    _title(console, "Roll")
+    lines = [f"{done} of {total} nodes are current"]
+    lines += [
+        f"{one.get('name', '?')}: {one.get('updated', 0)} of {one.get('total', 0)} pods are updated"
+        for one in resource.status.get("workloads") or ()
+    ]
+    if rollout.get("nodeSeconds"):
+        lines.append(f"{rollout.get('restarted', 0)} nodes restarted, in {rollout['nodeSeconds']} s each on average")
+    lines += [f"note: {note}" for note in rollout.get("notes") or ()]
+    for line in lines:
+        console.print(Text(f"  {line}"), overflow="fold")
 
 
 def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:

@@ -95,8 +95,14 @@ def with_result(
     repeats = history and replace(history[-1], at=at) == entry  # what fails again and again is told once
     if result in (Result.APPLIED, Result.CORRECTED) or not repeats:
         history = (*history, entry)
+    rollout = status.rollout
+    if restarted and result is Result.APPLIED and rollout is not None:
+        seconds, count = int(age_of(ended.at).total_seconds()), rollout.restarted
+        average = (rollout.node_seconds * count + seconds) // (count + 1)
+        rollout = replace(rollout, restarted=count + 1, node_seconds=average)
     return replace(
         status,
+        rollout=rollout,
         intents=tuple(one for one in status.intents if one != ended.to_intent()),
         change_count=count,
         spent_consents=spent,

@@ -78,11 +78,7 @@ class RestartQuestion:
     in_flight: tuple[Restarting, ...]
     changes: tuple[UpdateFeature, ...]
     remembered: Remembered
-
-    @cached_property
-    def replication(self) -> Replication | None:
-        """All partitions; None where they could not be read."""
-        return Replication(self.seen.partitions.value) if isinstance(self.seen.partitions, Known) else None
+    replication: Replication | None  # all partitions; None where they could not be read
 
     def admission(
         self, *, but: frozenset[int] = frozenset(), availability: Availability | None = None
@@ -353,12 +349,17 @@ def window_is_open(question: RestartQuestion) -> Refusal | None:
     return Wait(Reason.WAITING_FOR_WINDOW, text, after=min(seconds, 60.0))
 
 
+def cap_of(question: RestartQuestion) -> int:
+    """How many brokers may be away at once."""
+    if question.wanted.rollout.driver is Driver.MANUAL or has_unknown_binary(question):
+        return 1
+    brokers = sum(Role.BROKER in node.roles for node in question.seen.nodes)
+    return planner.cap(question.wanted.rollout.max_parallel, brokers)
+
+
 def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     """As many at once as the document allows, everything that is away for another reason counted."""
-    brokers = sum(Role.BROKER in node.roles for node in question.seen.nodes)
-    cap = planner.cap(question.wanted.rollout.max_parallel, brokers)
-    if question.wanted.rollout.driver is Driver.MANUAL or has_unknown_binary(question):
-        cap = 1
+    cap = cap_of(question)
     others = sorted(id_ for id_ in question.unavailable if not question.is_controller(id_))
     if len(question.flying) + len(others) < cap:
         return None

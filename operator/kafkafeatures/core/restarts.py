@@ -18,11 +18,14 @@ from kafkafeatures.api.records import read_number, read_text
 from kafkafeatures.api.status import FeatureStatus, Result
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.quorum import is_caught_up
-from kafkafeatures.core.readings import FailureKind, PartitionsReading, Role
+from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.settling import Open, Sent
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.workloads import Pod
+
+if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
+    from kafkafeatures.core.replication import Replication
 
 WITHDRAWN_AFTER = timedelta(minutes=1)
 """Longer than an eviction that was asked for can be on its way."""
@@ -125,8 +128,8 @@ class RestartNode:
         )
 
     def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
-        """What became of it by what was seen last: over once the node is back, and stable for as long as it must be."""
-        if self.state_in(after).phase is Phase.BACK and sent.stable is not None and sent.stable >= sent.stable_for:
+        """What became of it by what was seen last: over once the node has been back for as long as it must be."""
+        if sent.stable is not None and sent.stable >= sent.stable_for:
             return Result.APPLIED
         if self._is_overtaken(after):
             return Result.SUPERSEDED
@@ -161,8 +164,8 @@ class RestartNode:
             for one in seen.workloads.value.stateful_sets
         )
 
-    def state_in(self, seen: Observation) -> RestartState:
-        """How far it has come."""
+    def state_in(self, seen: Observation, replication: Replication | None) -> RestartState:
+        """How far it has come. `replication`: its partitions, as far as they are known."""
         if self.pod:
             found = self._of_pod(seen)
             if found is not None:
@@ -176,7 +179,7 @@ class RestartNode:
             return RestartState(Phase.REQUESTED, f"{self.title} was not restarted yet")
         if node.state is NodeState.FENCED:
             return RestartState(Phase.RECOVERING, f"{self.title} is fenced: it recovers its log, or catches up")
-        return self._replicas(node, seen)
+        return self._replicas(node, seen, replication)
 
     def _of_pod(self, seen: Observation) -> RestartState | None:
         """What the pod says, where it says that the node cannot be back."""
@@ -201,7 +204,7 @@ class RestartNode:
             return node.broker_epoch == self.broker_epoch
         return bool(self.incarnation) and node.incarnation == self.incarnation
 
-    def _replicas(self, node: Node, seen: Observation) -> RestartState:
+    def _replicas(self, node: Node, seen: Observation, replication: Replication | None) -> RestartState:
         if Role.CONTROLLER in node.roles:
             if isinstance(seen.quorum, Unknown):
                 return RestartState(Phase.UNKNOWN, f"the quorum is not known: {seen.quorum.why}")
@@ -209,21 +212,15 @@ class RestartNode:
                 return RestartState(Phase.CATCHING_UP, f"{self.title} is behind the leader of the quorum")
         if Role.BROKER not in node.roles:
             return RestartState(Phase.BACK, f"{self.title} has caught up")
-        if isinstance(seen.partitions, Unknown):
-            return RestartState(Phase.UNKNOWN, f"the partitions are not known: {seen.partitions.why}")
-        count, names = out_of_sync(seen.partitions, node.id)
+        if replication is None:
+            why = f": {seen.partitions.why}" if isinstance(seen.partitions, Unknown) else ""
+            return RestartState(Phase.UNKNOWN, f"the partitions are not known{why}")
+        count, names = replication.out_of_sync(node.id)
         if count > self.out_of_sync:
             return RestartState(
                 Phase.CATCHING_UP, f"{self.title} is not in sync with {count} partitions yet ({', '.join(names)})"
             )
         return RestartState(Phase.BACK, f"{self.title} is in sync")
-
-
-def out_of_sync(partitions: Known[PartitionsReading], broker: int) -> tuple[int, tuple[str, ...]]:
-    """How many partitions a broker hosts without being in their ISR, and the first of them."""
-    from kafkafeatures.core.replication import Replication  # numpy, which only a roll needs
-
-    return Replication(partitions.value).out_of_sync(broker)
 
 
 def _told_waiting(pod: Pod) -> str:

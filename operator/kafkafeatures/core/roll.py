@@ -10,7 +10,7 @@ goes first, whatever else holds: it cannot get worse, and it may be what the rol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -22,7 +22,7 @@ from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import format_level
-from kafkafeatures.core.replication import Forbidding, Why
+from kafkafeatures.core.replication import Forbidding, Replication, Why
 from kafkafeatures.core.restart_checks import (
     FOR_ANY_NODE,
     FOR_ONE_MORE,
@@ -30,7 +30,9 @@ from kafkafeatures.core.restart_checks import (
     Remembered,
     Restarting,
     RestartQuestion,
+    cap_of,
     format_partitions,
+    has_unknown_binary,
     levels_go_first,
     refusal,
     unread,
@@ -39,8 +41,11 @@ from kafkafeatures.core.restart_checks import (
 from kafkafeatures.core.restarts import Phase, RestartNode
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
+from kafkafeatures.core.words import cut
 
 Next = Act | Wait | Stalled
+
+MOST_NOTES, MAX_NOTE = 8, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Roll:
 
     id: of what the nodes are rolled to; a new image is a new one. total: nodes that somebody restarts. needing: nodes
     that need a restart, and why. decision: None where there is nothing to restart, or not now. levels_first: some
-    finalized level must be downgraded before.
+    finalized level must be downgraded before. notes: what limits how many are restarted at once, and what would help.
     """
 
     id: str
@@ -59,6 +64,7 @@ class Roll:
     fleet: Fleet
     decision: Next | None
     levels_first: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:
@@ -78,9 +84,13 @@ class Roll:
 
 
 def roll_of(wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...], remembered: Remembered) -> Roll:
-    """What there is to restart, and what comes next. `changes`: of levels, still to be made."""
+    """What there is to restart, and what comes next. `changes`: of levels, still to be made.
+
+    With a million partitions it takes a second at most.
+    """
+    replication = replication_of(seen)
     in_flight = tuple(
-        Restarting(one.step, one, one.step.state_in(seen))
+        Restarting(one.step, one, one.step.state_in(seen, replication))
         for one in remembered.sent
         if isinstance(one.step, RestartNode)
     )
@@ -90,7 +100,7 @@ def roll_of(wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...
         fleet = fleet_of(seen, wanted.rollout, {one.step.node_id: one.step.pod for one in in_flight})
     elif driver is Driver.MANUAL:
         fleet = _by_hand(seen, changes)
-    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered)
+    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication)
     needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
     first = bool(needing) and not in_flight and levels_go_first(question)
     decision: Next | None = None
@@ -106,7 +116,13 @@ def roll_of(wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...
         fleet=fleet,
         decision=decision,
         levels_first=first,
+        notes=_notes(question, frozenset(needing)),
     )
+
+
+def replication_of(seen: Observation) -> Replication | None:
+    """All partitions, to be judged; None where they could not be read."""
+    return Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
 
 
 def _by_hand(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Fleet:
@@ -118,6 +134,32 @@ def _by_hand(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Fleet:
         if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
     }
     return Fleet(needing=needing)
+
+
+def _notes(question: RestartQuestion, needing: frozenset[int]) -> tuple[str, ...]:
+    """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
+    before = question.remembered.status.rollout
+    if before is not None and before.id == question.roll_id and before.done < before.total and before.notes:
+        return before.notes
+    found = list(question.fleet.notes)
+    if has_unknown_binary(question):
+        found.append("what the new image supports cannot be told from its template: one node is restarted first, alone")
+    brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
+    if question.replication is not None and len(brokers) > 1:
+        found += _on_parallelism(question.replication, brokers, cap_of(question), question.wanted.rollout.availability)
+    return tuple(cut(note, MAX_NOTE) for note in found[:MOST_NOTES])
+
+
+def _on_parallelism(
+    replication: Replication, brokers: frozenset[int], cap: int, availability: Availability
+) -> Iterator[str]:
+    rounds = planner.bounds(replication, brokers, most=cap, availability=availability)
+    least = "" if rounds.at_least == rounds.planned else f", at least {rounds.at_least}"
+    yield f"{len(brokers)} brokers in about {rounds.planned} rounds of {cap} at most{least}"
+    found = planner.advice(replication, brokers, most=cap, availability=availability)
+    if found is not None:
+        moved = format_partitions(found.partitions, found.names)
+        yield f"move {moved} to other racks to restart them in {found.then} rounds instead of {found.rounds}"
 
 
 # --- what comes next ---

@@ -51,6 +51,9 @@ def rollout_status(
         total=roll.total,
         done=roll.done,
         waiting_for="" if isinstance(decision, Act) else decision.message,
+        restarted=before.restarted if goes_on and before is not None else 0,
+        node_seconds=before.node_seconds if goes_on and before is not None else 0,
+        notes=roll.notes,
         unknown=before.unknown if before is not None else {},
     )
 

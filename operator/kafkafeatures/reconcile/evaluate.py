@@ -30,6 +30,7 @@ from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, in_flight
 from kafkafeatures.core.wanted import Driver, Mode, Wanted
 from kafkafeatures.core.workloads import WorkloadsReading
+from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
 
@@ -179,7 +180,8 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
             from kafkafeatures.core.roll import roll_of
 
             told = Remembered(restarts, remembered, context.now(), context.age_of)
-            roll = roll_of(wanted, observation, proposal.changes, told)
+            seen = observation
+            roll = await aside(lambda: roll_of(wanted, seen, proposal.changes, told))
         remembered = _after_roll(roll, wanted, remembered)
     owner = None
     if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
@@ -256,7 +258,8 @@ async def _settled(
             unknown.append(found)
         else:
             (restarts if isinstance(found.step, RestartNode) else updates).append(found)
-    status, restarts = _followed(context, resource, status, restarts, observation)
+    if restarts:
+        status, restarts = await _followed(context, resource, status, restarts, observation)
     status, still_open = _close(context, status, updates, observation, observation)
     if not still_open:
         return observation, status, tuple(restarts), tuple(unknown)
@@ -271,13 +274,16 @@ async def _settled(
     return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open))
 
 
-def _followed(
+async def _followed(
     context: ReconcileContext, resource: Resource, status: Status, restarts: list[InFlight], seen: Observation
 ) -> tuple[Status, list[InFlight]]:
     """How far restarts have come: when each was first seen to be back is remembered, and forgotten where it is not."""
+    from kafkafeatures.core.roll import replication_of
+
+    replication = await aside(lambda: replication_of(seen))
     still_open = []
     for one in restarts:
-        back = isinstance(one.step, RestartNode) and one.step.state_in(seen).phase is Phase.BACK
+        back = isinstance(one.step, RestartNode) and one.step.state_in(seen, replication).phase is Phase.BACK
         now = one.stable_from((one.stable_since or context.stamp()) if back else None)
         status = replace(
             status, intents=tuple(now.to_intent() if it == one.to_intent() else it for it in status.intents)

@@ -111,7 +111,8 @@ def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> No
     more = {
         "intents": [
             {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "at": stamp(NOW)},
-            {"kind": "RestartNode", "target": "broker 3"},
+            {"kind": "DeleteZnode", "target": "/feature"},
+            {"kind": "RestartNode", "target": "broker-2", "title": "broker 3", "before": "a", "after": "b"},
         ],
         "history": [
             {"at": stamp(NOW), "action": "metadata.version 20 -> 21", "result": "Applied"},
@@ -121,7 +122,8 @@ def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> No
     }
     lines = shown(resource({**statuses.acting(), **more}))
     assert "  group.version 0 -> 1, sent 12m ago; outcome not known yet" in lines
-    assert "  RestartNode broker 3; outcome not known yet" in lines
+    assert "  DeleteZnode /feature; outcome not known yet" in lines
+    assert "  restart of broker 3 (broker-2), begun; not back yet" in lines
     at = lines.index("History, newest first")
     assert [line.split("  ")[2] for line in lines[at + 1 : at + 3]] == [
         "share.version 0 -> 1: Rejected: error 95: no",
@@ -206,3 +208,18 @@ def test_the_plan_of_what_soaks_says_since_when_and_until_when_one_can_go_back()
 def test_the_verdict_is_of_the_document_as_it_is_now(found: KubeResource, verdict: PlanVerdict) -> None:
     assert plan_document_of(found)["verdict"] == verdict
     assert f"Plan: {verdict}" in "".join(drawn(lambda console: draw_plan_of(console, found, verdict, LATER)))
+
+
+def test_a_roll_is_shown_until_every_node_is_current() -> None:
+    rollout = {"total": 9, "done": 4, "restarted": 3, "nodeSeconds": 40, "notes": ["6 brokers in about 3 rounds"]}
+    workloads = [{"name": "broker", "updateRevision": "broker-c4f", "updated": 2, "total": 6}]
+    lines = shown(resource({**statuses.acting(), "rollout": rollout, "workloads": workloads}))
+    at = lines.index("Roll")
+    assert lines[at + 1 : at + 5] == [
+        "  4 of 9 nodes are current",
+        "  broker: 2 of 6 pods are updated",
+        "  3 nodes restarted, in 40 s each on average",
+        "  note: 6 brokers in about 3 rounds",
+    ]
+    over = {**rollout, "done": 9}
+    assert "Roll" not in shown(resource({**statuses.acting(), "rollout": over, "workloads": workloads}))

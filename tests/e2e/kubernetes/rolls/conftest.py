@@ -6,16 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.kubernetes.rolls.rolling import TOPIC
+from tests.e2e.kubernetes.resources import install
+from tests.e2e.kubernetes.rolls.rolling import SOAK, TOPIC, Rolling, prepare
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.images import kafka_image
 from tests.e2e.rig.kubernetes.kind import KIND
 from tests.e2e.rig.kubernetes.network import HOST, network
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.observer import Observer
+from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.kubernetes.racks import Racks
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
 
+collect_ignore = [] if SOAK else ["test_back.py", "test_soak.py"]
 collect_ignore_glob = ["test_*.py"] if KIND else []  # this machine reaches no pods there
 
 
@@ -37,3 +41,22 @@ def observer(racks: Racks, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """From here to the end."""
     with Observer(racks, tmp_path_factory.mktemp("observer"), TOPIC) as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def operator(racks: Racks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """A process with the rights of its account; it resolves names as a pod does."""
+    install(racks.plane)
+    prepare(racks)
+    names = tuple(racks.with_names())
+    with Operator(racks.plane, tmp_path_factory.mktemp("operator"), before=names) as running:
+        yield running
+
+
+@pytest.fixture
+def rolling(racks: Racks, observer: Observer, operator: Operator) -> Iterator[Rolling]:
+    """All nodes are well as a test begins; nobody restarts any after it."""
+    wait_until("all replicas are in sync", observer.in_sync, step=0.5)
+    assert operator.alive
+    yield Rolling(racks, observer)
+    racks.plane.kubectl("delete", "kff", "--all", "-n", racks.namespace, "--timeout=30s")

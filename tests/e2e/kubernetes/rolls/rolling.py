@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
@@ -25,10 +24,11 @@ TOPIC, NAME = "orders", "orders"
 SOAK = bool(os.environ.get("SOAK"))
 ROLLED = 300.0
 """Seconds for nine nodes; no promise, a machine may be busy with other things."""
+STATEFUL_SETS = "system:serviceaccount:kube-system:statefulset-controller"
+TOPICS = "TOPIC_RECORD"
 ALL = (*pods_of("controllers"), *pods_of("brokers"))
 MIN_IN_SYNC = 2
 ROLLOUT = {"maxParallel": 2, "stableFor": "3s", "nodeTimeout": "60s"}
-BROKERS_ONLY = {"driver": "StatefulSet", "statefulSet": {"brokers": ["brokers"]}}
 BOTH = {"driver": "StatefulSet", "statefulSet": {"brokers": ["brokers"], "controllers": ["controllers"]}}
 
 
@@ -56,20 +56,18 @@ class Rolling(Resources):
         metadata = {"name": name, "namespace": self.namespace}
         return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": body | spec}
 
+    def current(self, name: str) -> list[str]:
+        """Pods of a StatefulSet that are Ready and of the newest revision, as Kubernetes has it."""
+        found = self.plane.read(f"/apis/apps/v1/namespaces/{self.namespace}/statefulsets/{name}")
+        if found["status"].get("observedGeneration") != found["metadata"]["generation"]:
+            return []
+        labels = {"controller-revision-hash": found["status"]["updateRevision"]}
+        pods = {one: pod for one, pod in self.racks.pods().items() if one in pods_of(name) and is_true("Ready", pod)}
+        return [one for one, pod in pods.items() if labels.items() <= pod["metadata"]["labels"].items()]
+
     def rolled(self, *names: str) -> bool:
-        """All pods of these StatefulSets (none: of both) are Ready and of the newest revision, as Kubernetes has it."""
-        pods = self.racks.pods()
-        for name in names or IDS:
-            found = self.plane.read(f"/apis/apps/v1/namespaces/{self.namespace}/statefulsets/{name}")
-            ours = [pods.get(pod, {}) for pod in pods_of(name)]
-            if found["status"].get("observedGeneration") != found["metadata"]["generation"]:
-                return False
-            newest = found["status"]["updateRevision"]
-            if not all(one and one["metadata"]["labels"]["controller-revision-hash"] == newest for one in ours):
-                return False
-            if not all(is_true("Ready", one) for one in ours):
-                return False
-        return True
+        """All pods of these StatefulSets (none: of both) are."""
+        return all(len(self.current(name)) == len(pods_of(name)) for name in names or IDS)
 
     def until_rolled(self, *names: str, seconds: float = ROLLED) -> None:
         """By Kubernetes; then by the operator, who waits until nodes are stable."""
@@ -78,6 +76,11 @@ class Rolling(Resources):
             wait_until("the operator says so", lambda: self._condition_is("NodesRolled"), 60, step=0.2)
         except AssertionError as error:
             raise AssertionError(f"{error}; {self.told()}") from None
+
+    def until_stalled(self) -> dict[str, Any]:
+        """The condition, whatever its reason."""
+        wait_until("it is Stalled", lambda: self._condition_is("Stalled"), 60, step=0.2)
+        return self.condition(NAME, "Stalled")
 
     def told(self) -> dict[str, Any]:
         """What a report of a failure needs of the status."""
@@ -89,43 +92,67 @@ class Rolling(Resources):
     def _condition_is(self, kind: str) -> bool:
         return self.condition(NAME, kind).get("status") == "True"
 
+    @property
+    def hash(self) -> str:
+        """Of the plan that waits for approval."""
+        found: str = self.status(NAME)["plan"]["hash"]
+        return found
+
+    def rolls(self, revision: str, *names: str, **spec: Any) -> None:
+        """Templates of these StatefulSets (none: of both) change in Git, not their image; and the document does."""
+        for name in names or IDS:
+            self.racks.changed[name] = lambda one: one["spec"]["template"]["metadata"].update(
+                annotations={"example.com/revision": revision}
+            )
+        self.racks.apply_again()
+        self.apply(NAME, **spec)
+
     # --- what must hold ---
 
-    def evictions(self, since: int = 0) -> list[Row]:
-        """Those that the API server carried out for the operator, in order."""
-        rows = self.plane.audit.rows(since, verb="create", resource="pods", subresource="eviction", user=OPERATOR)
-        return sorted((row for row in rows if row.code in (200, 201)), key=lambda row: row.at)
-
     @contextmanager
-    def judged(self, once: Collection[str], *, downed_by_others: bool = False) -> Iterator[Judged]:
-        """Each of these pods is restarted once by the operator meanwhile, no other one is, and nobody is harmed."""
-        judged = Judged(self)
+    def judged(self, once: Collection[str] | None, but_for: Collection[str] = ()) -> Iterator[Judged]:
+        """Nobody is harmed meanwhile, and the operator restarts each of these pods once, and no other one.
+
+        `once` None: the test itself says how often. `but_for`: topics that nobody can spare.
+        """
+        judged = Judged(self, but_for)
         yield judged
         judged.nobody_was_harmed()
-        judged.each_restarted_once(once)
+        if once is not None:
+            judged.each_restarted_once(once)
 
 
 class Judged:
-    """From the moment that it is made."""
+    """What happened from the moment on that it is made."""
 
-    def __init__(self, rolling: Rolling) -> None:
-        self._rolling, self._racks = rolling, rolling.racks
+    def __init__(self, rolling: Rolling, but_for: Collection[str]) -> None:
+        self._rolling, self._racks, self._but_for = rolling, rolling.racks, but_for
         self._audit, self._seen = rolling.plane.audit.mark(), rolling.observer.mark()
         self._uids = self._racks.uids()
         self._offset = self._racks.records()[-1]["offset"]
 
     @property
-    def evicted(self) -> list[str]:
-        """Pods, in order."""
-        return [row.name for row in self._rolling.evictions(self._audit)]
+    def evictions(self) -> list[Row]:
+        """Those that the API server carried out for the operator, in order."""
+        wanted = {"verb": "create", "resource": "pods", "subresource": "eviction", "user": OPERATOR}
+        rows = self._rolling.plane.audit.rows(self._audit, **wanted)
+        return sorted((row for row in rows if row.code in (200, 201)), key=lambda row: row.at)
 
     @property
-    def eviction_times(self) -> dict[str, datetime]:
-        return {row.name: row.at for row in self._rolling.evictions(self._audit)}
+    def evicted(self) -> list[str]:
+        """Pods, in order."""
+        return [row.name for row in self.evictions]
+
+    @property
+    def created(self) -> Counter[str]:
+        """How often the StatefulSet controller made a pod: how often its node was restarted."""
+        wanted = {"verb": "create", "resource": "pods", "subresource": "", "user": STATEFUL_SETS, "code": 201}
+        return Counter(row.name for row in self._rolling.plane.audit.rows(self._audit, **wanted))
 
     def each_restarted_once(self, once: Collection[str]) -> None:
         """By the audit log, by the uids, and by what kubelet counted."""
-        assert Counter(self.evicted) == Counter(once)
+        assert self.created == Counter(once)
+        assert set(self.evicted) == set(once)
         pods = self._racks.pods()
         changed = {name for name, pod in pods.items() if pod["metadata"]["uid"] != self._uids[name]}
         assert changed == set(once)
@@ -133,7 +160,7 @@ class Judged:
         assert set(restarts.values()) <= {0}, restarts
 
     def nobody_was_harmed(self) -> None:
-        """No record refused, none lost; no broker told of too few replicas, nor has the log any for a moment."""
+        """No record refused, none lost; no broker told of too few replicas in sync, nor did the log for a moment."""
         observer = self._rolling.observer
         assert observer.complaints(self._seen) == []
         told = observer.verified()
@@ -143,14 +170,33 @@ class Judged:
 
     def below_minimum(self) -> list[dict[str, Any]]:
         """Records of the metadata log that left a partition with too few replicas in sync."""
-        records = (one for one in self._racks.records() if one["offset"] > self._offset)
-        return [one for one in records if len(one["data"].get("isr", (1,) * MIN_IN_SYNC)) < MIN_IN_SYNC]
+        records = self._racks.records()
+        topics = {one["data"]["topicId"]: one["data"]["name"] for one in records if one["type"] == TOPICS}
+        changes = [one for one in records if one["offset"] > self._offset and one["data"].get("isr") is not None]
+        few = [one for one in changes if len(one["data"]["isr"]) < MIN_IN_SYNC]
+        return [one for one in few if topics[one["data"]["topicId"]] not in self._but_for]
 
     def levels(self) -> dict[str, int]:
-        """Those that were raised meanwhile, by the metadata log."""
-        records = (one for one in self._racks.records() if one["offset"] > self._offset)
-        changes = (one["data"] for one in records if one["type"] == "FEATURE_LEVEL_RECORD")
+        """Those that were changed meanwhile, by the metadata log."""
+        changes = (one["data"] for one in self._records() if one["type"] == "FEATURE_LEVEL_RECORD")
         return {one["name"]: one["featureLevel"] for one in changes}
+
+    def most_at_once(self) -> int:
+        """How many brokers were away at the same time, fenced or about to stop, by the metadata log."""
+        away: set[int] = set()
+        most = 0
+        for one in self._records():
+            data = one["data"]
+            if one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD":
+                if data.get("inControlledShutdown") == 1 or data.get("fenced") == 1:
+                    away.add(data["brokerId"])
+                elif data.get("fenced") == -1:
+                    away.discard(data["brokerId"])
+            most = max(most, len(away))
+        return most
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [one for one in self._racks.records() if one["offset"] > self._offset]
 
 
 def prepare(racks: Racks) -> None:
@@ -176,8 +222,8 @@ def prepare(racks: Racks) -> None:
 
 
 RIGHTS_TO_ROLL: list[dict[str, Any]] = [
-    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},
 ]

@@ -88,6 +88,10 @@ class Node:
             self._ctr("images", "import", archive)
             self._loaded[archive] = written
 
+    def tag_image(self, image: str, name: str) -> None:
+        """Another name for an image that is there."""
+        self._ctr("images", "tag", image, name)
+
     def kill_container(self, container_id: str, signal_: str = "SIGKILL") -> None:
         """A signal to its first process. `container_id` as in a pod's status, `containerd://...`."""
         self._ctr("tasks", "kill", "--signal", signal_, container_id.removeprefix("containerd://"))
@@ -171,6 +175,9 @@ class Node:
 _ONLY_V2 = Path("/sys/fs/cgroup/cgroup.controllers")  # is there where no hierarchy of version 1 is
 
 
+_WEIGHTS = {"cpu.shares": "10240", "cpu.weight": "1000"}  # of version 1; of version 2
+
+
 def _groups() -> list[Path]:
     """Ours in each hierarchy: there is one of version 2, and of version 1 one for each controller."""
     if _ONLY_V2.exists():
@@ -179,9 +186,15 @@ def _groups() -> list[Path]:
 
 
 def _make_groups() -> None:
-    """Where there is only version 2, kubelet wants to find all controllers in its group."""
+    """Where there is only version 2, kubelet wants to find all controllers in its group.
+
+    All pods together would weigh as much as any one process of this machine: they weigh as ten.
+    """
     for group in _groups():
         group.mkdir(exist_ok=True)
+        for weight, value in _WEIGHTS.items():
+            if (group / weight).exists():
+                (group / weight).write_text(value)
     if _ONLY_V2.exists():
         for controller in _ONLY_V2.read_text().split():
             _ONLY_V2.with_name("cgroup.subtree_control").write_text(f"+{controller}")

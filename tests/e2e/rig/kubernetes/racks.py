@@ -54,7 +54,8 @@ class Racks:
 
     node: Node
     namespace: str = "kafka"
-    changed: dict[str, Callable[[dict[str, Any]], None]] = field(default_factory=dict)
+    changed: dict[str, Callable[[dict[str, Any]], object]] = field(default_factory=dict)
+    image: str = ""
 
     @property
     def plane(self) -> ControlPlane:
@@ -83,7 +84,12 @@ class Racks:
 
     def apply_image(self, image: str, release_version: str = "4.1") -> None:
         """As `apply`, with any image that the node has."""
+        self.image = image
         self.plane.apply(*self.manifests(image, release_version))
+
+    def apply_again(self) -> None:
+        """With what was changed."""
+        self.apply_image(self.image)
 
     def wait_ready(self, seconds: float = 180.0) -> None:
         """All pods take connections. That is earlier than: all replicas have caught up."""
@@ -101,6 +107,17 @@ class Racks:
 
     def uids(self) -> dict[str, str]:
         return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
+
+    def phase(self, pod: str) -> str:
+        """As its status has it; empty while there is none."""
+        return str(self.pods().get(pod, {}).get("status", {}).get("phase", ""))
+
+    def evict(self, pod: str) -> None:
+        """As a drain does it; Refused if the budget does not allow it."""
+        metadata = {"name": pod, "namespace": self.namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction"
+        self.plane.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(body))
 
     def delete(self, *pods: str, now: bool = False) -> None:
         """As `kubectl delete pod` does it: no budget is asked. `now`: the processes are killed."""
@@ -224,6 +241,7 @@ class Racks:
             "share.coordinator.state.topic.replication.factor": "3",
             "log.cleaner.dedupe.buffer.size": "2097152",
             "group.initial.rebalance.delay.ms": "0",
+            "initial.broker.registration.timeout.ms": "180000",  # as long as a start is waited for
         }
         if name == "controllers":
             del lines["broker.rack"]

@@ -1,0 +1,31 @@
+"""From 4.4 back to 4.1, before the levels of 4.4 are there: the cluster begins and ends at 4.1. Only with SOAK=1."""
+
+from __future__ import annotations
+
+from tests.e2e.kubernetes.rolls.rolling import ALL, NAME, Rolling
+from tests.e2e.rig.kubernetes.racks import Racks
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import MIDDLE, NEWEST
+
+SHARE = "share.version"
+
+
+def test_4_4_goes_back_to_4_1_once_a_level_that_only_4_4_holds_is_lowered(rolling: Rolling, racks: Racks) -> None:
+    with rolling.judged(ALL):
+        racks.apply(NEWEST)
+        rolling.apply(NAME)
+        rolling.until_rolled()
+    rolling.apply(NAME, features=levels(2))
+    rolling.wait(NAME, "Ready")
+    with rolling.judged(ALL) as judged:
+        racks.apply(MIDDLE)
+        told = rolling.until_stalled()
+        assert SHARE in told["message"], told
+        assert judged.evicted == []
+        rolling.apply(NAME, features=levels(1), consents=[f"{SHARE}:2->1"])
+        wait_until("the level is lowered", lambda: judged.levels() == {SHARE: 1}, step=1.0)
+        rolling.until_rolled()
+
+
+def levels(share: int) -> dict[str, object]:
+    return {"levels": [{"name": SHARE, "level": share}]}

@@ -1,0 +1,151 @@
+"""What else may happen during a roll, on a cluster at 4.4 with its levels. Only with SOAK=1."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.e2e.kubernetes.resources import away
+from tests.e2e.kubernetes.rolls.rolling import NAME, ROLLED, ROLLOUT, Rolling
+from tests.e2e.rig.kubernetes.racks import RACKS, Racks, pods_of
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import MIDDLE, NEWEST
+
+BROKERS = pods_of("brokers")
+ONE_BY_ONE = {**ROLLOUT, "maxParallel": 1}
+QUIET = 8.0
+"""Seconds: longer than from one restart to the next."""
+
+
+def test_a_broker_killed_in_a_roll_is_waited_for(rolling: Rolling, racks: Racks) -> None:
+    """Of the same rack, so that no partition has both."""
+    with rolling.judged(None) as judged:
+        rolling.rolls("broker-killed", "brokers", rollout=ONE_BY_ONE)
+        wait_until("the first is evicted", lambda: judged.evicted, ROLLED, step=0.05)
+        number = BROKERS.index(judged.evicted[0])
+        killed = BROKERS[(number + RACKS) % len(BROKERS)]
+        racks.kill(killed)
+        rolling.until_rolled("brokers")
+        assert judged.created == dict.fromkeys(BROKERS, 1)
+
+
+def test_a_pod_that_somebody_else_evicts_counts_and_is_not_restarted_again(rolling: Rolling, racks: Racks) -> None:
+    """As a drain does it: it comes back with the new template."""
+    with rolling.judged(None) as judged:
+        rolling.rolls("drained", "brokers", rollout=ONE_BY_ONE)
+        wait_until("the first is evicted", lambda: judged.evicted, ROLLED, step=0.05)
+        number = BROKERS.index(judged.evicted[0])
+        drained = BROKERS[(number + RACKS) % len(BROKERS)]
+        racks.evict(drained)
+        rolling.until_rolled("brokers")
+        assert judged.created == dict.fromkeys(BROKERS, 1)
+        assert set(judged.evicted) == set(BROKERS) - {drained}
+
+
+def test_suspended_in_a_roll_nothing_more_is_started_until_it_is_resumed(rolling: Rolling) -> None:
+    with rolling.judged(BROKERS) as judged:
+        rolling.rolls("suspended", "brokers")
+        wait_until("the first are evicted", lambda: len(judged.evicted) == 2, ROLLED, step=0.05)
+        rolling.apply(NAME, suspend=True)
+        rolling.until(NAME, "Ready", "Suspended")
+        started = judged.evicted
+        wait_until("those are back", lambda: len(rolling.current("brokers")) == len(started), ROLLED, step=0.5)
+        away(QUIET)
+        assert judged.evicted == started
+        rolling.apply(NAME)
+        rolling.until_rolled("brokers")
+
+
+def test_a_template_changed_again_in_a_roll_restarts_nobody_more_than_twice(rolling: Rolling) -> None:
+    with rolling.judged(None) as judged:
+        rolling.rolls("first", "brokers")
+        wait_until("some are evicted", lambda: len(judged.evicted) >= 3, ROLLED, step=0.05)
+        early = set(judged.evicted)
+        rolling.rolls("second", "brokers")
+        rolling.until_rolled("brokers")
+        assert set(judged.created) == set(BROKERS)
+        assert {pod for pod, times in judged.created.items() if times > 1} <= early
+        assert max(judged.created.values()) == 2
+
+
+def test_a_budget_that_allows_nothing_is_waited_for(rolling: Rolling, racks: Racks) -> None:
+    def allow(many: int) -> None:
+        patch = json.dumps({"spec": {"maxUnavailable": many}})
+        racks.plane.kubectl("patch", "pdb", "brokers", "-n", racks.namespace, "--type=merge", "-p", patch)
+
+    with rolling.judged(BROKERS) as judged:
+        allow(0)
+        rolling.rolls("budget", "brokers")
+        wait_until("the budget is named", lambda: "maxUnavailable: 0" in str(rolling.told()), step=0.5)
+        away(QUIET)
+        assert judged.evicted == []
+        allow(2)
+        rolling.until_rolled("brokers")
+
+
+def test_a_reassignment_is_waited_for(rolling: Rolling, racks: Racks, tmp_path: Path) -> None:
+    """Slow by a quota, from one broker of each rack to the other ones."""
+    topic = "moving"
+    racks.create_topic(topic, 1)
+    words = ("--num-records", "2000", "--record-size", "1000", "--throughput", "-1")
+    servers = ("--bootstrap-server", racks.addresses("brokers"))
+    racks.tool("org.apache.kafka.tools.ProducerPerformance", *servers, "--topic", topic, *words)
+    (before,) = racks.partitions(topic).values()
+    after = [id_ for id_, pod in racks.node_ids.items() if pod in BROKERS and id_ not in before]
+    plan = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": after}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    move = ("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", *servers)
+    file = ("--reassignment-json-file", str(tmp_path / "plan.json"))
+    with rolling.judged(BROKERS) as judged:
+        racks.tool(*move, *file, "--execute", "--throttle", "1000")
+        rolling.rolls("reassignment", "brokers")
+        wait_until("it is named", lambda: f"{topic}-0" in str(rolling.told()), step=0.5)
+        away(QUIET)
+        assert judged.evicted == []
+        racks.tool(*move, *file, "--execute", "--additional", "--throttle", "100000000")
+        rolling.until_rolled("brokers")
+    racks.tool(*move, *file, "--verify")  # takes the quota away
+
+
+def test_a_topic_that_can_never_satisfy_the_rule_blocks_until_it_is_consented(rolling: Rolling, racks: Racks) -> None:
+    """One replica: away with its broker, whatever anybody does."""
+    topic = "single"
+    racks.tool(
+        *("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", racks.addresses("brokers"), "--create"),
+        *("--topic", topic, "--partitions", "1", "--replication-factor", "1", "--config", "min.insync.replicas=1"),
+    )
+    with rolling.judged(BROKERS, but_for={topic}) as judged:
+        rolling.rolls("single", "brokers")
+        told = rolling.until_stalled()
+        assert f"{topic}-0" in str(rolling.told()), told
+        assert judged.evicted == []
+        rolling.apply(NAME, consents=["single-replica-topics"])
+        rolling.until_rolled("brokers")
+        wait_until("it is spent", lambda: rolling.status(NAME).get("spentConsents") == ["single-replica-topics"])
+
+
+def test_brokers_at_minimum_isr_stay_until_the_missing_replicas_are_back(rolling: Rolling, racks: Racks) -> None:
+    """A broker is away for longer, so its partitions are at their minimum. Brokers that share none with it may go."""
+    away_, mate = BROKERS[0], BROKERS[RACKS]
+    with rolling.judged(None) as judged:
+        racks.plane.kubectl("cordon", "node")
+        racks.delete(away_)
+        wait_until("it cannot be scheduled", lambda: racks.phase(away_) == "Pending")
+        rolling.rolls("minimum", "brokers", rollout=ONE_BY_ONE)
+        away(QUIET)
+        assert set(judged.evicted) <= {mate}
+        racks.plane.kubectl("uncordon", "node")
+        rolling.until_rolled("brokers")
+        assert set(judged.created) == set(BROKERS)
+
+
+def test_once_the_levels_are_those_of_4_4_going_back_to_4_1_is_refused(rolling: Rolling, racks: Racks) -> None:
+    with rolling.judged(()) as judged:
+        racks.apply(MIDDLE)
+        rolling.apply(NAME)
+        told = rolling.until_stalled()
+        assert "metadata.version" in told["message"], told
+        away(QUIET)
+        assert judged.evicted == []
+        racks.apply(NEWEST)
+        rolling.until_rolled()

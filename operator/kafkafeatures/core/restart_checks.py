@@ -103,7 +103,7 @@ class RestartQuestion:
     @cached_property
     def unavailable(self) -> frozenset[int]:
         """Nodes that are away for any other reason than a restart of ours."""
-        away = (node.id for node in self.seen.nodes if node.state is not NodeState.LIVE)
+        away = (node.id for node in self.seen.nodes if node.roles and node.state is not NodeState.LIVE)
         return frozenset((*away, *self.fleet.unavailable)) - self.flying
 
     @cached_property

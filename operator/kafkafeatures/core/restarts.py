@@ -13,6 +13,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import read_number, read_text
 from kafkafeatures.api.status import FeatureStatus, Result
@@ -199,10 +200,14 @@ class RestartNode:
         return None
 
     def _is_the_old_process(self, node: Node) -> bool:
-        """Only where both are known. In asked mode a new pod is the only sign of a new process."""
+        """Without the metadata log neither epoch nor incarnation is known. Then a new pod is the sign of a new process,
+        and of a node that a person restarts, that it supports something else than before.
+        """
         if self.broker_epoch >= 0 and node.broker_epoch >= 0:
             return node.broker_epoch == self.broker_epoch
-        return bool(self.incarnation) and node.incarnation == self.incarnation
+        if self.incarnation and node.incarnation:
+            return node.incarnation == self.incarnation
+        return not self.pod and self.before == supported_now(node)
 
     def _replicas(self, node: Node, seen: Observation, replication: Replication | None) -> RestartState:
         if Role.CONTROLLER in node.roles:
@@ -221,6 +226,11 @@ class RestartNode:
                 Phase.CATCHING_UP, f"{self.title} is not in sync with {count} partitions yet ({', '.join(names)})"
             )
         return RestartState(Phase.BACK, f"{self.title} is in sync")
+
+
+def supported_now(node: Node) -> str:
+    """The range of metadata.version, which every release of Kafka widens; empty where it is not known."""
+    return str(node.known_range_of(METADATA_VERSION) or "")
 
 
 def _told_waiting(pod: Pod) -> str:

@@ -38,7 +38,7 @@ from kafkafeatures.core.restart_checks import (
     unread,
     waiting,
 )
-from kafkafeatures.core.restarts import Phase, RestartNode
+from kafkafeatures.core.restarts import Phase, RestartNode, supported_now
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
 from kafkafeatures.core.words import cut
@@ -68,8 +68,8 @@ class Roll:
 
     @property
     def is_active(self) -> bool:
-        """Whether nodes are being restarted, or have to be."""
-        return bool(self.needing or self.in_flight)
+        """Whether nodes are being restarted, or have to be, or it is not known whether they have to."""
+        return bool(self.needing or self.in_flight or self.decision)
 
     @property
     def done(self) -> int:
@@ -270,7 +270,7 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         title=question.title(id_),
         pod=pod.name if pod else "",
         pod_uid=pod.uid if pod else "",
-        before=pod.revision if pod else "",
+        before=pod.revision if pod else supported_now(node) if node else "",
         after=owner.update_revision if owner else "",
         broker_epoch=node.broker_epoch if node else -1,
         incarnation=node.incarnation if node else "",

@@ -42,6 +42,8 @@ def rollout_status(
     """The roll in progress, or the last one. None where there was none."""
     if roll is None:
         return None
+    if not roll.needing and not roll.in_flight and roll.decision is not None:  # it could not be told
+        return replace(before, waiting_for=_told(decision)) if before is not None else None
     if not roll.is_active:
         return replace(before, done=before.total, waiting_for="") if before is not None else None
     goes_on = before is not None and before.id == roll.id and before.done < before.total
@@ -50,7 +52,7 @@ def rollout_status(
         started_at=before.started_at if goes_on and before is not None else now,
         total=roll.total,
         done=roll.done,
-        waiting_for="" if isinstance(decision, Act) else decision.message,
+        waiting_for=_told(decision),
         restarted=before.restarted if goes_on and before is not None else 0,
         node_seconds=before.node_seconds if goes_on and before is not None else 0,
         notes=roll.notes,
@@ -58,11 +60,15 @@ def rollout_status(
     )
 
 
+def _told(decision: Decision) -> str:
+    return "" if isinstance(decision, Act) else decision.message
+
+
 def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
     """Whether every node runs what it should. None where no driver restarts nodes."""
     if roll is None:
         return None
-    if not roll.is_active and roll.decision is None:
+    if not roll.is_active:
         return "True", Reason.ALL_CURRENT, f"all {roll.total} nodes are current"
     done = f"{roll.done} of {roll.total} nodes are current"
     by_hand = next((one.step.title for one in roll.in_flight if not one.step.pod), "")

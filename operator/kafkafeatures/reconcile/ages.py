@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.environment import SYSTEM
 
-MOST = 64
+MOST = 256
 """Stamps that are kept: more than a status holds."""
 
 

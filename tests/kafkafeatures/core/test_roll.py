@@ -18,12 +18,13 @@ from kafkafeatures.core.readings import Failure, FailureKind, PartitionsReading,
 from kafkafeatures.core.restart_checks import Remembered
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.roll import Roll, roll_of
+from kafkafeatures.core.rolled import rollout_status
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Rollout, Wanted, Window
 from kafkafeatures.core.workloads import Pod
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import Row, reading, row
-from tests.kafkafeatures.worlds import NOW, SILENT
+from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
 BROKERS = (1, 2, 3, 4, 5, 6)
 CONTROLLERS = (3001, 3002, 3003)
@@ -332,3 +333,36 @@ def test_what_limits_a_roll_is_worked_out_when_it_begins_and_remembered_until_it
     before = RolloutStatus(id=begun.id, total=9, done=4, notes=("as it was",))
     assert rolled(told, status=replace(EMPTY, rollout=before)).notes == ("as it was",)
     assert rolled(told, status=replace(EMPTY, rollout=replace(before, done=9))).notes == begun.notes
+
+
+def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:
+    by_hand, raised = Rollout(Driver.MANUAL), UpdateFeature("metadata.version", 27, 30)
+    unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
+    told = cluster(nodes=unknown)
+    roll = rolled(told, rollout=by_hand, changes=(raised,))
+    assert isinstance(roll.decision, Act)
+    assert isinstance(roll.decision.step, RestartNode)
+    asked_for = InFlight(roll.decision.step, Stamp(NOW.isoformat()), Via.PERSON)
+    waits = rolled(told, asked_for, rollout=by_hand, changes=(raised,))
+    assert "was not restarted yet" in refused(waits, Reason.ROLLING_NODES)
+    newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
+    again = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
+    told = cluster(nodes={**unknown, **again})
+    assert "must stay so" in refused(rolled(told, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES)
+
+
+def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
+    roll = rolled(replace(cluster(), workloads=Unknown(SILENT)))
+    assert roll.is_active
+    before = RolloutStatus(id="it", total=9, done=4)
+    assert roll.decision is not None
+    after = rollout_status(roll, roll.decision, before, Stamp(NOW.isoformat()))
+    assert after is not None
+    assert (after.total, after.done) == (9, 4)
+    assert "could not be read" in after.waiting_for
+
+
+def test_who_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:
+    observer = replace(a_node(77), roles=(), state=NodeState.UNREACHABLE)
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    assert who(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=one_at_a_time)) in BROKERS

@@ -40,13 +40,16 @@ CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if os.environ.get("SOAK"
 
 _GO = "Go 1.26 or newer: the API server and its kin are built from their modules, once"
 
+ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if os.environ.get("SOAK") else []
+"""Rolls of modelled clusters; the fast tests have a few thousand steps of them."""
+
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.3),
     Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.3),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
     Suite("unit", [[*PYTEST, *FILE_BY_FILE, "tests", "--ignore=tests/e2e"]], 3),
-    Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES], *CALIBRATION], 4),
+    Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES], *CALIBRATION, *ROLLS], 4),
     Suite(
         "kafka",
         [[*SIDE_BY_SIDE, "tests/e2e/kafka"]],

@@ -8,7 +8,8 @@ being in sync (ELR) holds no promise: what acks=all waits for are those in sync.
 The promise, for a broker and every partition that it hosts:
 
     RespectMinISR      where it is in sync: without it, without who is away and without who is being removed, as many
-                       are in sync as min.insync.replicas asks for. A broker that is in sync nowhere costs nothing.
+                       are in sync as min.insync.replicas asks for. A broker that is in sync nowhere costs nothing,
+                       nor does one that is away where nobody leads: its restart is what brings the partition back.
     NoUnderReplicated  that, and all replicas are in sync now, none of them is away, and none is being moved.
 
 A broker asks for no more replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas asks for
@@ -134,7 +135,8 @@ class _Block(NamedTuple):
         """[R, n]: which row forbids which of its replicas' brokers to go."""
         gone = away[self.at]
         counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~gone
-        forbids = self.in_sync & (_count(counted) - self.least < counted)
+        holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # who is away holds nothing that nobody leads
+        forbids = holds & (_count(counted) - self.least < counted)
         if availability is Availability.NO_UNDER_REPLICATED:
             forbids |= (gone | ~self.in_sync).any(axis=0) | self.moving
         return np.asarray(forbids)
@@ -156,7 +158,8 @@ class Replication:
         """Who may go now. down: every broker that is away or about to be, whatever for. excused: partitions of which
         min.insync.replicas asks for every replica forbid no more than two restarts at once.
 
-        A broker that is itself away may go by RespectMinISR where it is in sync nowhere: so a stuck one is judged.
+        One that is itself away may go by RespectMinISR where it is in sync with nothing that somebody leads, or others
+        hold the promise: so a stuck one is judged, which may be all that is in sync with a partition.
         """
         return Admission(self, down, availability, excused)
 
@@ -182,13 +185,20 @@ class Replication:
             self._rows(lambda block: ((block.flags & (_IN_SYNC | _ADDING) == 0) & (block.at == at)).any(axis=0)), most
         )
 
-    def under_min_isr(self, most: int = NAMED) -> Named:
-        """Partitions with fewer replicas in sync than min.insync.replicas asks for."""
-        return self._named(self._rows(lambda block: _count(block.in_sync) < block.least), most)
+    def under_min_isr(self, most: int = NAMED, *, excused: bool = False) -> Named:
+        """Partitions with fewer replicas in sync than min.insync.replicas asks for. excused: than without one of those
+        where it asks for all.
+        """
 
-    def offline(self, most: int = NAMED) -> Named:
-        """Partitions without a leader."""
-        return self._named(self._rows(lambda block: block.leader == NO_LEADER), most)
+        def low(block: _Block) -> Bools:
+            least = block.excusing().least if excused else block.least
+            return np.asarray(_count(block.in_sync) < least)
+
+        return self._named(self._rows(low), most)
+
+    def offline(self, most: int = NAMED, *, excused: bool = False) -> Named:
+        """Partitions without a leader. excused: those with a single replica are not meant."""
+        return self._named(self._rows(lambda block: (block.leader == NO_LEADER) & (block.staying > int(excused))), most)
 
     def reassigning(self, most: int = NAMED) -> Named:
         """Partitions that are being moved."""

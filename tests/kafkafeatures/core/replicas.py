@@ -24,6 +24,7 @@ class Row:
     adding: frozenset[int] = frozenset()
     removing: frozenset[int] = frozenset()
     number: int = 0
+    offline: bool = False
 
     @property
     def isr(self) -> frozenset[int]:
@@ -34,10 +35,18 @@ class Row:
         return f"{self.topic}-{self.number}"
 
 
-def row(topic: str, *replicas: int, isr: Iterable[int] | None = None, number: int = 0, **moved: Iterable[int]) -> Row:
-    """`adding`, `removing`: who is, in a reassignment."""
+def row(
+    topic: str,
+    *replicas: int,
+    isr: Iterable[int] | None = None,
+    adding: Iterable[int] = (),
+    removing: Iterable[int] = (),
+    number: int = 0,
+    offline: bool = False,
+) -> Row:
+    """With any iterable for a set."""
     in_sync = None if isr is None else frozenset(isr)
-    return Row(topic, replicas, in_sync, number=number, **{name: frozenset(who) for name, who in moved.items()})
+    return Row(topic, replicas, in_sync, frozenset(adding), frozenset(removing), number, offline)
 
 
 def reading(
@@ -63,7 +72,7 @@ def _columns(rows: list[Row], numbers: Mapping[str, int]) -> Columns:
     return Columns(
         ints(numbers[each.topic] for each in rows),
         ints(each.number for each in rows),
-        ints(next(iter(sorted(each.isr)), NO_LEADER) for each in rows),
+        ints(NO_LEADER if each.offline else min(each.isr, default=NO_LEADER) for each in rows),
         nothing,
         nothing,
         np.array([each.replicas for each in rows], dtype=np.int32).reshape(len(rows), -1),
@@ -90,7 +99,12 @@ def forbids(
     staying = set(of.replicas) - of.removing
     if excused and least >= len(staying):
         least = len(staying) - 1
-    if broker in of.isr and len(of.isr - down - of.removing - {broker}) < least:
+    leads_nobody = of.offline or not of.isr
+    if (
+        broker in of.isr
+        and not (leads_nobody and broker in down)
+        and len(of.isr - down - of.removing - {broker}) < least
+    ):
         return True
     if rule is RESPECT:
         return False

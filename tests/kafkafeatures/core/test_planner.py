@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kafkafeatures.core.planner import Advice, Forecast, Rounds, advice, bounds, cap, forecast, order
 from kafkafeatures.core.replication import Replication
 from kafkafeatures.core.wanted import Availability, MaxParallel
-from tests.bench.placements import anywhere, striped
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, reading, row
+from tests.rolls.placements import anywhere, striped
 
 NOBODY: frozenset[int] = frozenset()
 

@@ -29,7 +29,8 @@ def striped(brokers: int, partitions: int, racks: int, seed: int, *, strays: flo
     replicas = np.empty((partitions, 3), dtype=np.int32)
     for at in range(3):
         rack = (first + at) % racks
-        replicas[:, at] = (starts[topic, rack] + partition) % per_rack * racks + rack
+        place = starts[topic, rack] + partition + at // racks  # a rack that comes again gives its next broker
+        replicas[:, at] = place % per_rack * racks + rack
     return reading(topic, partition, _strayed(replicas, brokers, strays, random))
 
 

@@ -25,6 +25,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,7 +153,11 @@ class Replication:
         least = self._least(reading.default_min_insync_replicas, chunks)
         places = _places(self._ids)
         self._blocks = [_block(each, places, least) for each in _together(chunks)]
-        self._out_of_sync = self._per_broker(lambda block: block.flags & (_IN_SYNC | _ADDING) == 0)
+
+    @cached_property
+    def _out_of_sync(self) -> Numbers:
+        """How many partitions each broker should be in sync with and is not."""
+        return self._per_broker(lambda block: block.flags & (_IN_SYNC | _ADDING) == 0)
 
     def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
         """Who may go now. down: every broker that is away or about to be, whatever for. excused: partitions of which
@@ -255,11 +260,11 @@ class Replication:
     def _least(self, default: int, chunks: list[Columns]) -> Numbers:
         """What min.insync.replicas asks for, by the number of the topic."""
         top = max((int(chunk.topic.max()) for chunk in chunks), default=-1)
-        least = np.full(top + 1, default, dtype=np.int64)
+        least = np.full(top + 1, _as_count(default), dtype=np.int16)
         if configured := self._partitions.min_insync_replicas.topics:
             for number, topic in self._partitions.topics.items():
                 if number <= top and topic.name in configured:
-                    least[number] = configured[topic.name]
+                    least[number] = _as_count(configured[topic.name])
         return least
 
     def _per_broker(self, which: Callable[[_Block], Bools]) -> Numbers:
@@ -339,6 +344,11 @@ class Admission:
 _REASONS = tuple(Why)
 
 
+def _as_count(configured: int) -> int:
+    """Of replicas. More than so many have none."""
+    return max(1, min(configured, np.iinfo(np.int16).max))
+
+
 def _count(which: Bools) -> Numbers:
     """How many of each row."""
     return np.asarray(which.sum(axis=0, dtype=np.int16))
@@ -389,4 +399,4 @@ def _block(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: N
         np.concatenate([np.ascontiguousarray(each.T) for each in columns], axis=1)
         for columns in ([places(chunk.replicas) for chunk in chunks], [chunk.flags for chunk in chunks])
     )
-    return _Block(topic, partition, leader, at, flags, np.clip(least[topic], 1, replicas).astype(np.int16))
+    return _Block(topic, partition, leader, at, flags, np.minimum(least[topic], np.int16(replicas)))

@@ -327,11 +327,12 @@ def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
 
 
 def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
-    """No partition is below min.insync.replicas already, for whatever reason. Of those that a consent excuses, each
-    broker's own admission says whether it may go.
+    """No partition is below min.insync.replicas already, for whatever reason; those that a consent excuses may lack
+    one replica.
     """
-    count, names = question.replication.under_min_isr() if question.replication else (0, ())
-    if not count or question.is_excused:
+    excused = question.is_excused
+    count, names = question.replication.under_min_isr(excused=excused) if question.replication else (0, ())
+    if not count:
         return None
     below = f"{format_partitions(count, names)} {'is' if count == 1 else 'are'} below min.insync.replicas"
     return Wait(Reason.ROLLING_NODES, f"{below}; no node is restarted until that has passed", after=2.0)

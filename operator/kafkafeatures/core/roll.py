@@ -199,10 +199,10 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
 
 
 def _stuck_may_go(question: RestartQuestion, id_: int) -> bool:
-    """It is in no ISR, so it costs nothing; where it still is, the others must do without it."""
+    """It is in no ISR, or alone in one that nobody leads now, so it costs nothing; elsewhere others do without it."""
     if question.is_controller(id_):
         return True
-    admission = question.admission(but=frozenset({id_}), availability=Availability.RESPECT_MIN_ISR)
+    admission = question.admission(availability=Availability.RESPECT_MIN_ISR)
     return admission is not None and admission.allows(id_)
 
 
@@ -235,7 +235,8 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     replication, admission = question.replication, question.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0)
-    order = planner.order(replication, needing, question.stuck)
+    availability = question.wanted.rollout.availability
+    order = planner.order(replication, needing, question.stuck, most=cap_of(question), availability=availability)
     for id_ in order:
         if id_ not in question.unavailable and admission.allows(id_):
             return Act(_restart(question, id_))

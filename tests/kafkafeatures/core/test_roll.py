@@ -221,6 +221,13 @@ def test_a_consent_lets_partitions_without_a_second_replica_be_unavailable_and_i
     refused(rolled(told, consents=consents, status=used), Reason.CONSENT_SPENT)
 
 
+def test_a_consent_excuses_no_partition_that_is_low_for_another_reason() -> None:
+    some = (*PARTITIONS, row("one", 2), row("low", 3, 5, 6, isr=[3]))
+    told = cluster({**ROLLED_CONTROLLERS, **current(3, 5, 6)}, partitions=some)
+    message = refused(rolled(told, consents=frozenset({"single-replica-topics"})), Reason.ROLLING_NODES)
+    assert "1 partition (low-0) is below min.insync.replicas" in message
+
+
 def test_a_broker_at_min_isr_is_told_with_its_partitions_and_others_go_before_it() -> None:
     some = (row("busy", 1, 2, 3, isr=[1, 2]), *PARTITIONS)
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
@@ -295,6 +302,16 @@ def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_t
     assert isinstance(roll.decision, Act)
     assert isinstance(roll.decision.step, RestartNode)
     assert roll.decision.step.pod_uid == "another"
+
+
+def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_that_nobody_leads() -> None:
+    """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
+    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
+    away = replace(a_node(1), state=NodeState.GHOST)
+    isr = [replace(one, in_sync=one.isr - {1}) for one in PARTITIONS]
+    lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
+    assert who(rolled(told, sent(1, minutes=20))) == 1
 
 
 def test_a_node_is_restarted_once_for_one_revision() -> None:

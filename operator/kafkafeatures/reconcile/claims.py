@@ -1,4 +1,4 @@
-"""Who owns which Kafka cluster: of several `Apply` resources the oldest, by creation time and uid.
+"""Who owns a Kafka cluster, and a StatefulSet: of several `Apply` resources the oldest, by creation time and uid.
 
 Kept in memory, filled from the API server's list at start, from its events, and by reconciliations. A resource whose
 cluster was not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking.
@@ -7,13 +7,15 @@ cluster was not read yet may turn out to own any cluster; that keeps younger one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkafeatures.core.decide import Owner
-from kafkafeatures.core.wanted import Mode
+from kafkafeatures.core.wanted import Driver, Mode
 from kafkafeatures.kube.api import Key
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class Claim:
     """What one resource has a say in.
 
     `cluster_id` empty: none was ever read. `passed`: it had a reconciliation since the operator started.
+    `stateful_sets`: those that its driver restarts, in its own namespace.
     """
 
     created: str
@@ -28,6 +31,7 @@ class Claim:
     applies: bool
     cluster_id: str
     passed: bool = False
+    stateful_sets: frozenset[str] = frozenset()
 
     @property
     def age(self) -> tuple[str, str]:
@@ -42,6 +46,8 @@ class Claims:
         self._claims: dict[Key, Claim] = {}
         self._of_cluster: dict[str, set[Key]] = {}
         """Those that apply; under "" those whose cluster was never read, until they were reconciled."""
+        self._of_set: dict[tuple[str, str], set[Key]] = {}
+        """Those that apply and restart the pods of a StatefulSet, by namespace and name."""
 
     @property
     def clusters(self) -> int:
@@ -64,6 +70,7 @@ class Claims:
                 # A status may be older than what was read, and one that was wiped gives up nothing.
                 cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
                 passed=before is not None and before.passed,
+                stateful_sets=_stateful_sets_of(spec),
             ),
         )
 
@@ -77,10 +84,9 @@ class Claims:
         before = self._claims.pop(key, None)
         if before is None:
             return
-        of_cluster = self._of_cluster.get(before.cluster_id, set())
-        of_cluster.discard(key)
-        if not of_cluster:
-            self._of_cluster.pop(before.cluster_id, None)
+        _discard(self._of_cluster, before.cluster_id, key)
+        for name in before.stateful_sets:
+            _discard(self._of_set, (key.namespace, name), key)
 
     def competing_owner(self, key: Key, cluster_id: str) -> Owner | None:
         """The older resource that owns the cluster; else one that may turn out to.
@@ -93,14 +99,20 @@ class Claims:
             return None
         if not ours.cluster_id:
             self._put(key, replace(ours, cluster_id=cluster_id))
-        owner = self._oldest(cluster_id, ours)
+        owner = self._oldest(self._of_cluster.get(cluster_id, ()), ours)
         if owner is not None:
             return Owner(_told(owner, key), known=True)
-        unread = self._oldest("", ours)
+        unread = self._oldest(self._of_cluster.get("", ()), ours)
         return Owner(_told(unread, key), known=False) if unread is not None else None
 
-    def _oldest(self, cluster_id: str, than: Claim) -> Key | None:
-        claims = ((self._claims[key].age, key) for key in self._of_cluster.get(cluster_id, ()))
+    def competing_driver(self, key: Key, stateful_set: str) -> str:
+        """The older resource of the namespace that restarts the pods of this StatefulSet; empty where there is none."""
+        ours = self._claims.get(key)
+        older = self._oldest(self._of_set.get((key.namespace, stateful_set), ()), ours) if ours else None
+        return f"KafkaFeatures {older.name}" if older else ""
+
+    def _oldest(self, keys: Iterable[Key], than: Claim) -> Key | None:
+        claims = ((self._claims[key].age, key) for key in keys)
         older = [(age, key) for age, key in claims if age < than.age]
         return min(older)[1] if older else None
 
@@ -109,6 +121,27 @@ class Claims:
         self._claims[key] = claim
         if claim.applies and (claim.cluster_id or not claim.passed):
             self._of_cluster.setdefault(claim.cluster_id, set()).add(key)
+        if claim.applies:
+            for name in claim.stateful_sets:
+                self._of_set.setdefault((key.namespace, name), set()).add(key)
+
+
+def _discard(keys: dict[K, set[Key]], of: K, key: Key) -> None:
+    found = keys.get(of, set())
+    found.discard(key)
+    if not found:
+        keys.pop(of, None)
+
+
+def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
+    """As the document names them; the schema has refused what is not of this form, unless the CRD is an older one."""
+    workload = spec.get("workload")
+    if not isinstance(workload, Mapping) or workload.get("driver") != Driver.STATEFUL_SET.value:
+        return frozenset()
+    named = workload.get("statefulSet")
+    if not isinstance(named, Mapping):
+        return frozenset()
+    return frozenset(str(one) for kind in ("brokers", "controllers") for one in named.get(kind) or ())
 
 
 def _cluster_of(resource: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from kafkafeatures.api.document import InvalidDocument, read_document
@@ -328,7 +329,8 @@ class Controller:
     def _pods_of(self, key: Key, rollout: Rollout) -> Pods | None:
         if rollout.driver is not Driver.STATEFUL_SET:
             return None
-        return Pods(StatefulSets(self._api, key.namespace, rollout, self._context.environment.clock))
+        rival = partial(self._claims.competing_driver, key)
+        return Pods(StatefulSets(self._api, key.namespace, rollout, self._context.environment.clock, rival))
 
     def _context_of(
         self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster, pods: Pods | None

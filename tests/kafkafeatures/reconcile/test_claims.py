@@ -87,6 +87,35 @@ def test_another_life_of_a_name_that_nobody_saw_end_inherits_nothing() -> None:
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
 
 
+def restarting(name: str, age: str, *sets: str, mode: str = "Apply", driver: str = "StatefulSet") -> dict[str, Any]:
+    made = resource(name, age, mode=mode)
+    made["spec"]["workload"] = {"driver": driver, "statefulSet": {"brokers": list(sets), "controllers": ["c"]}}
+    return made
+
+
+def test_of_two_that_restart_the_same_pods_the_older_does_and_the_younger_is_told_its_name() -> None:
+    made = claims(restarting("old", "1", "a", "b"), restarting("new", "2", "b", "d"))
+    assert made.competing_driver(key("new"), "b") == "KafkaFeatures old"
+    assert made.competing_driver(key("new"), "c") == "KafkaFeatures old"
+    assert made.competing_driver(key("new"), "d") == ""
+    assert made.competing_driver(key("old"), "b") == ""
+    made.note(restarting("old", "1", "a"))
+    assert made.competing_driver(key("new"), "b") == ""
+    made.forget(key("old"))
+    assert made.competing_driver(key("new"), "c") == ""
+
+
+def test_who_observes_has_another_driver_or_lives_in_another_namespace_restarts_none_of_these_pods() -> None:
+    elsewhere = restarting("far", "1", "b")
+    elsewhere["metadata"]["namespace"] = "other"
+    broken = resource("broken", "1")
+    broken["spec"]["workload"] = "StatefulSet"
+    others = (restarting("sees", "1", "b", mode="Observe"), restarting("asks", "1", "b", driver="Manual"))
+    made = claims(elsewhere, broken, *others, restarting("new", "2", "b"))
+    assert made.competing_driver(key("new"), "b") == ""
+    assert made.competing_driver(key("nobody"), "b") == ""
+
+
 def test_of_what_is_gone_nothing_is_kept() -> None:
     """A cluster's id is its own word, and whoever makes resources anew could give it another one each time."""
     made = claims()

@@ -38,6 +38,7 @@ REQUEST_TIMEOUT = 10.0
 PAGE = 500
 _EVENTS = ("events", "events.k8s.io")
 _OURS = (PLURAL, GROUP)
+_STATEFUL_SETS = ("statefulsets", "apps")
 
 
 class Away(CommandFailed):
@@ -46,6 +47,10 @@ class Away(CommandFailed):
 
 class Denied(CommandFailed):
     """401 or 403."""
+
+
+class NotFound(CommandFailed):
+    """404: there is no object of that name."""
 
 
 class Changed(CommandFailed):
@@ -124,6 +129,16 @@ class Kube:
         found = self._ours("get", name)
         return KubeResource(found)
 
+    def stateful_set(self, name: str) -> dict[str, Any] | None:
+        """One StatefulSet as it is now; None where there is none."""
+        try:
+            return self._send(
+                "get", "get", _STATEFUL_SETS, name,
+                version="apps/v1", namespace=self.namespace, url=f"statefulsets/{name}",
+            )  # fmt: skip
+        except NotFound:
+            return None
+
     def annotate(self, name: str, annotations: Mapping[str, str | None], version: str = "") -> KubeResource:
         """Set annotations, or remove them with None. `version` given: only if it is still this resourceVersion."""
         metadata: dict[str, Any] = {"annotations": dict(annotations)}
@@ -188,7 +203,7 @@ class Kube:
                 return Denied(text, Exit.BLOCKED)
             case 404 if name and details.get("name") == name:
                 text = f"KafkaFeatures {full} not found at {self.server}; list them with kubectl get {PLURAL} -A"
-                return CommandFailed(text, Exit.BLOCKED)
+                return NotFound(text, Exit.BLOCKED)
             case 404:
                 text = (
                     f"{self.server} does not serve {plural}; install the CRD, or choose another cluster with --context"

@@ -1,4 +1,4 @@
-"""`kafkafeatures wait NAME --for ready`, or `--for 'feature=group.version>=1'`: until it is so, or action is required.
+"""`kafkafeatures wait NAME --for ready|rolled|feature=NAME>=LEVEL`: until it is so, or action is required.
 
 What is concluded, from one reading of the resource:
 
@@ -6,6 +6,9 @@ What is concluded, from one reading of the resource:
 |---|---|---|
 | 0 | Ready=True, of the current generation | the level was read on the cluster, of whatever generation: it is a fact |
 | 6, 3 | Stalled, ApprovalRequired: True, of the current generation | the same: no level moves until action is taken |
+
+`rolled`: `cli/wait_rolled.py`, with the StatefulSets beside it; a status of older templates ends nothing early until
+the operator had time to see the new ones.
 
 A feature that is there already counts before anything else does. Levels of a cluster that cannot be read now are not
 news, and are waited for. A plan that was approved a moment ago is not reported as waiting for approval.
@@ -29,6 +32,15 @@ from kafkafeatures.cli.kube import REQUEST_TIMEOUT, Away, Denied, Kube, add_reso
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import tell
 from kafkafeatures.cli.values import duration
+from kafkafeatures.cli.wait_rolled import (
+    Template,
+    Templates,
+    driver_of,
+    is_of_these,
+    rolled_text,
+    stateful_sets_of,
+    why_not_rolled,
+)
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.releases import format_level, metadata_version_named
 from kafkafeatures.core.words import printable
@@ -37,6 +49,9 @@ EVERY = 1.0
 """Seconds between two readings."""
 GRACE = 15.0
 """Seconds for which a refusal is not believed once the resource was read: an API server that starts knows no roles."""
+
+SEEN_WITHIN = 60.0
+"""Seconds within which an operator that runs sees a changed StatefulSet, also of a resource that needs action."""
 
 _FEATURE = re.compile(r"^feature=([a-z][a-z0-9._]{0,63})>=([0-9A-Za-z.-]{1,32})$")
 
@@ -51,12 +66,15 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`feature` empty: ready."""
+    """`feature` empty: ready, or rolled."""
 
     feature: str = ""
     level: int = 0
+    rolled: bool = False
 
     def __str__(self) -> str:
+        if self.rolled:
+            return "rolled"
         return f"{self.feature} at {format_level(self.feature, self.level)} or above" if self.feature else "ready"
 
 
@@ -69,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_goal,
         default=Goal(),
         metavar="WHAT",
-        help="ready (default), or 'feature=NAME>=LEVEL' in quotes",
+        help="ready (default), rolled, or 'feature=NAME>=LEVEL' in quotes",
     )
     parser.add_argument(
         "--timeout", type=duration, default=600.0, metavar="10m", help="give up after this long (default: 10m)"
@@ -86,9 +104,18 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def judge(resource: KubeResource, goal: Goal) -> Ending | None:
-    """Whether the wait is over by what was read. See the prologue."""
-    if goal.feature:
+def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
+    """Whether the wait is over by what was read. See the prologue. `waited`: seconds so far."""
+    if goal.rolled:
+        if driver_of(resource) == "None":
+            text = f"{resource}: it has no workload driver, so no node is restarted; set spec.workload.driver"
+            return Ending(Exit.BLOCKED, text)
+        templates = templates or {}
+        if not why_not_rolled(resource, templates):
+            return Ending(Exit.DONE, f"{resource} is rolled: {rolled_text(templates)}")
+        if not is_of_these(resource, templates) and waited < SEEN_WITHIN:
+            return None
+    elif goal.feature:
         if _reached(resource, goal):
             return Ending(Exit.DONE, f"{resource}: {goal.feature} is finalized at {_finalized(resource, goal.feature)}")
     elif ready := resource.says(Condition.READY):
@@ -105,8 +132,10 @@ def judge(resource: KubeResource, goal: Goal) -> Ending | None:
     return None
 
 
-def progress(resource: KubeResource, goal: Goal) -> str:
+def progress(resource: KubeResource, goal: Goal, templates: Templates | None = None) -> str:
     """Where it is, in one line."""
+    if goal.rolled:
+        return why_not_rolled(resource, templates or {})
     ready = resource.condition(Condition.READY)
     if not ready:
         line = "not reconciled yet"
@@ -122,16 +151,17 @@ def progress(resource: KubeResource, goal: Goal) -> str:
 
 
 def _until(kube: Kube, name: str, goal: Goal, deadline: float) -> Ending:
-    said, lenient_until = "", 0.0
+    said, lenient_until, began = "", 0.0, time.monotonic()
     while True:
         kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
         try:
             resource = kube.resource(name)
             lenient_until = time.monotonic() + GRACE
-            ending = judge(resource, goal)
+            templates = _templates(kube, resource) if goal.rolled else {}  # after the status, which may be older
+            ending = judge(resource, goal, templates, time.monotonic() - began)
             if ending is not None:
                 return ending
-            line = progress(resource, goal)
+            line = progress(resource, goal, templates)
         except Away as away:
             line = str(away)
         except Denied as denied:
@@ -147,6 +177,11 @@ def _until(kube: Kube, name: str, goal: Goal, deadline: float) -> Ending:
         time.sleep(min(EVERY, left))
 
 
+def _templates(kube: Kube, resource: KubeResource) -> Templates:
+    read = {name: kube.stateful_set(name) for name in stateful_sets_of(resource)}
+    return {name: None if raw is None else Template.of(raw) for name, raw in read.items()}
+
+
 def _reached(resource: KubeResource, goal: Goal) -> bool:
     """A level is a fact as long as the cluster can be read: FeaturesFinalized is True or False then, not Unknown."""
     known = resource.condition(Condition.FEATURES_FINALIZED).get("status") in ("True", "False")
@@ -159,12 +194,12 @@ def _finalized(resource: KubeResource, feature: str) -> str:
 
 
 def _goal(text: str) -> Goal:
-    if text.lower() == "ready":
-        return Goal()
+    if text.lower() in ("ready", "rolled"):
+        return Goal(rolled=text.lower() == "rolled")
     match = _FEATURE.match(text)
     if not match:
         raise argparse.ArgumentTypeError(
-            f"invalid condition {text[:60]!r}: expected ready or 'feature=NAME>=LEVEL' (in quotes)"
+            f"invalid condition {text[:60]!r}: expected ready, rolled, or 'feature=NAME>=LEVEL' (in quotes)"
         )
     feature, level = match[1], _level(match[1], match[2])
     if level is None or level < 1:

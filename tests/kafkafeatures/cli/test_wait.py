@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import argparse
 import time
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
+from kafkafeatures.api.status import EMPTY
 from kafkafeatures.cli import wait
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import Away, Denied, Kube
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.wait import Ending, Goal, _goal, _until, judge, progress
+from kafkafeatures.cli.wait_rolled import Template
+from kafkafeatures.core.decide import decide, propose
+from kafkafeatures.core.memory import Memory
+from kafkafeatures.core.observation import Observation
+from kafkafeatures.core.report import status_of
+from kafkafeatures.core.restart_checks import Remembered
+from kafkafeatures.core.roll import roll_of
+from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures import statuses
+from tests.kafkafeatures.core.fleets import NEW
+from tests.kafkafeatures.core.test_roll import BROKERS, CONTROLLERS, ROLLOUT, cluster, current
 from tests.kafkafeatures.statuses import resource
+from tests.kafkafeatures.worlds import NOW
 
 READY, HERE, MORE = Goal(), Goal("metadata.version", 21), Goal("metadata.version", 27)
 
@@ -83,6 +96,124 @@ def test_on_the_way_it_says_where_it_is(found: KubeResource, goal: Goal, line: s
     assert progress(found, goal).startswith(line)
 
 
+# --- rolled ---
+
+ROLLED = Goal(rolled=True)
+SPEC = {
+    "cluster": {"bootstrapServers": "h:1"},
+    "workload": {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"], "controllers": ["controller"]}},
+}
+EVERYBODY = (*CONTROLLERS, *BROKERS)
+
+
+def of_status(seen: Observation, generation: int = 1) -> dict[str, Any]:
+    """Of a resource that asks for nothing but the restarts."""
+    wanted, told = Wanted({"metadata.version": 21}, rollout=ROLLOUT), Remembered((), EMPTY, NOW, lambda _: timedelta(0))
+    proposal, roll = propose(wanted, seen, Memory()), roll_of(wanted, seen, (), told)
+    decision = decide(wanted, seen, roll=roll)
+    made = status_of(
+        decision, seen, proposal, generation=generation, previous=EMPTY, version="0.1.0", now=NOW, roll=roll
+    )
+    return made.as_json()
+
+
+ALL_CURRENT = of_status(cluster(current(*EVERYBODY)))
+ONE_LEFT = of_status(cluster(current(*EVERYBODY[:-1])))
+HALTED = of_status(cluster(current(*EVERYBODY[:-1]), update_strategy="RollingUpdate"))
+NOW_ASKED = {"controller": Template(NEW, 3), "broker": Template(NEW, 6)}
+
+
+def rolled(status: dict[str, Any], generation: int = 1, **spec: Any) -> KubeResource:
+    return resource(status, generation=generation, spec={**SPEC, **spec})
+
+
+@pytest.mark.parametrize(
+    ("found", "templates", "code", "line"),
+    [
+        (rolled(ALL_CURRENT), NOW_ASKED, Exit.DONE, ""),
+        (rolled(ONE_LEFT), NOW_ASKED, None, f"5 of 6 pods of broker at revision {NEW}"),
+        (rolled(ALL_CURRENT), {**NOW_ASKED, "broker": Template("newer", 6)}, None,
+         "the operator has not seen revision newer of StatefulSet broker yet"),
+        (rolled(ALL_CURRENT), {**NOW_ASKED, "broker": Template("", 6)}, None,
+         "Kubernetes has not processed the change of StatefulSet broker yet"),
+        (rolled(ALL_CURRENT), {**NOW_ASKED, "broker": Template(NEW, 7)}, None,
+         f"the operator has not seen revision {NEW} of StatefulSet broker yet"),
+        (rolled(ALL_CURRENT), {**NOW_ASKED, "broker": None}, None, "StatefulSet kafka/broker not found"),
+        (rolled(ALL_CURRENT, generation=2), NOW_ASKED, None, "generation 2 is not reconciled yet"),
+        (rolled({}), NOW_ASKED, None, f"the operator has not seen revision {NEW} of StatefulSet controller yet"),
+        (rolled(HALTED), NOW_ASKED, Exit.STALLED, f"5 of 6 pods of broker at revision {NEW}"),
+        (rolled(HALTED), {**NOW_ASKED, "broker": Template("newer", 6)}, None,
+         "the operator has not seen revision newer of StatefulSet broker yet"),
+    ],
+)  # fmt: skip
+def test_it_is_rolled_when_the_status_speaks_of_what_the_stateful_sets_ask_for_now(
+    found: KubeResource, templates: dict[str, Template | None], code: Exit | None, line: str
+) -> None:
+    ending = judge(found, ROLLED, templates)
+    assert (ending.code if ending else None) == code
+    assert progress(found, ROLLED, templates) == line
+
+
+def test_what_every_pod_runs_is_told() -> None:
+    ending = judge(rolled(ALL_CURRENT), ROLLED, NOW_ASKED)
+    assert ending is not None
+    assert ending.text == (
+        f"kafka/orders is rolled: 3 pods of controller at revision {NEW}, 6 pods of broker at revision {NEW}"
+    )
+
+
+def test_a_stalled_resource_of_older_templates_ends_it_only_after_the_operator_had_time_to_see_the_new_ones() -> None:
+    newer = {**NOW_ASKED, "broker": Template("newer", 6)}
+    assert judge(rolled(HALTED), ROLLED, newer, waited=wait.SEEN_WITHIN - 1) is None
+    ending = judge(rolled(HALTED), ROLLED, newer, waited=wait.SEEN_WITHIN)
+    assert ending is not None
+    assert ending.code is Exit.STALLED
+
+
+def test_a_plan_that_waits_for_approval_ends_it_early() -> None:
+    waiting = {**statuses.waiting_for_approval(), "workloads": ONE_LEFT["workloads"]}
+    ending = judge(rolled(waiting), ROLLED, NOW_ASKED)
+    assert ending is not None
+    assert ending.code is Exit.APPROVAL
+
+
+def test_where_nobody_restarts_nodes_there_is_nothing_to_wait_for_and_by_hand_the_condition_tells() -> None:
+    ending = judge(resource(statuses.in_sync()), ROLLED, {})
+    assert ending is not None
+    assert (ending.code, ending.text) == (
+        Exit.BLOCKED, "kafka/orders: it has no workload driver, so no node is restarted; set spec.workload.driver"
+    )  # fmt: skip
+    by_hand = {"driver": "Manual"}
+    done = judge(rolled(ALL_CURRENT, workload=by_hand), ROLLED, {})
+    assert done is not None
+    assert done.text == "kafka/orders is rolled: no node needs a restart"
+    assert judge(rolled(ONE_LEFT, workload=by_hand), ROLLED, {}) is None
+
+
+def test_a_template_has_a_revision_once_kubernetes_has_seen_it() -> None:
+    raw: dict[str, Any] = {"metadata": {"generation": 3}, "spec": {"replicas": 6}}
+    assert Template.of(raw) == Template("", 6)
+    assert Template.of({**raw, "status": {"observedGeneration": 2, "updateRevision": "r"}}) == Template("", 6)
+    assert Template.of({**raw, "status": {"observedGeneration": 3, "updateRevision": "r"}}) == Template("r", 6)
+
+
+def test_stateful_sets_are_read_after_the_status_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(wait, "EVERY", 0.0)
+
+    def raw(name: str) -> dict[str, Any]:
+        asked = NOW_ASKED[name]
+        status = {"observedGeneration": 1, "updateRevision": asked.revision}
+        return {"metadata": {"generation": 1}, "spec": {"replicas": asked.replicas}, "status": status}
+
+    readings = Readings(rolled(ONE_LEFT), rolled(ALL_CURRENT))
+    monkeypatch.setattr(readings, "stateful_set", raw, raising=False)
+    ending = _until(cast(Kube, readings), "orders", ROLLED, time.monotonic() + 60)
+    assert ending.code is Exit.DONE
+    assert capsys.readouterr().err == f"5 of 6 pods of broker at revision {NEW}\n"
+
+
 class Readings:
     """What is read, one after the other: resources, and failures that are raised."""
 
@@ -130,6 +261,7 @@ def test_a_refusal_that_does_not_pass_ends_it(monkeypatch: pytest.MonkeyPatch) -
     [
         ("ready", READY),
         ("Ready", READY),
+        ("rolled", Goal(rolled=True)),
         ("feature=group.version>=1", Goal("group.version", 1)),
         ("feature=metadata.version>=27", MORE),
         ("feature=metadata.version>=4.1-IV1", MORE),

@@ -16,7 +16,8 @@ RBAC = "rbac.authorization.k8s.io"
 READ = {"apiGroups": ["kafkafeatures.dev"], "resources": ["kafkafeatures"], "verbs": ["get"]}
 WRITE = {**READ, "verbs": ["get", "patch"]}
 EVENTS = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]}
-ACCOUNTS = {"person": [WRITE, EVENTS], "reader": [READ], "nobody": []}
+STATEFUL_SETS = {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get"]}
+ACCOUNTS = {"person": [WRITE, EVENTS, STATEFUL_SETS], "reader": [READ], "nobody": []}
 
 
 class Orders(Resources):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, Orders
 from tests.e2e.kubernetes.command_line.person import Person
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.process import wait_until
 from tests.kafkafeatures import statuses
 
 
@@ -53,6 +58,80 @@ def test_what_stalled_an_older_generation_ends_nothing(orders: Orders, person: P
         wait.until_it_says("generation 2 is not reconciled yet")
         orders.write(statuses.in_sync(2))
         assert wait.ends() == 0
+
+
+def of_roll(revision: str, updated: int) -> dict[str, Any]:
+    """What the operator says of the StatefulSet `broker`, which has one pod."""
+    status = statuses.in_sync()
+    rolled = ("True", "AllCurrent") if updated else ("False", "InProgress")
+    condition = {
+        "type": "NodesRolled",
+        "status": rolled[0],
+        "reason": rolled[1],
+        "message": f"{updated} of 1 nodes are current",
+        "observedGeneration": 1,
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }
+    told = {"name": "broker", "updateRevision": revision, "updated": updated, "total": 1}
+    return {**status, "workloads": [told], "conditions": [*status["conditions"], condition]}
+
+
+@pytest.fixture
+def broker(orders: Orders) -> Iterator[Callable[[str], str]]:
+    """A StatefulSet that is given an image; the revision that Kubernetes makes of it."""
+    path = f"/apis/apps/v1/namespaces/{NS}/statefulsets/broker"
+    labels = {"app": "broker"}
+
+    def with_image(image: str) -> str:
+        pod = {"containers": [{"name": "kafka", "image": image}]}
+        spec = {
+            "replicas": 1,
+            "serviceName": "broker",
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"type": "OnDelete"},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        }
+        metadata = {"name": "broker", "namespace": NS}
+        orders.plane.apply({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec})
+
+        def observed() -> bool:
+            found = orders.plane.read(path)
+            return bool(found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"])
+
+        wait_until("Kubernetes gave the template a revision", observed)
+        return str(orders.plane.read(path)["status"]["updateRevision"])
+
+    driver = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
+    orders.delete("orders")  # or this would be its second generation
+    orders.apply("orders", {"metadata.version": 27}, **CLUSTER, workload=driver)
+    yield with_image
+    orders.plane.kubectl("delete", "statefulset", "broker", "-n", NS, "--ignore-not-found", "--timeout=20s")
+
+
+def test_a_pipeline_never_takes_the_roll_of_an_older_image_for_the_new_one(
+    orders: Orders, person: Person, broker: Callable[[str], str]
+) -> None:
+    old = broker("kafka:4.1.2")
+    orders.write(of_roll(old, 1))
+    done = person.run("wait", "orders", "--for", "rolled")
+    assert (done.returncode, done.stdout) == (0, f"{NS}/orders is rolled: 1 pod of broker at revision {old}\n")
+    new = broker("kafka:4.4.0")
+    assert new != old
+    with person.running("wait", "orders", "--for", "rolled") as wait:
+        wait.until_it_says(f"the operator has not seen revision {new} of StatefulSet broker yet")
+        orders.write(of_roll(new, 0))
+        wait.until_it_says(f"0 of 1 pods of broker at revision {new}")
+        orders.write(of_roll(new, 1))
+        assert wait.ends() == 0
+
+
+def test_who_may_not_read_the_stateful_sets_is_told_which_right_is_missing(
+    orders: Orders, broker: Callable[[str], str], plane: ControlPlane, tmp_path: Path
+) -> None:
+    broker("kafka:4.1.2")
+    done = Person(tmp_path, plane.kubeconfig_of(NS, "reader")).run("wait", "orders", "--for", "rolled")
+    assert done.returncode == 4
+    assert "grant the verb get on statefulsets.apps with a role" in done.stderr
 
 
 def test_an_application_waits_for_a_level(orders: Orders, person: Person) -> None:

@@ -58,6 +58,16 @@ class Restarting:
         """Whether it only has to stay as it is for a while."""
         return self.state.phase is Phase.BACK
 
+    @property
+    def may_be_unsent(self) -> bool:
+        """Whether its pod still runs as it did."""
+        return bool(self.step.pod) and self.state.phase is Phase.REQUESTED
+
+    @property
+    def is_asked_of_a_person(self) -> bool:
+        """Whether somebody still has to restart it by hand."""
+        return not self.step.pod and self.state.phase is Phase.REQUESTED
+
 
 class Remembered(NamedTuple):
     """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it."""
@@ -115,7 +125,8 @@ class RestartQuestion:
     @cached_property
     def roll_id(self) -> str:
         """Of what is rolled to, so that the same roll is known again; a new image is a new one."""
-        revisions = sorted({f"{one.name}={one.update_revision}" for one in self.fleet.sets.values()})
+        sets = self.seen.workloads.value.stateful_sets if isinstance(self.seen.workloads, Known) else ()
+        revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
         return hashlib.sha256("\n".join(revisions or map(str, self.changes)).encode()).hexdigest()[:12]
 
     def is_controller(self, id_: int) -> bool:
@@ -398,6 +409,8 @@ FOR_ANY_NODE: tuple[Check, ...] = (driver_allows, binary_holds_levels)
 """Also of a node that is stuck: its pod does not run."""
 
 NOTHING_ELSE: tuple[Check, ...] = (
+    nothing_is_halted,
+    window_is_open,
     quorum_is_known,
     partitions_are_known,
     promises_can_be_kept,
@@ -406,7 +419,7 @@ NOTHING_ELSE: tuple[Check, ...] = (
 )
 """Also of a restart that was decided, and may not have been sent."""
 
-FOR_ONE_MORE: tuple[Check, ...] = (nothing_is_halted, window_is_open, *NOTHING_ELSE, cap_is_kept, budget_allows)
+FOR_ONE_MORE: tuple[Check, ...] = (*NOTHING_ELSE, cap_is_kept, budget_allows)
 """Of any other node. Read from top to bottom."""
 
 

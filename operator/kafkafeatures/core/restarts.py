@@ -131,39 +131,38 @@ class RestartNode:
     def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
         """What became of it by what was seen last: over once the node has been back for as long as it must be."""
         if sent.stable is not None and sent.stable >= sent.stable_for:
-            return Result.APPLIED
+            return Result.SUPERSEDED if self._is_for_another_image(after) else Result.APPLIED
         if self._is_overtaken(after):
             return Result.SUPERSEDED
         return Result.NOT_APPLIED if sent.age > WITHDRAWN_AFTER and self._is_not_wanted(after) else Open()
 
+    def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
+        """Its pod by now, and the revision that its StatefulSet asks for; empty where that is not known."""
+        if self.pod and isinstance(seen.workloads, Known):
+            for one in seen.workloads.value.stateful_sets:
+                for pod in one.pods:
+                    if pod.name == self.pod:
+                        return pod, one.update_revision if one.observed else ""
+        return None, ""
+
+    def _is_for_another_image(self, seen: Observation) -> bool:
+        """The image was changed meanwhile: that the node needs a restart again does not mean that this one was vain."""
+        pod, wanted = self._pod_in(seen)
+        return pod is not None and wanted not in ("", self.after, pod.revision)
+
     def _is_not_wanted(self, seen: Observation) -> bool:
         """The pod of before still runs, and is what its StatefulSet asks for by now."""
-        if not self.pod or isinstance(seen.workloads, Unknown):
-            return False
-        pod = seen.workloads.value.pod(self.pod)
-        return (
-            pod is not None
-            and pod.uid == self.pod_uid
-            and not pod.terminating
-            and any(
-                one.name == pod.stateful_set and one.observed and one.update_revision == pod.revision
-                for one in seen.workloads.value.stateful_sets
-            )
-        )
+        pod, wanted = self._pod_in(seen)
+        return pod is not None and pod.uid == self.pod_uid and not pod.terminating and pod.revision == wanted
 
     def _is_overtaken(self, seen: Observation) -> bool:
         """The new pod does not run, and is not wanted any more as it is; or the node was unregistered meanwhile."""
         if seen.node(self.node_id) is None:
             return isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
-        if not self.pod or isinstance(seen.workloads, Unknown):
-            return False
-        pod = seen.workloads.value.pod(self.pod)
+        pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
             return False
-        return any(
-            one.name == pod.stateful_set and one.observed and one.update_revision != pod.revision
-            for one in seen.workloads.value.stateful_sets
-        )
+        return wanted not in ("", pod.revision)
 
     def state_in(self, seen: Observation, replication: Replication | None) -> RestartState:
         """How far it has come. `replication`: its partitions, as far as they are known."""

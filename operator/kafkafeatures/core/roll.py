@@ -55,6 +55,7 @@ class Roll:
     id: of what the nodes are rolled to; a new image is a new one. total: nodes that somebody restarts. needing: nodes
     that need a restart, and why. decision: None where there is nothing to restart, or not now. levels_first: some
     finalized level must be downgraded before. notes: what limits how many are restarted at once, and what would help.
+    is_read: False where the pods could not be read, so that nothing is known of what is done.
     """
 
     id: str
@@ -65,6 +66,7 @@ class Roll:
     decision: Next | None
     levels_first: bool = False
     notes: tuple[str, ...] = ()
+    is_read: bool = True
 
     @property
     def is_active(self) -> bool:
@@ -117,6 +119,7 @@ def roll_of(wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...
         decision=decision,
         levels_first=first,
         notes=_notes(question, frozenset(needing)),
+        is_read=driver is not Driver.STATEFUL_SET or isinstance(seen.workloads, Known),
     )
 
 
@@ -170,12 +173,14 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
     refused = refusal(FOR_ANY_NODE, question)
     if refused is not None:
         return refused
-    unsent = next((one for one in question.in_flight if one.state.phase is Phase.REQUESTED and one.step.pod), None)
-    if unsent is not None:
-        return _again(question, unsent)
+    unsent = {
+        one.step.node_id: one for one in question.in_flight if one.state.phase is Phase.REQUESTED and one.step.pod
+    }
     for id_ in sorted(question.stuck & needing):
         if _stuck_may_go(question, id_):
-            return Act(_restart(question, id_))
+            return Act(unsent[id_].step if id_ in unsent else _restart(question, id_))
+    for one in unsent.values():
+        return _again(question, one)
     if not needing:
         return refusal(FOR_ONE_MORE[:1], question) or waiting(question)
     refused = refusal(FOR_ONE_MORE, question)
@@ -192,8 +197,10 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
 def _again(question: RestartQuestion, one: Restarting) -> Next:
     """Its intent was written, and its pod still runs: the eviction may be on its way. No other node until that is seen.
 
-    To ask again is safe, because it is for the same life of the pod.
+    To ask again is safe, because it is for the same life of the pod. A pod that is what is wanted by now stays.
     """
+    if one.step.node_id not in question.fleet.needing:
+        return waiting(question)
     refused = refusal(NOTHING_ELSE, question)
     return refused or _allowed(question, one.step.node_id) or Act(one.step)
 

@@ -42,7 +42,7 @@ def rollout_status(
     """The roll in progress, or the last one. None where there was none."""
     if roll is None:
         return None
-    if not roll.needing and not roll.in_flight and roll.decision is not None:  # it could not be told
+    if not roll.is_read or (not roll.needing and not roll.in_flight and roll.decision is not None):  # not known
         return replace(before, waiting_for=_told(decision)) if before is not None else None
     if not roll.is_active:
         return replace(before, done=before.total, waiting_for="") if before is not None else None
@@ -70,8 +70,10 @@ def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
         return None
     if not roll.is_active:
         return "True", Reason.ALL_CURRENT, f"all {roll.total} nodes are current"
+    if not roll.is_read:
+        return "Unknown", Reason.UNKNOWN, _told(decision)
     done = f"{roll.done} of {roll.total} nodes are current"
-    by_hand = next((one.step.title for one in roll.in_flight if not one.step.pod), "")
+    by_hand = next((one.step.title for one in roll.in_flight if one.is_asked_of_a_person), "")
     if by_hand:
         return "False", Reason.RESTART_REQUESTED, f"restart {by_hand}; {done}"
     if isinstance(decision, Act):

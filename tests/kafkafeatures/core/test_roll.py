@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,12 +13,13 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
 from kafkafeatures.core.decisions import Act, Stalled, Wait
+from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.readings import Failure, FailureKind, PartitionsReading, QuorumAnswer, ReplicaProgress
 from kafkafeatures.core.restart_checks import Remembered
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.roll import Roll, roll_of
-from kafkafeatures.core.rolled import rollout_status
+from kafkafeatures.core.rolled import nodes_rolled, rollout_status
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Rollout, Wanted, Window
 from kafkafeatures.core.workloads import Pod
@@ -82,10 +83,17 @@ def cluster(
     )
 
 
-def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False) -> InFlight:
+def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False, after: str = NEW) -> InFlight:
     """The restart of a node, from the old pod to a new one."""
     step = RestartNode(
-        id_, a_node(id_).title, a_pod(id_).name, uid or f"uid-{id_}", OLD, NEW, a_node(id_).broker_epoch, f"first-{id_}"
+        id_,
+        a_node(id_).title,
+        a_pod(id_).name,
+        uid or f"uid-{id_}",
+        OLD,
+        after,
+        a_node(id_).broker_epoch,
+        f"first-{id_}",
     )
     at = Stamp((NOW - timedelta(minutes=minutes)).isoformat())
     return InFlight(step, at, Via.API_SERVER, stable_since=at if stable else None)
@@ -109,8 +117,6 @@ def rolled(
     **wanted: Any,
 ) -> Roll:
     def age_of(moment: str) -> timedelta:
-        from datetime import datetime
-
         return NOW - datetime.fromisoformat(moment)
 
     return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, Remembered(flying, status, NOW, age_of))
@@ -383,3 +389,70 @@ def test_who_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:
     observer = replace(a_node(77), roles=(), state=NodeState.UNREACHABLE)
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
     assert who(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=one_at_a_time)) in BROKERS
+
+
+# --- what happens in between ---
+
+
+def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_roll_to_it() -> None:
+    """The node came back of the image in between: it needs one more restart, and was not restarted in vain."""
+    passing = sent(1, stable=True, after="in-between")
+    told = cluster({**ROLLED_CONTROLLERS, 1: replace(a_pod(1, revision="in-between"), uid="another")}, fresh(1))
+    begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
+    status = replace(EMPTY, intents=(passing.to_intent(),))
+    status = replace(status, rollout=RolloutStatus(id=rolled(told, passing).id, started_at=begun, total=9, done=3))
+    result = passing.step.settle(told, told, passing.sent(lambda stamp: NOW - datetime.fromisoformat(stamp)))
+    assert result is Result.SUPERSEDED
+    status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
+    assert who(rolled(told, status=status)) == 1
+
+
+def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sent_once_its_pod_is_current() -> None:
+    night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
+    refused(rolled(cluster(ROLLED_CONTROLLERS), sent(3), rollout=night), Reason.ROLLING_NODES)
+    crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
+    refused(rolled(crashing, sent(3), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)
+
+
+@pytest.mark.parametrize("unsent", [2, 3])
+def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: int) -> None:
+    """It may be what that one waits for, and may be the same node."""
+    isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
+    away = {2: replace(a_node(2), state=NodeState.GHOST)}
+    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, waiting="CrashLoopBackOff")}, away, isr)
+    decision = rolled(told, sent(unsent)).decision
+    assert isinstance(decision, Act)
+    assert isinstance(decision.step, RestartNode)
+    assert decision.step.node_id == 2
+    assert (decision.step == sent(2).step) is (unsent == 2)
+
+
+def test_a_roll_stays_the_same_while_no_pod_of_a_stateful_set_is_there() -> None:
+    told = cluster(ROLLED_CONTROLLERS)
+    assert isinstance(told.workloads, Known)
+    controllers, brokers = told.workloads.value.stateful_sets
+    without = replace(told.workloads.value, stateful_sets=(replace(controllers, pods=()), brokers))
+    gone = replace(told, workloads=replace(told.workloads, value=without))
+    assert rolled(gone, sent(3001)).id == rolled(told).id
+
+
+def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be_read() -> None:
+    roll = rolled(replace(cluster(), workloads=Unknown(SILENT)), sent(1))
+    before = RolloutStatus(id="it", started_at=Stamp(NOW.isoformat()), total=9, done=4)
+    assert isinstance(roll.decision, Wait)
+    after = rollout_status(roll, roll.decision, before, Stamp((NOW + timedelta(minutes=1)).isoformat()))
+    assert after == replace(before, waiting_for=roll.decision.message)
+    said = nodes_rolled(roll, roll.decision)
+    assert said is not None
+    assert said[0] == "Unknown"
+
+
+def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
+    asked = InFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
+    for nodes, asks in (({}, True), (fresh(1), False)):
+        roll = rolled(replace(cluster(nodes=nodes), workloads=Unknown(SILENT)), asked, rollout=Rollout(Driver.MANUAL))
+        assert roll.decision is not None
+        said = nodes_rolled(roll, roll.decision)
+        assert said is not None
+        assert (said[1] is Reason.RESTART_REQUESTED) is asks

@@ -4,52 +4,37 @@ which brings a whole batch at once.
 Rules follow Kafka's `TopicsDelta` and `PartitionRegistration.merge`. What contradicts the state (a partition of a topic
 that is not there, someone in sync who has no replica) raises ContradictionError and changes nothing. Never decodes.
 
-A row is found by its key, topic and partition in one number: in a sorted array, and in a dict what came since it was
-sorted. A row that goes leaves no hole: the last one of its table takes its place.
+Rows are in `partition_tables`. One that goes leaves no hole: the last one of its table takes its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from sys import getsizeof
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kraftlog.errors import ContradictionError
 from kraftlog.maps import VersionedMap
-from kraftlog.partitions import Columns, MinInsyncReplicas, Partitions, Replica, Topic
+from kraftlog.partition_tables import CHUNK, GONE, ROW_BITS, ROW_MASK, Bools, Index, Int64s, Table, key_of, marks
+from kraftlog.partitions import Columns, Int32s, MinInsyncReplicas, Partitions, Replica, Topic
 from kraftlog.records import FRAME_VERSION
 from kraftlog.schema.table import TOPIC
 
 Data = Mapping[str, Any]
-Int64s = NDArray[np.int64]
-
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
-CHUNK = 4096
-"""Rows that a change copies at most: 140 KB of three replicas each."""
-
-_SORTED_AT = 4096  # keys in the dict at which they are sorted into the array
-_NUMBERS = 5  # of a row, beside its replicas
-_INT32, _INT32_MAX = 4, 0x7FFF_FFFF
+_INT32_MAX = 0x7FFF_FFFF
 # Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
-_KEY, _RECENT, _ELIGIBLE, _TOPIC, _CONFIG = 16, 200, 100, 800, 200
+_ELIGIBLE, _TOPIC, _CONFIG = 100, 800, 200
 
 _UUID = 16
 _TOPIC_FRAME = bytes((FRAME_VERSION, TOPIC.key, 0))
 _NAME = len(_TOPIC_FRAME)  # where the length of the name is
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 _LEADER_UNCHANGED = -2
-_ROW_BITS = 40  # of a place, which is the width of a table and a row of it
-_ROW_MASK = (1 << _ROW_BITS) - 1
-_GONE = -1
-
-
-def key_of(topic: int, partition: int) -> int:
-    """The number that a row is found by."""
-    return topic << 32 | partition
 
 
 class PartitionState:
@@ -73,8 +58,8 @@ class PartitionState:
         self._names: dict[str, int] = {}
         self._numbers: dict[bytes, int] = {}  # of the topics that are there, by the bytes of their id
         self._next = 0  # such a number; none is used again
-        self._tables: dict[int, _Table] = {}  # by the number of replicas
-        self._index = _Index()
+        self._tables: dict[int, Table] = {}  # by the number of replicas
+        self._index = Index()
         self._of_topics: VersionedMap[str, int] = VersionedMap(lambda name, _: _CONFIG + getsizeof(name))
         self._brokers: VersionedMap[int, int] = VersionedMap(lambda *_: _CONFIG)
         self._cluster: int | None = None
@@ -174,7 +159,7 @@ class PartitionState:
         number, _ = self._topic(data["topicId"].bytes)
         self._sort()
         place = self._index.get(key_of(number, data["partitionId"]))
-        if place == _GONE:
+        if place == GONE:
             raise ContradictionError(f"a change of partition {data['partitionId']}, which is not there")
         table, at = self._place(place)
         columns, row = table.chunks[at // CHUNK], at % CHUNK
@@ -188,13 +173,57 @@ class PartitionState:
             led = leader, led[1] + 1
         self._put((number, data["partitionId"], *led, int(columns.partition_epoch[row]) + 1), replicas, changed)
 
+    def many_changes(
+        self, keys: Int64s, in_sync: Int32s | None, eligible: Int32s | None, leader: Int32s | None
+    ) -> tuple[Bools, Callable[[], None]]:
+        """Changes of partitions, each of another one: which contradict nothing, and what makes these.
+
+        None: what no change names. A row of `in_sync` and of `eligible`, and a `leader`, for each key.
+        """
+        self._sort()
+        places = self._index.places(keys)
+        judged = places != GONE
+        made: list[tuple[Table, Int64s, Columns, Int64s]] = []
+        widths = places >> ROW_BITS
+        for width in np.unique(widths[judged]).tolist():
+            of = np.flatnonzero(judged & (widths == width))
+            table, rows = self._tables[width], places[of] & ROW_MASK
+            now = table.gather(rows)
+            good = (now.leader_epoch < _INT32_MAX) & (now.partition_epoch < _INT32_MAX)
+            flags = now.flags
+            for bit, given in ((Replica.IN_SYNC, in_sync), (Replica.IN_ELR, eligible)):
+                if given is None:
+                    continue
+                marked, all_there = marks(now.replicas, given[of])
+                flags = flags & np.uint8(0xFF ^ bit) | marked.astype(np.uint8) * np.uint8(bit)
+                if bit is Replica.IN_SYNC:
+                    good &= all_there
+            if leader is not None:
+                moved = leader[of] != _LEADER_UNCHANGED
+                now.leader[moved] = leader[of][moved]
+                now.leader_epoch[moved & good] += 1
+            now.partition_epoch[good] += 1
+            judged[of] = good
+            changed = now._replace(flags=flags).each(partial(np.compress, good, axis=0))
+            made.append((table, rows[good], changed, keys[of][good]))
+
+        def make() -> None:
+            for table, rows, changed, of_keys in made:
+                table.scatter(rows, changed)
+                has = (changed.flags & int(Replica.IN_ELR)).any(axis=1)
+                self._eligible.update(of_keys[has].tolist())
+                if self._eligible:
+                    self._eligible.difference_update(of_keys[~has].tolist())
+
+        return judged, make
+
     def move(
         self, topic: int, partition: int, replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int]
     ) -> None:
         """The reassignment of a partition that has these replicas, in any order."""
         self._sort()
         place = self._index.get(key_of(topic, partition))
-        if place == _GONE:
+        if place == GONE:
             raise ContradictionError(f"a reassignment of partition {partition}, which is not there")
         table, at = self._place(place)
         columns, row = table.writable(at // CHUNK), at % CHUNK
@@ -222,8 +251,8 @@ class PartitionState:
     def extend(self, columns: Columns) -> None:
         """Whole partitions with the same number of replicas, which are judged already; the later of two holds."""
         width = columns.replicas.shape[1]
-        table = self._tables.setdefault(width, _Table(width))
-        places = (width << _ROW_BITS) + table.count + np.arange(len(columns.topic), dtype=np.int64)
+        table = self._tables.setdefault(width, Table(width))
+        places = (width << ROW_BITS) + table.count + np.arange(len(columns.topic), dtype=np.int64)
         keys = columns.topic.astype(np.int64) << 32 | columns.partition
         self._index.extend(keys, places)
         table.append(columns)
@@ -238,8 +267,8 @@ class PartitionState:
             raise ContradictionError("a partition of a topic that is not there")
         return number, topic
 
-    def _place(self, place: int) -> tuple[_Table, int]:
-        return self._tables[place >> _ROW_BITS], place & _ROW_MASK
+    def _place(self, place: int) -> tuple[Table, int]:
+        return self._tables[place >> ROW_BITS], place & ROW_MASK
 
     def _put(self, values: tuple[int, ...], replicas: Sequence[int], flags: Sequence[int]) -> None:
         key, width = key_of(values[0], values[1]), len(replicas)
@@ -251,13 +280,13 @@ class PartitionState:
             raise ContradictionError("an epoch beyond 32 bits") from None
         (self._eligible.add if any(flag & Replica.IN_ELR for flag in flags) else self._eligible.discard)(key)
         place = self._index.get(key)
-        if place != _GONE and place >> _ROW_BITS == width:
-            self._tables[width].write(place & _ROW_MASK, row)
+        if place != GONE and place >> ROW_BITS == width:
+            self._tables[width].write(place & ROW_MASK, row)
             return
-        if place != _GONE:
+        if place != GONE:
             self._remove(key)
-        table = self._tables.setdefault(width, _Table(width))
-        self._index.put(key, width << _ROW_BITS | table.count)
+        table = self._tables.setdefault(width, Table(width))
+        self._index.put(key, width << ROW_BITS | table.count)
         table.append(row)
 
     def _remove(self, key: int) -> None:
@@ -265,12 +294,12 @@ class PartitionState:
         self._index.drop(key)
         self._close(table, row)
 
-    def _close(self, table: _Table, row: int) -> None:
+    def _close(self, table: Table, row: int) -> None:
         """Let the last row take the place of one that goes."""
         last = table.row(table.count - 1)
         if row != table.count - 1:
             table.write(row, last)
-            self._index.put(key_of(int(last.topic[0]), int(last.partition[0])), table.width << _ROW_BITS | row)
+            self._index.put(key_of(int(last.topic[0]), int(last.partition[0])), table.width << ROW_BITS | row)
         table.shorten()
 
     def _sort(self) -> None:
@@ -314,149 +343,3 @@ def _set(where: VersionedMap[Any, int], key: Any, value: int | None) -> None:
         where.drop(key)
     else:
         where.put(key, value)
-
-
-class _Table:
-    """Rows of one width, in chunks. What was shown is copied before it is written to."""
-
-    __slots__ = ("_own", "chunks", "count", "width")
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.chunks: list[Columns] = []  # all full but the last, which may have room
-        self.count = 0
-        self._own: set[int] = set()  # chunks that no image has
-
-    @property
-    def weight(self) -> int:
-        return sum(len(chunk.topic) for chunk in self.chunks) * (_INT32 * _NUMBERS + (_INT32 + 1) * self.width)
-
-    def view(self) -> list[Columns]:
-        """The chunks, without the room in the last."""
-        self._own.clear()
-        rest = self.count - CHUNK * (len(self.chunks) - 1)
-        return [*self.chunks[:-1], self.chunks[-1].each(lambda column: column[:rest])] if self.count else []
-
-    def writable(self, at: int) -> Columns:
-        if at not in self._own:
-            self.chunks[at] = self.chunks[at].each(np.copy)
-            self._own.add(at)
-        return self.chunks[at]
-
-    def row(self, row: int) -> Columns:
-        place = row % CHUNK
-        return self.chunks[row // CHUNK].each(lambda column: column[place : place + 1].copy())
-
-    def write(self, row: int, content: Columns) -> None:
-        self.writable(row // CHUNK).fill(row % CHUNK, content, 0)
-
-    def append(self, rows: Columns) -> None:
-        taken, total = 0, len(rows.topic)
-        while taken < total:
-            place = self.count % CHUNK
-            size = min(CHUNK - place, total - taken)
-            last = self._with_room(place, size)
-            last.fill(slice(place, place + size), rows, slice(taken, taken + size))
-            taken += size
-            self.count += size
-
-    def shorten(self) -> None:
-        """Without the last row."""
-        self.count -= 1
-        if self.count % CHUNK == 0:
-            self._own.discard(len(self.chunks) - 1)
-            self.chunks.pop()
-
-    def _with_room(self, used: int, more: int) -> Columns:
-        """The last chunk, writable, with room for `more` rows behind those used."""
-        if not used:
-            self.chunks.append(_empty(self.width, more))
-            self._own.add(len(self.chunks) - 1)
-            return self.chunks[-1]
-        at = len(self.chunks) - 1
-        if len(self.chunks[at].topic) < used + more:
-            larger = _empty(self.width, min(CHUNK, max(used + more, 2 * used)))
-            larger.fill(slice(used), self.chunks[at], slice(used))
-            self.chunks[at] = larger
-            self._own.add(at)
-        return self.writable(at)
-
-
-def _empty(width: int, rows: int) -> Columns:
-    numbers = [np.empty(rows, dtype=np.int32) for _ in range(_NUMBERS)]
-    return Columns._make([*numbers, np.empty((rows, width), dtype=np.int32), np.empty((rows, width), dtype=np.uint8)])
-
-
-class _Index:
-    """From keys to places. What `extend` brings is not found before `sort`."""
-
-    __slots__ = ("_fresh", "_keys", "_places", "_recent", "_recent_count")
-
-    def __init__(self) -> None:
-        self._keys: Int64s = np.empty(0, dtype=np.int64)  # ascending
-        self._places: Int64s = np.empty(0, dtype=np.int64)  # `_GONE` where nothing is any more
-        self._recent: dict[int, dict[int, int]] = {}  # by topic: of keys that are not in the array
-        self._recent_count = 0
-        self._fresh: list[tuple[Int64s, Int64s]] = []
-
-    @property
-    def weight(self) -> int:
-        return _KEY * (len(self._keys) + sum(len(keys) for keys, _ in self._fresh)) + _RECENT * self._recent_count
-
-    def get(self, key: int) -> int:
-        """The place, or -1."""
-        if (at := self._at(key)) is not None:
-            return int(self._places[at])
-        return self._recent.get(key >> 32, _NOTHING).get(key, _GONE)
-
-    def put(self, key: int, place: int) -> None:
-        if (at := self._at(key)) is not None:
-            self._places[at] = place
-        else:
-            recent = self._recent.setdefault(key >> 32, {})
-            self._recent_count += key not in recent
-            recent[key] = place
-
-    def drop(self, key: int) -> None:
-        if (at := self._at(key)) is not None:
-            self._places[at] = _GONE
-        elif self._recent.get(key >> 32, _NOTHING).pop(key, None) is not None:
-            self._recent_count -= 1
-
-    def keys_of(self, topic: int) -> list[int]:
-        """All keys of a topic."""
-        low, high = np.searchsorted(self._keys, (key_of(topic, 0), key_of(topic + 1, 0)))
-        there = self._keys[low:high][self._places[low:high] != _GONE].tolist()
-        return [*there, *self._recent.get(topic, ())]
-
-    def extend(self, keys: Int64s, places: Int64s) -> None:
-        self._fresh.append((keys, places))
-
-    def sort(self) -> list[int]:
-        """Let all be found; the places of those that a later one with the same key took the place of."""
-        fresh, self._fresh = self._fresh, []
-        gone: list[int] = []
-        if self._recent_count + sum(len(keys) for keys, _ in fresh) < _SORTED_AT:  # one by one, so that few cost little
-            for keys, places in fresh:
-                for key, place in zip(keys.tolist(), places.tolist(), strict=True):
-                    gone.append(self.get(key))
-                    self.put(key, place)
-            return [place for place in gone if place != _GONE]
-        there = self._places != _GONE
-        recent = [pair for of_topic in self._recent.values() for pair in of_topic.items()]
-        pairs = np.array(recent, dtype=np.int64).reshape(-1, 2)
-        keys = np.concatenate([self._keys[there], pairs[:, 0], *(keys for keys, _ in fresh)])
-        places = np.concatenate([self._places[there], pairs[:, 1], *(places for _, places in fresh)])
-        order = np.argsort(keys, kind="stable")
-        keys, places = keys[order], places[order]
-        again = np.zeros(len(keys), dtype=bool)
-        again[:-1] = keys[1:] == keys[:-1]
-        self._keys, self._places, self._recent, self._recent_count = keys[~again], places[~again], {}, 0
-        return [int(place) for place in places[again]]
-
-    def _at(self, key: int) -> int | None:
-        at = int(np.searchsorted(self._keys, key))
-        return at if at < len(self._keys) and self._keys[at] == key else None
-
-
-_NOTHING: dict[int, int] = {}

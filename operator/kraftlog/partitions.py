@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
+Where = int | slice | NDArray[np.int64]
 
 NO_LEADER = -1
 
@@ -64,7 +65,7 @@ class Columns(NamedTuple):
         pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self, other, strict=True)
         return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
-    def fill(self, where: int | slice, rows: Columns, of: int | slice) -> None:
+    def fill(self, where: Where, rows: Columns, of: Where) -> None:
         """Write rows of others into it."""
         pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self, rows, strict=True)
         for column, values in pairs:

@@ -69,12 +69,9 @@ _COUNT = 200  # bytes of a number that counts records
 
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
 _NO_OP = table.NO_OP.key
-_TOPIC, _PARTITION, _CONFIG = table.TOPIC.key, table.PARTITION.key, table.CONFIG.key
-_IN_ORDER = frozenset(kind.key for kind in (table.TOPIC, table.PARTITION_CHANGE, table.REMOVE_TOPIC, table.CLEAR_ELR))
-"""Records that change what partition records bring, or may bring."""
-
+_CONFIG = table.CONFIG.key
 MIN_INSYNC_REPLICAS = b"min.insync.replicas"
-_TOPIC_ID = 17  # bytes at the end of a topic's record, with one of no tags
+
 _MANY = 32  # records, from which on a batch is read at once
 _ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
 _IDLE = HEADER_SIZE + len(_ONLY_NO_OP)
@@ -271,51 +268,32 @@ class Replay:
             self._scan(data, position, limit, count)
 
     def _at_once(self, data: Bytes, position: int, limit: int, count: int) -> bool:
-        """As `_scan`, with partition records as columns; False, and nothing done, for a section that needs `_scan`.
+        """As `_scan`, with records of partitions as columns; False, and nothing done, for a section that needs `_scan`.
 
-        Partition records wait for one another until a record comes for which it matters that they are in.
+        What is not as usual takes `_scan` for a block of records, or for all behind it where a transaction begins.
         """
-        partitions = self._state.partitions
-        if partitions is None:
+        if self._state.partitions is None:
             return False
-        from kraftlog import columns  # numpy, which most readers do without
+        from kraftlog import frames  # numpy, which most readers do without
+        from kraftlog.blocks import Sink, take_block
 
-        data = bytes(data[position:limit])  # much faster to look at, byte by byte, than a view
-        found = columns.frames(data, count, self._wanted)
-        if found is None or not found.keys.isdisjoint((_BEGIN, _END, _ABORT)):
+        section = memoryview(data)[position:limit]
+        edges = frames.edges(section, count)
+        if edges is None:
             return False
-        waiting, births = 0, dict[bytes, int]()
-
-        def bring(until: int) -> None:
-            nonlocal waiting
-            rest = columns.bring(data, found.partitions(waiting, until), partitions, births)
-            self._count(_PARTITION, rest.taken + rest.early)
-            self._unreadable += rest.early
-            for start, end in rest.left:
-                self._value(data[start:end])
-            waiting = until
-            self._judge_weight()
-
-        for at, key, start, end in found.others():
-            value = data[start:end]
-            if key == _CONFIG and MIN_INSYNC_REPLICAS not in value:
-                self._count(key, 1)
-                continue
-            is_new = key == _TOPIC and partitions.number_of(value[-_TOPIC_ID:-1]) is None
-            if key == _TOPIC and partitions.add_topic_record(value):
-                self._count(key, 1)
-                if is_new:
-                    births[value[-_TOPIC_ID:-1]] = start
-                    if not len(births) % _MANY:
-                        self._judge_weight()
-                continue
-            if key in _IN_ORDER:
-                bring(at)
-            self._value(value)
-        bring(count)
-        for key, times in found.skipped.items():
-            self._count(key, times)
+        starts = edges.starts
+        sink = Sink(self._value, self._count, self._judge_weight, self._is_unreadable)
+        for first in range(0, count, frames.BLOCK):
+            end = min(first + frames.BLOCK, count)
+            found = frames.frames(section, edges, first, end, self._wanted) if self._pending is None else None
+            if found is None or found.has_any((_BEGIN, _END, _ABORT)):
+                self._scan(section, int(starts[first]), int(starts[end]), end - first)
+            else:
+                take_block(section, found, self._state.partitions, sink)
         return True
+
+    def _is_unreadable(self, times: int) -> None:
+        self._unreadable += times
 
     def _count(self, key: int, times: int) -> None:
         if times:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog import Replay, Section
+from kraftlog import Replay, Section, blocks
 from kraftlog.partitions import Partition
 from kraftlog.records import Decoded, decode
 from kraftlog.schema import table
@@ -68,10 +70,11 @@ def _partition(data: Any) -> Partition:
 
 
 def _changed(now: Partition, data: Any) -> Partition:
-    leader = data.get("leader", -2)
+    leader, eligible = data.get("leader", -2), data.get("eligibleLeaderReplicas")
     return replace(
         now,
         in_sync=now.in_sync if data.get("isr") is None else frozenset(data["isr"]),
+        eligible=now.eligible if eligible is None else frozenset(eligible) & frozenset(now.replicas),
         leader=now.leader if leader == -2 else leader,
         leader_epoch=now.leader_epoch + (leader != -2),
         partition_epoch=now.partition_epoch + 1,
@@ -97,6 +100,8 @@ def record(draw: st.DrawFn) -> bytes:
             data["isr"] = tuple(draw(st.lists(BROKERS, max_size=3, unique=True)))
         if draw(st.booleans()):
             data["leader"] = draw(st.integers(-2, 6))
+        if draw(st.booleans()):
+            data["eligibleLeaderReplicas"] = tuple(draw(st.lists(BROKERS, max_size=2, unique=True)))
         return change(number, at, **data)
     replicas = tuple(draw(st.lists(BROKERS, min_size=1, max_size=4, unique=True)))
     some = st.lists(st.sampled_from(replicas), unique=True, max_size=4).map(tuple)
@@ -112,6 +117,14 @@ def record(draw: st.DrawFn) -> bytes:
     return partition(
         number, at, *replicas, version=version, isr=draw(some), leaderEpoch=draw(st.integers(0, 99)), **moved, **tags
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def read_few_at_once_as_well() -> Iterator[None]:
+    """Elsewhere so few records in a row are quicker one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "_FEW", 1)
+        yield
 
 
 @settings(deadline=None)

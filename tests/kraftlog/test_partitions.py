@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from kraftlog import Replay, Section, SectionNotRead, TooLargeError
-from kraftlog.partition_state import CHUNK
+from kraftlog import replay as replay_module
+from kraftlog.partition_tables import CHUNK
 from kraftlog.partitions import Partition
 from kraftlog.records import Decoded, decode
 from kraftlog.varints import unsigned
@@ -259,13 +260,68 @@ def test_a_setting_of_another_name_is_not_looked_into(at_once: bool) -> None:
     assert dict(image.partitions.min_insync_replicas.topics) == {}
 
 
+def test_a_broker_that_fails_is_thousands_of_changes_that_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is decoded by itself, but for those that contradict what is there, or move a partition."""
+    topics = range(1, 101)
+    whole = [value for n in topics for value in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(50)))]
+    changes = [change(n, at, isr=(2, 3), leader=2) for n in topics for at in range(50)]
+    odd = [
+        change(7, 99, isr=(2,)),  # not there
+        change(8, 3, isr=(9,)),  # without a replica
+        change(8, 4, isr=(2,), replicas=(2, 4), addingReplicas=(4,)),
+    ]
+    changes = [one for one in changes if one[:23] not in {each[:23] for each in odd}]
+    replay = Replay(sections=[Section.PARTITIONS])
+    replay.append(batch(0, *whole), below=ALL)
+    before = rows(replay.image())
+    decoded: list[bytes] = []
+
+    def noted(value: bytes) -> object:
+        decoded.append(value)
+        return decode(value)
+
+    monkeypatch.setattr(replay_module, "decode", noted)
+    replay.append(batch(len(whole), *changes[:2500], *odd, *changes[2500:]), below=ALL)
+    image = replay.image()
+    assert decoded == odd
+    assert image.unreadable == 2
+    assert image.counts[5] == len(changes) + len(odd)
+    found = rows(image)
+    assert found["topic-8", 3] == before["topic-8", 3]
+    assert found["topic-8", 4].replicas == (2, 4)
+    del found["topic-8", 3], found["topic-8", 4], before["topic-8", 3], before["topic-8", 4]
+    assert found == {
+        key: replace(one, in_sync=frozenset({2, 3}), leader=2, leader_epoch=1, partition_epoch=1)
+        for key, one in before.items()
+    }
+
+
+def test_of_two_changes_of_one_partition_the_order_counts() -> None:
+    changes = [change(1, at, isr=(2,), leader=2) for at in range(20)]
+    whole = [topic(1), *(partition(1, at, 1, 2) for at in range(20))]
+    one = rows(read(*whole, *changes, change(1, 7, isr=(1,), leader=1), at_once=True))["topic-1", 7]
+    assert one.in_sync == {1}
+    assert (one.leader, one.leader_epoch, one.partition_epoch) == (1, 2, 2)
+
+
+def test_an_image_is_not_changed_by_what_comes_behind_it() -> None:
+    replay = Replay(sections=[Section.PARTITIONS])
+    whole = [topic(1), *(partition(1, at, 1, 2) for at in range(40))]
+    replay.append(batch(0, *whole), below=ALL)
+    image = replay.image()
+    before = rows(image)
+    replay.append(batch(len(whole), *(change(1, at, isr=(2,), leader=2) for at in range(40))), below=ALL)
+    assert rows(image) == before
+    assert rows(replay.image()) != before
+    assert not image.partitions.is_untouched_in(replay.image().partitions)
+
+
 def test_a_batch_of_records_without_content_takes_no_memory() -> None:
     """Its count is only what the header claims."""
-    from kraftlog.columns import frames
+    from kraftlog.frames import edges
 
-    wanted = bytes(128)
-    assert frames(bytes(1_000_000), 1_000_000, wanted) is None
-    assert frames(bytes(20_000_000), 300_000, wanted) is None
+    for size, count in ((1_000_000, 1_000_000), (20_000_000, 300_000)):
+        assert edges(memoryview(bytes(size)), count) is None
 
 
 def test_clearing_what_is_eligible_looks_at_partitions_that_have_some_only() -> None:

@@ -122,11 +122,18 @@ async def test_secrets_are_removed_from_names_of_topics() -> None:
     made = replace(CLUSTER, topics=(TopicPlan("of-secret-9f3c-only", ((1, 2),)), *TOPICS))
     security = Security()
     security.secrets.add("secret-9f3c")
-    async with served(made) as server, Cluster(ClusterSettings(addresses(server), controllers=security)) as cluster:
-        for _ in range(2):
-            found = (await cluster.read(partitions=True)).partitions
-            assert {name for name, _ in rows(found)} == {"orders", "stock", f"of-{REMOVED}-only"}
-            assert await cluster.unchanged()
+    async with served(made) as server:
+        settings = ClusterSettings(addresses(server), brokers=security)
+        async with Cluster(settings) as cluster:
+            for _ in range(2):
+                found = (await cluster.read(partitions=True)).partitions
+                assert {name for name, _ in rows(found)} == {"orders", "stock", f"of-{REMOVED}-only"}
+                assert await cluster.unchanged()
+        async with Cluster(settings) as cluster:
+            cluster._log.catch_up = denied  # type: ignore[method-assign]
+            asked = (await cluster.read(partitions=True)).partitions
+    assert isinstance(asked, Failure)  # there is no topic of the name that is left
+    assert f"of-{REMOVED}-only" in asked.message
 
 
 async def test_where_they_take_too_much_the_rest_is_read_without_them() -> None:

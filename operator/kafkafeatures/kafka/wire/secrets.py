@@ -141,7 +141,9 @@ def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
         return value if same else pairs
     if isinstance(value, tuple):
         items = tuple(_walk(one, cleaner, names) for one in value)
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        if all(a is b for a, b in zip(items, value, strict=True)):
+            return value
+        return value._make(items) if hasattr(value, "_make") else items  # one with names keeps them
     if is_dataclass(value):
         return _parts(value, lambda field: cleaner, names)
     return value

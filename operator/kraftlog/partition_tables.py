@@ -1,0 +1,245 @@
+"""Rows of partitions, and where each is: what `partition_state` writes to.
+
+A table has the rows of one number of replicas, in chunks; what was shown is copied before it is written to. The index
+leads from a key, topic and partition in one number, to a place: a sorted array, and a dict for what came since it was
+sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kraftlog.partitions import Columns, Int32s
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+CHUNK = 4096
+"""Rows that a change copies at most: 140 KB of three replicas each."""
+
+GONE = -1
+"""The place of what is not there."""
+
+ROW_BITS = 40  # of a place, which is the width of a table and a row of it
+ROW_MASK = (1 << ROW_BITS) - 1
+
+_SORTED_AT = 4096  # keys in the dict at which they are sorted into the array
+_NUMBERS = 5  # of a row, beside its replicas
+_INT32 = 4
+_KEY, _RECENT = 16, 200  # bytes of an entry, as measured (CPython 3.11, 64 bits), and a little more
+_PAIRWISE = 6  # replicas that are compared each with each; more are sorted
+
+
+def key_of(topic: int, partition: int) -> int:
+    """The number that a row is found by."""
+    return topic << 32 | partition
+
+
+def marks(replicas: Int32s, brokers: Int32s) -> tuple[Bools, Bools]:
+    """In each row: which replicas are among these brokers, and whether all of the brokers have one."""
+    marked, there = np.zeros(replicas.shape, dtype=bool), np.ones(len(replicas), dtype=bool)
+    if np.array_equal(replicas, brokers):
+        return ~marked, there
+    for each in range(brokers.shape[1]):
+        same = replicas == brokers[:, each : each + 1]
+        marked |= same
+        there &= same.any(axis=1)
+    return marked, there
+
+
+def distinct(replicas: Int32s) -> Bools:
+    """In each row: whether none is there twice."""
+    good = np.ones(len(replicas), dtype=bool)
+    width = replicas.shape[1]
+    if width > _PAIRWISE:
+        ordered = np.sort(replicas, axis=1)
+        good &= (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
+        return good
+    for one in range(width):
+        for other in range(one):
+            good &= replicas[:, one] != replicas[:, other]
+    return good
+
+
+class Table:
+    """Rows of one width, in chunks. What was shown is copied before it is written to."""
+
+    __slots__ = ("_own", "chunks", "count", "width")
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.chunks: list[Columns] = []  # all full but the last, which may have room
+        self.count = 0
+        self._own: set[int] = set()  # chunks that no image has
+
+    @property
+    def weight(self) -> int:
+        return sum(len(chunk.topic) for chunk in self.chunks) * (_INT32 * _NUMBERS + (_INT32 + 1) * self.width)
+
+    def view(self) -> list[Columns]:
+        """The chunks, without the room in the last."""
+        self._own.clear()
+        rest = self.count - CHUNK * (len(self.chunks) - 1)
+        return [*self.chunks[:-1], self.chunks[-1].each(lambda column: column[:rest])] if self.count else []
+
+    def writable(self, at: int) -> Columns:
+        if at not in self._own:
+            self.chunks[at] = self.chunks[at].each(np.copy)
+            self._own.add(at)
+        return self.chunks[at]
+
+    def row(self, row: int) -> Columns:
+        place = row % CHUNK
+        return self.chunks[row // CHUNK].each(lambda column: column[place : place + 1].copy())
+
+    def write(self, row: int, content: Columns) -> None:
+        self.writable(row // CHUNK).fill(row % CHUNK, content, 0)
+
+    def gather(self, rows: Int64s) -> Columns:
+        """A copy of these rows, in this order."""
+        found = _empty(self.width, len(rows))
+        for chunk, at, of in _by_chunk(rows):
+            found.fill(of, self.chunks[chunk], at)
+        return found
+
+    def scatter(self, rows: Int64s, content: Columns) -> None:
+        """Write these rows, of which none is there twice."""
+        for chunk, at, of in _by_chunk(rows):
+            self.writable(chunk).fill(at, content, of)
+
+    def append(self, rows: Columns) -> None:
+        taken, total = 0, len(rows.topic)
+        while taken < total:
+            place = self.count % CHUNK
+            size = min(CHUNK - place, total - taken)
+            last = self._with_room(place, size)
+            last.fill(slice(place, place + size), rows, slice(taken, taken + size))
+            taken += size
+            self.count += size
+
+    def shorten(self) -> None:
+        """Without the last row."""
+        self.count -= 1
+        if self.count % CHUNK == 0:
+            self._own.discard(len(self.chunks) - 1)
+            self.chunks.pop()
+
+    def _with_room(self, used: int, more: int) -> Columns:
+        """The last chunk, writable, with room for `more` rows behind those used."""
+        if not used:
+            self.chunks.append(_empty(self.width, more))
+            self._own.add(len(self.chunks) - 1)
+            return self.chunks[-1]
+        at = len(self.chunks) - 1
+        if len(self.chunks[at].topic) < used + more:
+            larger = _empty(self.width, min(CHUNK, max(used + more, 2 * used)))
+            larger.fill(slice(used), self.chunks[at], slice(used))
+            self.chunks[at] = larger
+            self._own.add(at)
+        return self.writable(at)
+
+
+def _by_chunk(rows: Int64s) -> Iterator[tuple[int, Int64s, Int64s]]:
+    """Of each chunk that has some: which it is, the places in it, and those in `rows`."""
+    order = np.argsort(rows, kind="stable")
+    chunks = rows[order] // CHUNK
+    for of in np.split(order, np.flatnonzero(chunks[1:] != chunks[:-1]) + 1):
+        if len(of):
+            yield int(rows[of[0]]) // CHUNK, rows[of] % CHUNK, of
+
+
+def _empty(width: int, rows: int) -> Columns:
+    numbers = [np.empty(rows, dtype=np.int32) for _ in range(_NUMBERS)]
+    return Columns._make([*numbers, np.empty((rows, width), dtype=np.int32), np.empty((rows, width), dtype=np.uint8)])
+
+
+class Index:
+    """From keys to places. What `extend` brings is not found before `sort`."""
+
+    __slots__ = ("_fresh", "_keys", "_places", "_recent", "_recent_count")
+
+    def __init__(self) -> None:
+        self._keys: Int64s = np.empty(0, dtype=np.int64)  # ascending
+        self._places: Int64s = np.empty(0, dtype=np.int64)  # `GONE` where nothing is any more
+        self._recent: dict[int, dict[int, int]] = {}  # by topic: of keys that are not in the array
+        self._recent_count = 0
+        self._fresh: list[tuple[Int64s, Int64s]] = []
+
+    @property
+    def weight(self) -> int:
+        return _KEY * (len(self._keys) + sum(len(keys) for keys, _ in self._fresh)) + _RECENT * self._recent_count
+
+    def get(self, key: int) -> int:
+        """The place, or -1."""
+        if (at := self._at(key)) is not None:
+            return int(self._places[at])
+        return self._recent.get(key >> 32, _NOTHING).get(key, GONE)
+
+    def places(self, keys: Int64s) -> Int64s:
+        """Of each key."""
+        found = np.full(len(keys), GONE, dtype=np.int64)
+        there = np.zeros(len(keys), dtype=bool)
+        if len(self._keys):
+            at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            there = self._keys[at] == keys
+            found[there] = self._places[at[there]]
+        if self._recent_count:
+            for at_key in np.flatnonzero(~there).tolist():
+                found[at_key] = self.get(int(keys[at_key]))
+        return found
+
+    def put(self, key: int, place: int) -> None:
+        if (at := self._at(key)) is not None:
+            self._places[at] = place
+        else:
+            recent = self._recent.setdefault(key >> 32, {})
+            self._recent_count += key not in recent
+            recent[key] = place
+
+    def drop(self, key: int) -> None:
+        if (at := self._at(key)) is not None:
+            self._places[at] = GONE
+        elif self._recent.get(key >> 32, _NOTHING).pop(key, None) is not None:
+            self._recent_count -= 1
+
+    def keys_of(self, topic: int) -> list[int]:
+        """All keys of a topic."""
+        low, high = np.searchsorted(self._keys, (key_of(topic, 0), key_of(topic + 1, 0)))
+        there = self._keys[low:high][self._places[low:high] != GONE].tolist()
+        return [*there, *self._recent.get(topic, ())]
+
+    def extend(self, keys: Int64s, places: Int64s) -> None:
+        self._fresh.append((keys, places))
+
+    def sort(self) -> list[int]:
+        """Let all be found; the places of those that a later one with the same key took the place of."""
+        fresh, self._fresh = self._fresh, []
+        gone: list[int] = []
+        if self._recent_count + sum(len(keys) for keys, _ in fresh) < _SORTED_AT:  # one by one, so that few cost little
+            for keys, places in fresh:
+                for key, place in zip(keys.tolist(), places.tolist(), strict=True):
+                    gone.append(self.get(key))
+                    self.put(key, place)
+            return [place for place in gone if place != GONE]
+        there = self._places != GONE
+        recent = [pair for of_topic in self._recent.values() for pair in of_topic.items()]
+        pairs = np.array(recent, dtype=np.int64).reshape(-1, 2)
+        keys = np.concatenate([self._keys[there], pairs[:, 0], *(keys for keys, _ in fresh)])
+        places = np.concatenate([self._places[there], pairs[:, 1], *(places for _, places in fresh)])
+        if not (keys[1:] > keys[:-1]).all():
+            order = np.argsort(keys, kind="stable")
+            keys, places = keys[order], places[order]
+        again = np.zeros(len(keys), dtype=bool)
+        again[:-1] = keys[1:] == keys[:-1]
+        self._keys, self._places, self._recent, self._recent_count = keys[~again], places[~again], {}, 0
+        return [int(place) for place in places[again]]
+
+    def _at(self, key: int) -> int | None:
+        at = int(np.searchsorted(self._keys, key))
+        return at if at < len(self._keys) and self._keys[at] == key else None
+
+
+_NOTHING: dict[int, int] = {}

@@ -100,60 +100,91 @@ def test_the_document_that_is_changed_below_is_a_good_one() -> None:
     read_document(FULL)
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "said"),
-    [
-        ("spec.mode", "Aply", "spec.mode: invalid value 'Aply'; expected 'Observe' or 'Apply'"),
-        ("spec.suspend", "true", "spec.suspend: invalid value 'true'; expected true or false"),
-        ("spec.features.releaseVersion", 4.2, 'invalid value 4.2; expected text; write it in quotes: "4.2"'),
-        ("spec.features.releaseVersion", "four", "invalid value 'four'; expected a release such as \"4.1\""),
-        ("spec.features.releaseVersion", True, "invalid value true; expected text; write it in quotes"),
-        ("spec.features.levels", {"a": 1}, "spec.features.levels: invalid value (a mapping); expected a list"),
-        ("spec.features.levels", [{"name": f"f{i}", "level": 1} for i in range(33)], "expected at most 32 items"),
-        ("spec.features.levels.0.level", 4.2, "level: invalid value 4.2; expected an integer from 0 to 32767, or"),
-        ("spec.features.levels.0.level", 40000, "level: invalid value 40000; expected an integer from 0 to 32767"),
-        ("spec.features.levels.0.level", "1", "level: invalid value '1'; expected an integer; only metadata.version"),
-        ("spec.features.levels.0.level", "\ud800", "level: invalid value"),
-        ("spec.features.levels.0.name", "A", "expected the name of a feature, such as metadata.version"),
-        ("spec.features.levels.0.int", 1, "spec.features.levels[0].int: unknown field; valid fields: level, name"),
-        ("spec.features.level", 1, "unknown field; did you mean 'levels'? valid fields: finalizeAfter, levels"),
-        ("spec.consents.0", "all", "spec.consents[0]: invalid value 'all'; expected a consent such as"),
-        ("spec.cluster", None, "spec.cluster: invalid value null; expected a mapping"),
-        ("spec.cluster.bootstrapServers", "a", "invalid value 'a'; expected at least 3 characters"),
-        ("spec.cluster.sasl.username", 7, "sasl.username: invalid value; expected text; write it in quotes"),
-        ("spec.cluster.sasl.secretRef", {}, "spec.cluster.sasl.secretRef.name: required field is missing"),
-        ("spec.cluster.requestTimeout", "1h", "invalid value '1h'; expected a duration such as 500ms, 30s or 2m"),
-        ("spec.drift.checkEvery", "20000ms", "invalid value '20000ms'; expected a duration such as 90s, 15m or 24h"),
-        ("spec.workload.driver", "Strimzi", "invalid value 'Strimzi'; expected 'None', 'Manual' or 'StatefulSet'"),
-        ("spec.workload.statefulSet", None, "spec.workload: driver StatefulSet needs workload.statefulSet"),
-        ("spec.workload.statefulSet.brokers", [], "brokers: invalid value (a list); expected at least 1 item"),
-        ("spec.workload.statefulSet.brokers", ["a", "a"], "spec.workload.statefulSet: brokers: duplicate StatefulSet"),
-        ("spec.workload.statefulSet.brokers.0", "A", "invalid value 'A'; expected the name of a StatefulSet in the"),
-        ("spec.workload.statefulSet.controllers", ["c"] * 9, "expected at most 8 items"),
-        ("spec.workload.statefulSet.container", "", "container: invalid value ''; expected at least 1 characters"),
-        ("spec.features.finalizeAfter", "1d", "invalid value '1d'; expected a duration such as 90s, 15m or 24h"),
-        ("spec.features.finalizeAfter", "8761h", "spec.features: finalizeAfter must be at most 8760h"),
-        ("spec.features.finalizeAfter", "9" * 17 + "h", "expected at most 16 characters"),
-        ("spec.rollout.maxParallel", 0, "invalid value 0; expected a number from 1 to 256 or a percentage from 1% to"),
-        ("spec.rollout.maxParallel", 257, "expected a number from 1 to 256 or a percentage from 1% to 39%"),
-        ("spec.rollout.maxParallel", "40%", "invalid value '40%'; expected a number from 1 to 256 or a percentage"),
-        ("spec.rollout.maxParallel", "2", "invalid value '2'; expected a number from 1 to 256 or a percentage"),
-        ("spec.rollout.maxParallel", True, "invalid value true; expected a number from 1 to 256 or a percentage"),
-        ("spec.rollout.availability", "None", "expected 'NoUnderReplicated' or 'RespectMinISR'"),
-        ("spec.rollout.stableFor", "1h", "invalid value '1h'; expected a duration such as 30s or 2m"),
-        ("spec.rollout.stableFor", "99999999m", "spec.rollout: stableFor must be at most 8760h"),
-        ("spec.rollout.nodeTimeout", "0s", "spec.rollout: nodeTimeout must be between 1s and 8760h"),
-        ("spec.rollout.windows.0.duration", "0h", "spec.rollout.windows[0]: duration must be between 1m and 8760h"),
-        ("spec.rollout.windows.0.duration", "30s", "invalid value '30s'; expected a duration such as 90m or 4h"),
-        ("spec.rollout.windows.0.start", "22:00", "spec.rollout.windows[0].start: unknown field"),
-        ("spec.rollout.windows.0", {}, "spec.rollout.windows[0].schedule: required field is missing"),
-        ("metadata.name", "Orders", "metadata.name: invalid value 'Orders'; expected a name of a-z"),
-        ("spec", [], "spec: invalid value (a list); expected a mapping"),
-    ],
-)  # fmt: skip
+WRONG: list[tuple[str, Any, str]] = [
+    ("spec.mode", "Aply", "spec.mode: invalid value 'Aply'; expected 'Observe' or 'Apply'"),
+    ("spec.suspend", "true", "spec.suspend: invalid value 'true'; expected true or false"),
+    ("spec.features.releaseVersion", 4.2, 'invalid value 4.2; expected text; write it in quotes: "4.2"'),
+    ("spec.features.releaseVersion", "four", "invalid value 'four'; expected a release such as \"4.1\""),
+    ("spec.features.releaseVersion", True, "invalid value true; expected text; write it in quotes"),
+    ("spec.features.levels", {"a": 1}, "spec.features.levels: invalid value (a mapping); expected a list"),
+    ("spec.features.levels", [{"name": f"f{i}", "level": 1} for i in range(33)], "expected at most 32 items"),
+    ("spec.features.levels.0.level", 4.2, "level: invalid value 4.2; expected an integer from 0 to 32767, or"),
+    ("spec.features.levels.0.level", 40000, "level: invalid value 40000; expected an integer from 0 to 32767"),
+    ("spec.features.levels.0.level", "1", "level: invalid value '1'; expected an integer; only metadata.version"),
+    ("spec.features.levels.0.level", "\ud800", "level: invalid value"),
+    ("spec.features.levels.0.name", "A", "expected the name of a feature, such as metadata.version"),
+    ("spec.features.levels.0.int", 1, "spec.features.levels[0].int: unknown field; valid fields: level, name"),
+    ("spec.features.level", 1, "unknown field; did you mean 'levels'? valid fields: finalizeAfter, levels"),
+    ("spec.consents.0", "all", "spec.consents[0]: invalid value 'all'; expected a consent such as"),
+    ("spec.cluster", None, "spec.cluster: invalid value null; expected a mapping"),
+    ("spec.cluster.bootstrapServers", "a", "invalid value 'a'; expected at least 3 characters"),
+    ("spec.cluster.sasl.username", 7, "sasl.username: invalid value; expected text; write it in quotes"),
+    ("spec.cluster.sasl.secretRef", {}, "spec.cluster.sasl.secretRef.name: required field is missing"),
+    ("spec.cluster.requestTimeout", "1h", "invalid value '1h'; expected a duration such as 500ms, 30s or 2m"),
+    ("spec.drift.checkEvery", "20000ms", "invalid value '20000ms'; expected a duration such as 90s, 15m or 24h"),
+    ("spec.workload.driver", "Strimzi", "invalid value 'Strimzi'; expected 'None', 'Manual' or 'StatefulSet'"),
+    ("spec.workload.statefulSet", None, "spec.workload: driver StatefulSet needs workload.statefulSet"),
+    ("spec.workload.statefulSet.brokers", [], "brokers: invalid value (a list); expected at least 1 item"),
+    ("spec.workload.statefulSet.brokers", ["a", "a"], "spec.workload.statefulSet: brokers: duplicate StatefulSet"),
+    ("spec.workload.statefulSet.brokers.0", "A", "invalid value 'A'; expected the name of a StatefulSet in the"),
+    ("spec.workload.statefulSet.controllers", ["c"] * 9, "expected at most 8 items"),
+    ("spec.workload.statefulSet.container", "", "container: invalid value ''; expected at least 1 characters"),
+    ("spec.features.finalizeAfter", "1d", "invalid value '1d'; expected a duration such as 90s, 15m or 24h"),
+    ("spec.features.finalizeAfter", "8761h", "spec.features: finalizeAfter must be at most 8760h"),
+    ("spec.features.finalizeAfter", "9" * 17 + "h", "expected at most 16 characters"),
+    ("spec.rollout.maxParallel", 0, "invalid value 0; expected a number from 1 to 256 or a percentage from 1% to"),
+    ("spec.rollout.maxParallel", 257, "expected a number from 1 to 256 or a percentage from 1% to 39%"),
+    ("spec.rollout.maxParallel", "40%", "invalid value '40%'; expected a number from 1 to 256 or a percentage"),
+    ("spec.rollout.maxParallel", "2", "invalid value '2'; expected a number from 1 to 256 or a percentage"),
+    ("spec.rollout.maxParallel", True, "invalid value true; expected a number from 1 to 256 or a percentage"),
+    ("spec.rollout.availability", "None", "expected 'NoUnderReplicated' or 'RespectMinISR'"),
+    ("spec.rollout.stableFor", "1h", "invalid value '1h'; expected a duration such as 30s or 2m"),
+    ("spec.rollout.stableFor", "99999999m", "spec.rollout: stableFor must be at most 8760h"),
+    ("spec.rollout.nodeTimeout", "0s", "spec.rollout: nodeTimeout must be between 1s and 8760h"),
+    ("spec.rollout.windows.0.duration", "0h", "spec.rollout.windows[0]: duration must be between 1m and 8760h"),
+    ("spec.rollout.windows.0.duration", "30s", "invalid value '30s'; expected a duration such as 90m or 4h"),
+    ("spec.rollout.windows.0.start", "22:00", "spec.rollout.windows[0].start: unknown field"),
+    ("spec.rollout.windows.0", {}, "spec.rollout.windows[0].schedule: required field is missing"),
+    ("metadata.name", "Orders", "metadata.name: invalid value 'Orders'; expected a name of a-z"),
+    ("spec", [], "spec: invalid value (a list); expected a mapping"),
+]  # fmt: skip
+
+
+def document_with(path: str, value: Any) -> Any:
+    """The good one with another value at a place."""
+    return changed(tuple(int(one) if one.isdigit() else one for one in path.split(".")), value)
+
+
+@pytest.mark.parametrize(("path", "value", "said"), WRONG)
 def test_a_problem_has_its_path_what_was_found_and_what_is_expected(path: str, value: Any, said: str) -> None:
-    found = problems(changed(tuple(int(one) if one.isdigit() else one for one in path.split(".")), value))
+    found = problems(document_with(path, value))
     assert any(said in one for one in found), found
+
+
+RIGHT: list[tuple[str, Any]] = [
+    ("spec.workload", {}),
+    ("spec.workload", {"driver": "Manual"}),
+    ("spec.workload", {"driver": "None", "statefulSet": {"brokers": ["a"]}}),
+    ("spec.workload.statefulSet", {"brokers": [f"broker-{number}" for number in range(32)]}),
+    ("spec.workload.statefulSet.controllers", ["orders-broker"]),
+    ("spec.consents", ["single-replica-topics", "group.version:1->0"]),
+    ("spec.features.finalizeAfter", "0s"),
+    ("spec.features.finalizeAfter", "8760h"),
+    ("spec.rollout.maxParallel", 1),
+    ("spec.rollout.maxParallel", 256),
+    ("spec.rollout.maxParallel", "1%"),
+    ("spec.rollout.maxParallel", "39%"),
+    ("spec.rollout.stableFor", "0s"),
+    ("spec.rollout.nodeTimeout", "1s"),
+    ("spec.rollout.windows", []),
+    ("spec.rollout.windows.0.duration", "1m"),
+    ("spec.rollout", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value"), RIGHT)
+def test_what_is_just_allowed_is_read(path: str, value: Any) -> None:
+    read_document(document_with(path, value))
 
 
 TOLD = re.compile(

@@ -1,0 +1,63 @@
+"""A real API server refuses with the schema what the command line refuses in words, and takes what it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kafkafeatures.api.test_document import RIGHT, WRONG, document_with
+from tests.simulated.conformance import ALL, NAMESPACE, Ask
+from tests.simulated.requests import Reply, Request
+
+ONLY_IN_WORDS = ("expected the name of a StatefulSet in the", "container: invalid value ''")
+"""The schema has no pattern for names of other objects, as Kubernetes itself has none; the operator says it."""
+IN_JSON = [
+    (path, value) for path, value, said in WRONG if value != "\ud800" and not any(one in said for one in ONLY_IN_WORDS)
+]
+
+
+def create(ask: Ask, path: str, value: Any) -> Reply:
+    """Only as far as the server would; a field that it does not know is an error, as with kubectl."""
+    document = document_with(path, value)
+    document["metadata"]["namespace"] = NAMESPACE
+    return ask(Request("POST", ALL, {"dryRun": "All", "fieldValidation": "Strict"}, document))
+
+
+def test_what_is_refused_in_words_is_refused_by_the_schema(ask: Ask) -> None:
+    taken = [(path, value) for path, value in IN_JSON if create(ask, path, value).status not in (400, 422)]
+    assert taken == []
+
+
+@pytest.mark.parametrize(("path", "value"), RIGHT)
+def test_what_is_just_allowed_is_taken(ask: Ask, path: str, value: Any) -> None:
+    reply = create(ask, path, value)
+    assert reply.status == 201, reply.body
+
+
+def test_a_roll_and_its_plan_are_kept_as_they_were_written(ask: Ask) -> None:
+    """Revisions in a stage beside levels, and every field of a restart."""
+    made = create_for_good(ask)
+    status = {
+        "plan": {
+            "hash": "sha256:0",
+            "stages": [
+                {"kind": "Roll", "from": {"broker": "a"}, "to": {"broker": "b"}},
+                {"kind": "Levels", "from": {"metadata.version": 25}, "to": {"metadata.version": 30}},
+            ],
+        },
+        "workloads": [{"name": "broker", "updateRevision": "b", "updated": 1, "total": 3}],
+        "rollout": {"id": "1", "startedAt": "2026-01-02T03:04:05Z", "total": 3, "done": 1, "waitingFor": "broker 2"},
+        "soakStartedAt": "2026-01-02T03:04:05Z",
+        "wayBack": {"until": "2026-01-03T03:04:05Z", "how": "go back"},
+    }
+    reply = ask(Request("PUT", f"{ALL}/orders/status", {}, {**made, "status": status}))
+    assert (reply.status, reply.body["status"]) == (200, status)
+
+
+def create_for_good(ask: Ask) -> dict[str, Any]:
+    document = document_with("metadata.namespace", NAMESPACE)
+    reply = ask(Request("POST", ALL, {}, document))
+    assert reply.status == 201, reply.body
+    made: dict[str, Any] = reply.body
+    return made

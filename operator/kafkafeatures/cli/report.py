@@ -29,22 +29,31 @@ _EVENT = ("type", "reason", "action", "note", "reportingController", "reportingI
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `report`."""
     add_resource_flags(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
+    where.add_argument("--html", type=Path, metavar="FILE", help="write one HTML page for people to this file")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, put together, write."""
     with connected(arguments) as kube:
-        document = _report(kube, kube.resource(arguments.name))
-    if arguments.output is None:
+        resource = kube.resource(arguments.name)
+        document = _report(kube, resource)
+    path: Path | None = arguments.html or arguments.output
+    if path is None:
         print_document(document, "yaml")
         return Exit.DONE
     try:
-        with arguments.output.open("w", encoding="utf-8") as file:
-            print_document(document, "yaml", file)
+        with path.open("w", encoding="utf-8") as file:
+            if arguments.html:
+                from kafkafeatures.cli.report_page import page
+
+                file.write(page(resource, document["events"], datetime.now(UTC)))
+            else:
+                print_document(document, "yaml", file)
     except OSError as error:
-        raise CommandFailed(f"{arguments.output}: {error.strerror}; choose another file", Exit.BLOCKED) from None
-    tell(f"wrote {arguments.output}")
+        raise CommandFailed(f"{path}: {error.strerror}; choose another file", Exit.BLOCKED) from None
+    tell(f"wrote {path}")
     return Exit.DONE
 
 

@@ -15,8 +15,10 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kube.events import event_of
 from tests.e2e.kubernetes.command_line.orders import CLUSTER, NS, USER, Orders
 from tests.e2e.kubernetes.command_line.person import Person
+from tests.e2e.rig.browser import opened
 from tests.e2e.rig.kubernetes.binaries import binary
 from tests.kafkafeatures import statuses
+from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkafeatures.worlds import NOW
 
 
@@ -128,6 +130,24 @@ def test_a_report_has_all_of_it_and_reads_no_secret(orders: Orders, person: Pers
     assert report["resource"]["otherAnnotations"][-1] == "somebody.else/token"
     rows = orders.plane.audit.wait_for(lambda rows: len(rows) >= 3, mark, user=USER)
     assert {row.resource for row in rows} == {"kafkafeatures", "events", ""}
+
+
+def test_a_report_for_people_opens_in_a_browser_with_every_row_and_nothing_on_the_console(
+    orders: Orders, person: Person, tmp_path: Path
+) -> None:
+    orders.write({**statuses.soaking(), "blockers": statuses.stalled()["blockers"]})
+    for note in ("restarting broker 3: pod orders-3 is evicted", "restarting broker 4: pod orders-4 is evicted"):
+        record = EventRecord("RestartingNode", "Evict", note)
+        event = event_of(record, orders.get("orders"), environment=Environment(lambda: NOW), instance="test")
+        orders.plane.kubectl("create", "-f", "-", input=json.dumps(event))
+    done = person.run("report", "orders", "--html", str(tmp_path / "report.html"))
+    assert done.returncode == 0, done.stderr
+    seen = opened(tmp_path / "report.html", tmp_path / "profile")
+    assert seen.console == ()
+    rows = Page(seen.document).rows
+    assert rows == Page((tmp_path / "report.html").read_text()).rows
+    heads = {row[0] for row in rows}
+    assert {"broker 3", "broker 4", "metadata.version", "Ready", "GhostRegistration"} <= heads
 
 
 def test_a_report_without_the_right_to_events_says_so(orders: Orders, tmp_path: Path) -> None:

@@ -133,13 +133,13 @@ def build(names: Iterable[str] = ALL) -> None:
                 _build(name, PROGRAMS[name])
 
 
-def install_packages() -> None:
-    """The Debian packages of a node, when root; else says which are missing."""
-    missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
+def install_packages(packages: Mapping[str, str] = PACKAGES) -> None:
+    """Debian packages by their programs, those of a node if none are named, when root; else says which are missing."""
+    missing = sorted({package for program, package in packages.items() if shutil.which(program) is None})
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise MissingTool(f"the tests on a Kubernetes node need root, and {' '.join(missing)}")
+        raise MissingTool(f"these tests need root, and {' '.join(missing)}")
     with locked("packages"):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         run("apt-get", "update", env=environment)

@@ -24,6 +24,10 @@ class Toy:
     consent: str = ""
 
     @property
+    def request(self) -> str:
+        return self.target
+
+    @property
     def in_progress(self) -> tuple[Reason, str]:
         return Reason.VERIFYING, self.target
 

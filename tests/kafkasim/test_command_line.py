@@ -346,3 +346,22 @@ def test_a_document_whose_pods_the_operator_restarts_is_planned_and_not_applied(
 def test_a_document_whose_nodes_a_person_restarts_is_applied(cluster: dict[str, Any], tmp_path: Path) -> None:
     with_workload(tmp_path, cluster, {"driver": "Manual"})
     assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
+
+
+def test_by_hand_the_command_line_asks_for_the_restart_of_one_node_and_waits_for_it(tmp_path: Path) -> None:
+    """Broker 2 does not support the level: whoever runs the command restarts it, on the newer Kafka."""
+    with simulator("--release", "4.2", "--metadata-version", "25", "--old-broker", "2=4.0") as process:
+        cluster = heard(process)
+        path = with_workload(tmp_path, cluster, {"driver": "Manual"})
+        body = json.loads(path.read_text())
+        body["spec"]["features"] = {"levels": [{"name": "share.version", "level": 1}]}
+        path.write_text(json.dumps(body))
+        applied = shell(f"{PROGRAM} apply -f levels.yaml --yes --timeout 4s", tmp_path)
+        assert applied.returncode == 5
+        assert applied.stderr.splitlines() == [
+            "RestartRequested broker 2: Applied",
+            "RollingNodes: restart broker 2 with the newer Kafka; it was not restarted yet",
+            "kafkafeatures: timed out; run the command again to continue",
+        ]
+        assert "restart broker 2; 5 of 6 nodes are current" in applied.stdout
+        assert finalized(cluster, "share.version") == 0

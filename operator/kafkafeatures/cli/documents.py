@@ -9,6 +9,7 @@ import argparse
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from kafkafeatures.api.document import InvalidDocument
@@ -85,4 +86,6 @@ def document_errors(path: Path) -> Iterator[None]:
 def read(arguments: argparse.Namespace) -> tuple[KafkaFeatures, ClusterSettings]:
     """The document and how to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
     resource = read_file(arguments.file)
+    if resource.spec.workload.driver == "Manual" and find_spec("numpy") is None:  # partitions are judged with it
+        raise CommandFailed("spec.workload.driver: Manual needs numpy; install it: pip install numpy", Exit.FAILED)
     return resource, settings_of(resource.spec.cluster, secrets_in(arguments.secrets_dir))

@@ -87,6 +87,11 @@ class RestartNode:
         return self.pod or self.title
 
     @property
+    def request(self) -> str:
+        """What leaves the process."""
+        return f"Eviction of {self}" if self.pod else f"RestartRequested {self}"
+
+    @property
     def in_progress(self) -> tuple[Reason, str]:
         """What is said while it is carried out."""
         return Reason.ROLLING_NODES, f"restarting {self}" if self.pod else f"restart {self.title}"
@@ -176,7 +181,7 @@ class RestartNode:
         if self._is_the_old_process(node):
             if self.pod:
                 return RestartState(Phase.STARTING, f"{self.title} has not registered again yet")
-            return RestartState(Phase.REQUESTED, f"{self.title} was not restarted yet")
+            return RestartState(Phase.REQUESTED, f"restart {self.title} with the newer Kafka; it was not restarted yet")
         if node.state is NodeState.FENCED:
             return RestartState(Phase.RECOVERING, f"{self.title} is fenced: it recovers its log, or catches up")
         return self._replicas(node, seen, replication)

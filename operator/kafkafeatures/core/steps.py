@@ -43,6 +43,11 @@ class UpdateFeature:
         return self.feature
 
     @property
+    def request(self) -> str:
+        """What leaves the process."""
+        return f"UpdateFeatures {self}"
+
+    @property
     def in_progress(self) -> tuple[Reason, str]:
         """What is said while it is carried out."""
         return Reason.UPDATING_FEATURES, str(self)

@@ -190,6 +190,5 @@ def summary_of(last: Reconciliation) -> str:
     if isinstance(last.decision, Failure):
         return f"{Reason.UNREACHABLE}: {last.decision}"
     if isinstance(last.decision, Act):
-        request = "UpdateFeatures" if isinstance(last.decision.step, UpdateFeature) else "Eviction"
-        return f"{request} {last.decision.step}: {type(last.outcome).__name__}"
+        return f"{last.decision.step.request}: {type(last.outcome).__name__}"
     return f"{last.decision.reason}: {last.decision.message}"

@@ -174,7 +174,7 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
         remembered = replace(remembered, change_count=proposal.plan.change_count)
         soak = soak_of(wanted, observation, proposal.changes, remembered, age_of=context.age_of, now=context.stamp())
         remembered = with_soak(remembered, soak)
-        if wanted.rollout.driver is not Driver.NONE or restarts:
+        if restarts or _restarts_nodes(context, wanted):
             # They judge partitions by numpy, which nobody else needs.
             from kafkafeatures.core.restart_checks import Remembered
             from kafkafeatures.core.roll import roll_of
@@ -194,6 +194,12 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
         roll=roll,
     )  # fmt: skip
     return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll)
+
+
+def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
+    """Pods are restarted by the operator alone: on the command line they are not read."""
+    driver = wanted.rollout.driver
+    return driver is Driver.MANUAL or (driver is Driver.STATEFUL_SET and context.workloads is not None)
 
 
 async def _workloads(context: ReconcileContext) -> WorkloadsReading | Failure:
@@ -216,6 +222,9 @@ async def _look(context: ReconcileContext, resource: Resource, workloads: Worklo
 
 def _needs_partitions(resource: Resource, workloads: WorkloadsReading | Failure) -> bool:
     if any(intent.kind == RestartNode.kind for intent in resource.status.intents):
+        return True
+    rollout = resource.status.rollout
+    if resource.wanted.rollout.driver is Driver.MANUAL and rollout is not None and rollout.done < rollout.total:
         return True
     return not isinstance(workloads, Failure) and any(
         pod.revision != one.update_revision for one in workloads.stateful_sets for pod in one.pods

@@ -6,9 +6,10 @@ make a pod that of a node, and no ordinal is ever one of them:
 1. A listener that the node is registered with leads to this pod alone: `<pod>.<service>.<namespace>.svc...` or shorter,
    an IP address of the pod, or a port of the Kubernetes node that only this pod has.
 2. The process that answers at an IP address of the pod says that it is this node (DescribeConfigs of BROKER <id>, which
-   a node answers for itself alone), or the pod's own configuration names the id. The names of the first fact may be
-   those of another cluster or namespace, and an address may have been given to another pod; a process knows its id.
-   A pod whose container does not run needs no second fact: there is no process that it could be mistaken for.
+   a node answers for itself alone). The names of the first fact may be those of another cluster or namespace, and an
+   address may have been given to another pod; a process knows its id. (The pods of a StatefulSet have one template, so
+   no configuration of theirs names it.) A pod whose container does not run needs no second fact: there is no process
+   that it could be mistaken for.
 
 What does not fit is named, and nothing at all is evicted.
 """
@@ -187,9 +188,6 @@ class _Matching:
         return found
 
     def _match(self, node: Node, pod: Pod, owner: StatefulSet) -> None:
-        if pod.node_id is not None and pod.node_id != node.id:
-            self._refuse((node,), f"pod {pod.name} is configured as node {pod.node_id}, and {node.title} advertises it")
-            return
         if self._is_confirmed(node, pod) or not is_running(pod) or not _is_outdated(pod, owner):
             self.certain[node.id] = pod, owner
             return
@@ -207,8 +205,6 @@ class _Matching:
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:
         """The second fact. An address that several pods share tells them apart only by the node's port."""
-        if pod.node_id == node.id:
-            return True
         if node.proved_at not in pod.ips:
             return False
         return self._users[node.proved_at] == 1 or (node.proved_at, node.port) in pod.ports_of_node

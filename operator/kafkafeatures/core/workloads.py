@@ -34,7 +34,6 @@ class Pod:
     restarts: int = 0
     created_at: datetime | None = None
     draining: bool = False
-    node_id: int | None = None  # as its own configuration says, where it says so
 
 
 @dataclass(frozen=True, slots=True)

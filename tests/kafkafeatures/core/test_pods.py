@@ -105,14 +105,6 @@ def test_an_address_that_two_pods_share_proves_nothing() -> None:
     assert len(fleet.blockers) == 2
 
 
-def test_a_pod_whose_configuration_names_the_id_needs_no_answer_and_another_id_in_it_is_a_clash() -> None:
-    silent = replace(in_pod(1), proved_at="")
-    assert list(judged(silent, pods=(pod(1, node_id=1),)).needing) == [1]
-    fleet = judged(in_pod(1), pods=(pod(1, node_id=2),))
-    assert not fleet.pods
-    assert "configured as node 2, and broker 1 advertises it" in texts(fleet)[0]
-
-
 @pytest.mark.parametrize("fields", [{"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}, {"phase": "Failed"}])
 def test_a_pod_in_which_no_process_runs_cannot_be_mistaken(fields: dict[str, Any]) -> None:
     stuck = in_pod(1, state=NodeState.FENCED, said=SILENT)

@@ -41,7 +41,7 @@ def current(*ids: int) -> Mapping[int, Pod]:
 
 def a_pod(id_: int, **fields: Any) -> Pod:
     owner = "controller" if id_ >= 3000 else "broker"
-    return pod(id_ % 250, name=f"{owner}-{id_}", uid=f"uid-{id_}", node_id=id_, stateful_set=owner, **fields)
+    return pod(id_, name=f"{owner}-{id_}", stateful_set=owner, **fields)
 
 
 def a_node(id_: int, **fields: Any) -> Node:

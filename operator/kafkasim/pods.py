@@ -43,6 +43,7 @@ class PodTiming:
     ready: int = 1_000
     crash: int = 2_000
     backoff: int = 10_000
+    registration: int = 60_000  # initial.broker.registration.timeout.ms
     grace: int = 300_000
     update: int = 200
 
@@ -76,9 +77,11 @@ class _Pod:
 
 @dataclass(eq=False)
 class _Set:
+    """`seen`: the image of the template that Kubernetes has processed."""
+
     plan: SetPlan
     image: str
-    observed: bool = True
+    seen: str
     update_strategy: str = "OnDelete"
     uid: str = ""
 
@@ -128,7 +131,7 @@ class Pods:
         self.world = world
         self.timing = timing or PodTiming()
         self.budgets: list[BudgetPlan] = []
-        self.sets = {one.name: _Set(one, one.image, uid=self._uid()) for one in sets}
+        self.sets = {one.name: _Set(one, one.image, one.image, uid=self._uid()) for one in sets}
         self._cordoned: set[str] = set()
         self._pods: dict[str, _Pod] = {}
         self._addresses = 0
@@ -142,9 +145,12 @@ class Pods:
     def set_image(self, stateful_set: str, image: str) -> None:
         """Change the template; the pods stay as they are."""
         one = self.sets[stateful_set]
-        if one.image != image:
-            one.image, one.observed = image, False
-            self.world.after(self.timing.update, partial(setattr, one, "observed", True))
+        one.image = image
+
+        def process() -> None:
+            one.seen = one.image
+
+        self.world.after(self.timing.update, process)
 
     def evict(self, name: str, uid: str = "") -> bool:
         """Ask for an eviction; False where a budget does not allow it. A pod that is gone is evicted already."""
@@ -234,9 +240,9 @@ class Pods:
             uid=one.uid,
             role=one.plan.role,
             replicas=len(one.plan.nodes),
-            update_revision=revision_of(one.plan.name, one.image),
+            update_revision=revision_of(one.plan.name, one.seen),
             update_strategy=one.update_strategy,
-            observed=one.observed,
+            observed=one.seen == one.image,
             image=one.image,
             release="" if release is None else release.name,
             grace_seconds=self.timing.grace // 1000,
@@ -305,9 +311,9 @@ class Pods:
             self.world.after(_LOOK_MS, partial(self._await_end, pod, until_ms))
 
     def _replace(self, pod: _Pod) -> None:
-        """With one of the template as it is now."""
+        """With one of the template as Kubernetes has it now."""
         stateful_set = pod.name.rpartition("-")[0]
-        made = self._made(pod.name, self.sets[stateful_set].image, pod.node_id)
+        made = self._made(pod.name, self.sets[stateful_set].seen, pod.node_id)
         if pod.name not in self._cordoned:
             self.world.after(self.timing.start, partial(self._run, made))
 
@@ -330,6 +336,7 @@ class Pods:
         for node in self._nodes(pod):
             self.world.start(node.role, node.id, release)
         self.world.after(self.timing.ready, partial(self._probe, pod, life))
+        self.world.after(self.timing.registration, partial(self._give_up, pod, life))
 
     def _probe(self, pod: _Pod, life: int) -> None:
         """Readiness is an open port: it says nothing of replicas."""
@@ -339,9 +346,18 @@ class Pods:
         if not pod.ready:
             self.world.after(self.timing.ready, partial(self._probe, pod, life))
 
+    def _give_up(self, pod: _Pod, life: int) -> None:
+        """A broker that is not let in ends its process."""
+        refused = [node for node in self._nodes(pod) if node.running and node.refused]
+        if self._is_there(pod) and pod.running and pod.restarts == life and refused:
+            for node in self._nodes(pod):
+                self.world.stop(node.role, node.id, kill=True)
+            self._crashed(pod)
+
     def _crashed(self, pod: _Pod) -> None:
         if not self._is_there(pod) or pod.terminating:
             return
+        pod.ready = False
         wait = min(self.timing.backoff << min(pod.restarts, 8), _LONGEST_BACKOFF_MS)
         pod.running, pod.waiting = False, _CRASH_LOOP
         pod.restarts += 1

@@ -93,7 +93,9 @@ class Client:
         if not partitions:
             return readings
         nodes = tuple(
-            replace(one, proved_at=one.host if one.id is not None and isinstance(one.answer, NodeAnswer) else "")
+            replace(one, proved_at=self._world.ips.get((one.role, one.id), one.host))
+            if one.id is not None and isinstance(one.answer, NodeAnswer)
+            else one
             for one in readings.probe.nodes
         )
         return Readings(replace(readings.probe, nodes=nodes), readings.log, self._partitions(readings.log))
@@ -241,10 +243,7 @@ class Client:
         if answer is None:
             apis = release.broker_apis if node.role is Role.BROKER else release.controller_apis
             answer = self._answers[key] = NodeAnswer(release.features, self._world.finalized(node)[0], epoch, apis)
-        proved_at = self._world.ips.get(
-            (node.role, node.id), ""
-        )  # as it says of itself, asked for its own configuration
-        return ProbedNode(node_id, node.role, node.host, node.port, answer, self._now(), proved_at)
+        return ProbedNode(node_id, node.role, node.host, node.port, answer, self._now())
 
     # --- the metadata log ---
 

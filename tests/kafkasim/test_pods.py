@@ -59,13 +59,16 @@ def test_a_changed_image_is_a_new_revision_and_touches_no_pod_and_the_old_image_
     before = made.reading().stateful_sets[0]
     made.set_image("brokers", NEW)
     changed = made.reading().stateful_sets[0]
-    assert changed.update_revision != before.update_revision
     assert not changed.observed
-    assert {each.revision for each in changed.pods} == {before.update_revision}
+    assert changed.update_revision == before.update_revision
     settle(made.world, 1_000)
-    assert made.reading().stateful_sets[0].observed
+    processed = made.reading().stateful_sets[0]
+    assert processed.observed
+    assert processed.update_revision != before.update_revision
+    assert {each.revision for each in processed.pods} == {before.update_revision}
     assert made.outdated() == ["brokers-0", "brokers-1", "brokers-2"]
     made.set_image("brokers", OLD)
+    settle(made.world, 1_000)
     assert made.reading().stateful_sets[0].update_revision == before.update_revision
     assert made.outdated() == []
 
@@ -74,6 +77,7 @@ def test_an_evicted_pod_hands_its_partitions_over_and_comes_back_with_the_releas
     made = pods()
     uid = made.uid("brokers-1")
     made.set_image("brokers", NEW)
+    settle(made.world, 1_000)
     assert made.evict("brokers-1", uid)
     settle(made.world, 100)
     assert pod(made, "brokers-1").terminating
@@ -123,6 +127,8 @@ def test_a_binary_that_cannot_hold_a_finalized_level_runs_and_does_not_register(
     assert made.world.image.brokers[1].incarnation == before
     assert made.world.image.brokers[1].fenced
     assert not pod(made, "brokers-1").ready
+    settle(made.world, TIMING.registration - 15_000)
+    assert pod(made, "brokers-1").waiting == "CrashLoopBackOff"
 
 
 def test_a_budget_allows_so_many_and_refuses_more_until_they_are_ready_again() -> None:

@@ -186,12 +186,15 @@ class RolloutStatus(StatusRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry(StatusRecord):
-    """How an act ended. `action` is for people; `target` is what was acted on; `plan_hash`: of which plan it was."""
+    """How an act ended. `action` is for people; `target` is what was acted on; `after`: of a restart, the revision that
+    it was for; `plan_hash`: of which plan it was.
+    """
 
     at: Stamp
     action: str
     target: str = ""
     kind: str = ""
+    after: str = ""
     result: str
     message: str = ""
     plan_hash: str = ""

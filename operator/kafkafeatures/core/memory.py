@@ -87,6 +87,7 @@ def with_result(
         action=str(step),
         target=step.target,
         kind=step.kind if restarted else "",
+        after=step.after if isinstance(step, RestartNode) else "",
         result=result.value,
         message=cut(message, MAX_MESSAGE),
         plan_hash=status.plan.hash if status.plan is not None else "",

@@ -260,14 +260,16 @@ def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stal
 
 
 def _restarted_before(question: RestartQuestion, id_: int) -> bool:
-    """For the same roll: to do it again would change nothing."""
+    """For the same roll, and to the same revision: to do it again would change nothing."""
     status = question.remembered.status
-    pod = question.fleet.pods.get(id_)
+    pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     target = pod.name if pod is not None else question.title(id_)
+    after = owner.update_revision if owner is not None else ""
     if status.rollout is None or status.rollout.id != question.roll_id:
         return False
     return any(
-        entry.target == target and entry.result == Result.APPLIED and entry.at >= (status.rollout.started_at or "")
+        (entry.target, entry.after, entry.result) == (target, after, Result.APPLIED)
+        and entry.at >= (status.rollout.started_at or "")
         for entry in status.history
         if entry.kind == RestartNode.kind
     )

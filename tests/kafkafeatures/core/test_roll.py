@@ -324,7 +324,9 @@ def test_a_node_is_restarted_once_for_one_revision() -> None:
     """A pod that is of another revision again after its restart is not restarted for ever."""
     roll = rolled(cluster(ROLLED_CONTROLLERS))
     at = Stamp((NOW - timedelta(minutes=1)).isoformat())
-    entry = HistoryEntry(at=at, action="", target="broker-1", kind="RestartNode", result=Result.APPLIED.value)
+    entry = HistoryEntry(
+        at=at, action="", target="broker-1", kind="RestartNode", after=NEW, result=Result.APPLIED.value
+    )
     before = RolloutStatus(id=roll.id, started_at=at, total=9, done=3)
     status = replace(EMPTY, rollout=before, history=(entry,))
     told = cluster(ROLLED_CONTROLLERS)

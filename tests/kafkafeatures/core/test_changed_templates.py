@@ -1,0 +1,82 @@
+"""A roll whose templates change: before Kubernetes has processed that, and while a node is away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, HistoryEntry, RolloutStatus, Status
+from kafkafeatures.core.decisions import Act, Stalled, Wait
+from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind
+from kafkafeatures.core.restart_checks import Remembered
+from kafkafeatures.core.roll import Roll, roll_of
+from kafkafeatures.core.rolled import nodes_rolled, rollout_status
+from kafkafeatures.core.wanted import Driver, Rollout, Wanted
+from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.core.replicas import reading, row
+from tests.kafkafeatures.worlds import NOW
+
+STARTED = Stamp("2026-01-01T00:00:00Z")
+WANTED = Wanted({}, rollout=Rollout(driver=Driver.STATEFUL_SET, brokers=("broker",)))
+
+
+def world(**of_set: Any) -> Observation:
+    """Three brokers in pods, with a partition on all of them."""
+    pods = tuple(pod(id_) for id_ in (1, 2, 3))
+    found = seen(*(in_pod(id_) for id_ in (1, 2, 3)), sets=(stateful_set(*pods, **of_set),))
+    partitions = reading(row("orders", 1, 2, 3), default=2)
+    return replace(found, partitions=Known(partitions, SourceKind.METADATA_LOG, "", NOW))
+
+
+def rolled(observation: Observation, status: Status = EMPTY) -> Roll:
+    return roll_of(WANTED, observation, (), Remembered((), status, NOW, lambda _: timedelta(0)))
+
+
+def test_a_template_that_kubernetes_has_not_processed_is_waited_for_and_nothing_counts_as_rolled() -> None:
+    roll = rolled(world(observed=False, update_revision=OLD))
+    assert isinstance(roll.decision, Wait)
+    assert "not processed" in roll.decision.message
+    said = nodes_rolled(roll, roll.decision)
+    assert said is not None
+    assert said[:2] == ("False", Reason.IN_PROGRESS)
+
+
+def test_what_a_roll_has_come_to_is_kept_until_the_template_is_processed() -> None:
+    roll = rolled(world(observed=False, update_revision=OLD))
+    assert roll.decision is not None
+    before = RolloutStatus(id="r", started_at=STARTED, total=3, done=1)
+    told = rollout_status(roll, roll.decision, before, STARTED)
+    assert told is not None
+    assert (told.id, told.done, told.started_at) == ("r", 1, STARTED)
+    assert "not processed" in told.waiting_for
+    assert rollout_status(roll, roll.decision, None, STARTED) is None
+
+
+def test_a_pod_of_an_old_revision_whose_node_does_not_answer_keeps_a_roll_from_being_over() -> None:
+    observation = world()
+    silent = [replace(one, state=NodeState.UNREACHABLE, proved_at="") for one in observation.nodes]
+    roll = rolled(replace(observation, nodes=tuple(silent)))
+    assert not roll.needing
+    assert roll.is_active
+    assert isinstance(roll.decision, Wait)
+    said = nodes_rolled(roll, roll.decision)
+    assert said is not None
+    assert said[0] == "False"
+
+
+@pytest.mark.parametrize(("restarted_to", "decision"), [(NEW, Stalled), ("another", Act)])
+def test_a_restart_halts_the_roll_only_if_it_was_to_the_revision_that_its_pod_still_needs(
+    restarted_to: str, decision: type
+) -> None:
+    observation = world()
+    entry = HistoryEntry(
+        at=STARTED, action="broker 1", target="broker-1", kind="RestartNode", after=restarted_to, result="Applied"
+    )
+    rollout = RolloutStatus(id=rolled(observation).id, started_at=STARTED, total=3, done=0)
+    roll = rolled(observation, replace(EMPTY, rollout=rollout, history=(entry,)))
+    assert isinstance(roll.decision, decision)

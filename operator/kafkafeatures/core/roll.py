@@ -139,6 +139,17 @@ def _by_hand(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Fleet:
     return Fleet(needing=needing)
 
 
+def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:
+    """Whether a person was asked to restart a node, has not done it, and does not have to any more."""
+    if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:
+        return False
+    if wanted.rollout.driver is not Driver.MANUAL:
+        return True
+    node = seen.node(step.node_id)
+    holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)
+    return holds and isinstance(seen.finalized, Known)
+
+
 def _notes(question: RestartQuestion, needing: frozenset[int]) -> tuple[str, ...]:
     """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
     before = question.remembered.status.rollout

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kafkafeatures import __version__
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import Result, Status
 from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
 from kafkafeatures.core.decisions import Decision
 from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
@@ -172,6 +172,9 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
     soak, roll = None, None
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
+        for gone in _withdrawn(restarts, wanted, observation, proposal):
+            restarts = tuple(one for one in restarts if one is not gone)
+            remembered = with_result(remembered, gone, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of)
         soak = soak_of(wanted, observation, proposal.changes, remembered, age_of=context.age_of, now=context.stamp())
         remembered = with_soak(remembered, soak)
         if restarts or _restarts_nodes(context, wanted):
@@ -303,6 +306,20 @@ async def _followed(
         else:
             status = with_result(status, now, result, at=context.stamp(), age_of=context.age_of)
     return status, still_open
+
+
+def _withdrawn(
+    restarts: tuple[InFlight, ...], wanted: Wanted, seen: Observation, proposal: Proposal
+) -> tuple[InFlight, ...]:
+    """Those that a person was asked for and does not have to carry out any more: the document changed."""
+    if not restarts:
+        return ()
+    from kafkafeatures.core.roll import is_withdrawn
+
+    changes = proposal.changes
+    return tuple(
+        one for one in restarts if isinstance(one.step, RestartNode) and is_withdrawn(one.step, wanted, seen, changes)
+    )
 
 
 def _close(

@@ -15,11 +15,19 @@ from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus,
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
-from kafkafeatures.core.readings import Failure, FailureKind, PartitionsReading, QuorumAnswer, ReplicaProgress
+from kafkafeatures.core.readings import (
+    NOT_ASKED,
+    Failure,
+    FailureKind,
+    PartitionsReading,
+    QuorumAnswer,
+    ReplicaProgress,
+)
 from kafkafeatures.core.restart_checks import Remembered
 from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.roll import Roll, roll_of
+from kafkafeatures.core.roll import Roll, is_withdrawn, roll_of
 from kafkafeatures.core.rolled import nodes_rolled, rollout_status
+from kafkafeatures.core.settling import Open
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Rollout, Wanted, Window
 from kafkafeatures.core.workloads import Pod
@@ -458,3 +466,27 @@ def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
         said = nodes_rolled(roll, roll.decision)
         assert said is not None
         assert (said[1] is Reason.RESTART_REQUESTED) is asks
+
+
+def test_a_person_is_not_asked_any_more_once_the_document_changed() -> None:
+    """Else what was asked for would stay in flight, and no level would be changed, until somebody did it."""
+    raised = UpdateFeature("metadata.version", 27, 30)
+    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
+    by_hand = Wanted({}, rollout=Rollout(Driver.MANUAL))
+    assert not is_withdrawn(step, by_hand, told, (raised,))
+    assert is_withdrawn(step, by_hand, told, (replace(raised, after=26),))
+    assert is_withdrawn(step, by_hand, told, ())
+    assert not is_withdrawn(step, by_hand, replace(told, finalized=Unknown(SILENT)), ())
+    assert is_withdrawn(step, replace(by_hand, rollout=ROLLOUT), told, (raised,))
+    done = replace(told, nodes=cluster(nodes=fresh(1)).nodes)
+    assert not is_withdrawn(step, by_hand, done, ())
+
+
+def test_an_eviction_that_nobody_sends_any_more_is_over_once_it_cannot_be_on_its_way() -> None:
+    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    for minutes, result in ((0.5, Open()), (2, Result.NOT_APPLIED)):
+        one = sent(3, minutes=minutes)
+        assert one.step.settle(told, told, one.sent(lambda stamp: NOW - datetime.fromisoformat(stamp))) == result
+    gone = replace(told, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
+    assert sent(3).step.settle(gone, gone, sent(3, minutes=2).sent(lambda _: timedelta(hours=1))) == Open()

@@ -13,7 +13,7 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.readings import Failure, ProbedNode, Readings
 from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
-from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.core.wanted import Driver, Wanted
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -80,7 +80,7 @@ class Cluster(SimulatedCluster):
 
     async def read(self, *, partitions: bool = False) -> Readings:
         self.tick()
-        return self.shows(await super().read())
+        return self.shows(await super().read(partitions=partitions))
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         self.tick()
@@ -188,6 +188,7 @@ def spec_of(wanted: Wanted) -> dict[str, Any]:
     """The document that asks for it."""
     assert not wanted.bundle
     cluster = {"bootstrapServers": "kafka:9092", **({"clusterId": wanted.cluster_id} if wanted.cluster_id else {})}
+    driver = wanted.rollout.driver
     approved = dict.fromkeys(("planHash",), *wanted.approvals) if wanted.approvals else {}
     return {
         "cluster": cluster,
@@ -200,6 +201,7 @@ def spec_of(wanted: Wanted) -> dict[str, Any]:
         },
         "approval": {"policy": wanted.policy.value, **approved},
         "drift": {"onDrift": wanted.on_drift.value},
+        **({"workload": {"driver": driver.value}} if driver is Driver.MANUAL else {}),
     }
 
 

@@ -1,0 +1,41 @@
+"""Restarts that a person is asked for, while documents change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkafeatures.core.decisions import Done
+from kafkafeatures.core.wanted import Driver, Rollout, Wanted
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
+
+BY_HAND = Wanted({"metadata.version": 30}, rollout=Rollout(Driver.MANUAL))
+
+
+def asked_for() -> tuple[Cluster, Store]:
+    """Nodes of Kafka 4.2, of which none supports what is wanted; one is to be restarted."""
+    cluster = Cluster({"metadata.version": 25})
+    store = Store(cluster, {})
+    store.wanted = BY_HAND
+    once(cluster, store)
+    assert [intent["kind"] for intent in store.status["intents"]] == ["RestartNode"]
+    return cluster, store
+
+
+@pytest.mark.parametrize("driver", [Driver.MANUAL, Driver.NONE])
+def test_what_was_asked_for_is_withdrawn_with_its_reason_and_levels_go_on(driver: Driver) -> None:
+    cluster, store = asked_for()
+    store.wanted = replace(BY_HAND, levels={"metadata.version": 26}, rollout=Rollout(driver))
+    assert isinstance(run(cluster, store).decision, Done)
+    assert cluster.levels["metadata.version"] == 26
+    assert "intents" not in store.status
+    first = store.status["history"][0]
+    assert (first["kind"], first["result"]) == ("RestartNode", "NotApplied")
+
+
+def test_what_was_asked_for_stays_while_it_is_needed() -> None:
+    cluster, store = asked_for()
+    before = store.status["intents"]
+    once(cluster, store)
+    assert store.status["intents"] == before

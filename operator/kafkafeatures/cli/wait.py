@@ -156,8 +156,8 @@ def _until(kube: Kube, name: str, goal: Goal, deadline: float) -> Ending:
         kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
         try:
             resource = kube.resource(name)
-            lenient_until = time.monotonic() + GRACE
             templates = _templates(kube, resource) if goal.rolled else {}  # after the status, which may be older
+            lenient_until = time.monotonic() + GRACE
             ending = judge(resource, goal, templates, time.monotonic() - began)
             if ending is not None:
                 return ending

@@ -214,6 +214,18 @@ def test_stateful_sets_are_read_after_the_status_and_waited_for(
     assert capsys.readouterr().err == f"5 of 6 pods of broker at revision {NEW}\n"
 
 
+def test_who_may_read_the_resource_and_not_the_stateful_sets_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait, "EVERY", 0.0)
+    readings = Readings(*[rolled(ONE_LEFT)] * 3)
+
+    def denied(name: str) -> None:
+        raise DENIED
+
+    monkeypatch.setattr(readings, "stateful_set", denied, raising=False)
+    with pytest.raises(Denied):
+        _until(cast(Kube, readings), "orders", ROLLED, time.monotonic() + 60)
+
+
 class Readings:
     """What is read, one after the other: resources, and failures that are raised."""
 

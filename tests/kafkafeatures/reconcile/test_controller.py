@@ -51,7 +51,7 @@ class Kafka(Cluster):
     async def read(self, *, partitions: bool = False) -> Readings:
         self.looks += 1
         self.during_look()
-        return await super().read()
+        return await super().read(partitions=partitions)
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.during_update()

@@ -1,0 +1,194 @@
+"""A resource whose pods do not fit its document, its cluster or its rights: named with the remedy, nothing evicted.
+
+Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.core.readings import Role
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.settings import ClusterSettings
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kube.api import Key
+from kafkafeatures.metrics import Metrics
+from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.controller import Controller, OperatorContext
+from kafkasim.plan import TopicPlan
+from tests.kafkafeatures.reconcile.test_controller import Kafka
+from tests.kafkasim.clusters import plan
+from tests.simulated.orders import KEY, Orders
+from tests.simulated.workloads import Workloads
+
+WORKLOAD = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
+LEVELS = {"levels": [{"name": "metadata.version", "level": 21}]}
+TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
+OLDER = Key("kafka", "older")
+
+
+def host(ordinal: int) -> str:
+    return f"broker-{ordinal}.broker.kafka.svc.cluster.local"
+
+
+class Rig:
+    """Brokers 1, 2 and 3 in pods 0, 1 and 2, whose StatefulSet has got another image a moment ago."""
+
+    def __init__(self, advertised: tuple[int, ...] = (0, 1, 2)) -> None:
+        self.api = Orders()
+        self.api.edit(workload=WORKLOAD, features=LEVELS)
+        self.workloads = Workloads(self.api.server)
+        self.workloads.create("broker", 3, "kafka:4.2.0")
+        self.workloads.budget("broker", {"app": "broker"}, maxUnavailable=1, unhealthyPodEvictionPolicy="AlwaysAllow")
+        addresses = {(Role.BROKER, 1 + at): (host(ordinal), 9092) for at, ordinal in enumerate(advertised)}
+        self.kafka = Kafka({"metadata.version": 21}, replace(plan(), topics=TOPICS, addresses=addresses))
+        for id_ in (1, 2, 3):
+            pod = self.api.server.read(f"/api/v1/namespaces/kafka/pods/broker-{id_ - 1}")
+            assert pod is not None
+            self.kafka.world.ips[Role.BROKER, id_] = pod["status"]["podIP"]
+        self.pass_time(timedelta(hours=1))
+        self.workloads.set_image("broker", "kafka:4.4.0")
+        self.pass_time(timedelta(seconds=10))
+        self.claims = Claims()
+        environment = Environment(lambda: self.api.now, self._monotonic, sleep=self.kafka.sleep)
+        context = OperatorContext(environment, OperatorIdentity("ours", "operator", "test"), AddressPolicy())
+        self.controller = Controller(self.api.client(), self.claims, self._open, context, Metrics())
+
+    def pass_time(self, time: timedelta) -> None:
+        self.api.wait(time)
+        self.workloads.run()
+
+    async def work(self, times: int = 3) -> None:
+        for _ in range(times):
+            assert await self.controller.reconcile(KEY) is not None
+            self.pass_time(timedelta(seconds=60))
+
+    def _monotonic(self) -> float:
+        return self.api.now.timestamp()
+
+    def _open(self, settings: ClusterSettings) -> Kafka:
+        return self.kafka
+
+
+async def test_where_everything_fits_one_broker_is_restarted_and_is_waited_for() -> None:
+    rig = Rig()
+    await rig.work()
+    assert rig.workloads.evictions == ["broker-0"]
+    (intent,) = rig.api.status["intents"]
+    assert (intent["kind"], intent["nodeId"], intent["target"]) == ("RestartNode", 1, "broker-0")
+
+
+def nobody_may_read(kind: str) -> Callable[[Rig], object]:
+    return lambda rig: rig.api.server.forbidden.add(kind)
+
+
+def an_older_resource(rig: Rig) -> None:
+    spec = {"cluster": {"bootstrapServers": "other:9092"}, "workload": WORKLOAD}
+    rig.claims.note(rig.api.server.create(*OLDER, spec, creationTimestamp="2025-01-01T00:00:00Z"))
+    rig.claims.passed(OLDER)
+
+
+def scale(replicas: int) -> Callable[[Rig], None]:
+    def do(rig: Rig) -> None:
+        rig.workloads.change("broker", lambda one: one["spec"].update(replicas=replicas))
+        for _ in range(20):
+            rig.pass_time(timedelta(minutes=1))
+
+    return do
+
+
+def managed_by_another_operator(rig: Rig) -> None:
+    owner = {"apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "name": "orders", "controller": True, "uid": "u"}
+    rig.workloads.change("broker", lambda one: one["metadata"].update(ownerReferences=[owner]))
+    rig.pass_time(timedelta(seconds=10))
+
+
+def rolled_by_kubernetes(rig: Rig) -> None:
+    rig.workloads.change("broker", lambda one: one["spec"].update(updateStrategy={"type": "RollingUpdate"}))
+    rig.pass_time(timedelta(seconds=10))
+
+
+def never_allowed(rig: Rig) -> None:
+    rig.workloads.budget("broker", {"app": "broker"}, maxUnavailable=0)
+
+
+def two_budgets(rig: Rig) -> None:
+    rig.workloads.budget("all", {"app": "broker"}, maxUnavailable=1)
+
+
+def answers_elsewhere(rig: Rig) -> None:
+    rig.kafka.world.ips[Role.BROKER, 2] = "10.9.9.9"
+
+
+def misspelt(rig: Rig) -> None:
+    rig.api.edit(workload={"driver": "StatefulSet", "statefulSet": {"brokers": ["brokre"]}})
+
+
+def another_container(rig: Rig) -> None:
+    rig.api.edit(workload={"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"], "container": "main"}})
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason", "said"),
+    [
+        (nobody_may_read("pods"), "NotAuthorized", "drivers.statefulSet"),
+        (nobody_may_read("statefulsets"), "NotAuthorized", "drivers.statefulSet"),
+        (nobody_may_read("poddisruptionbudgets"), "NotAuthorized", "drivers.statefulSet"),
+        (misspelt, "InvalidSpec", "StatefulSet kafka/brokre not found"),
+        (another_container, "InvalidSpec", "has no container 'main'"),
+        (lambda rig: rig.workloads.delete_set("broker"), "InvalidSpec", "StatefulSet kafka/broker not found"),
+        (rolled_by_kubernetes, "UpdateStrategyUnsafe", "kubectl -n kafka patch statefulset broker"),
+        (managed_by_another_operator, "DriverConflict", "Kafka orders (kafka.strimzi.io)"),
+        (an_older_resource, "DriverConflict", "KafkaFeatures older"),
+        (never_allowed, "RolloutHalted", "PodDisruptionBudget broker (maxUnavailable: 0) never allows an eviction"),
+        (two_budgets, "RolloutHalted", "covered by 2 PodDisruptionBudgets"),
+        (answers_elsewhere, "InvalidSpec", "broker 2 answers at 10.9.9.9, but pod broker-1 has other addresses"),
+        (scale(4), "InvalidSpec", "pod broker-3 of broker is ready, and no node of the cluster advertises it"),
+        (scale(2), "InvalidSpec", "broker 3 (broker-2.broker.kafka.svc.cluster.local:9092) is in no pod"),
+    ],
+)
+async def test_what_does_not_fit_is_named_with_the_remedy_and_no_pod_is_evicted(
+    bad: Callable[[Rig], object], reason: str, said: str
+) -> None:
+    rig = Rig()
+    bad(rig)
+    await rig.work()
+    assert rig.workloads.evictions == []
+    stalled = rig.api.condition("Stalled")
+    assert stalled["reason"] == reason
+    assert said in stalled["message"]
+    assert "intents" not in rig.api.status
+
+
+async def test_of_two_brokers_that_advertise_one_pod_neither_is_restarted_nor_any_other() -> None:
+    rig = Rig(advertised=(0, 0, 2))
+    await rig.work()
+    assert rig.workloads.evictions == []
+    assert "pod broker-0 is what broker 1 and broker 2 advertise" in rig.api.condition("Stalled")["message"]
+
+
+async def test_a_budget_that_is_used_up_by_others_is_waited_for() -> None:
+    rig = Rig()
+    not_ready = [{"type": "Ready", "status": "False"}]
+    rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=not_ready))
+    await rig.work()
+    assert rig.workloads.evictions == []
+    assert rig.api.condition("Reconciling")["reason"] == "WaitingForBudget"
+    ready = [{"type": "Ready", "status": "True"}]
+    rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=ready))
+    await rig.work(1)
+    assert rig.workloads.evictions == ["broker-0"]
+
+
+async def test_a_pod_that_somebody_else_drains_counts_against_the_budget_and_pauses_the_roll() -> None:
+    rig = Rig()
+    draining = [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"}]
+    rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=draining))
+    await rig.work()
+    assert rig.workloads.evictions == []
+    assert "Stalled" not in {one["type"] for one in rig.api.status["conditions"]}

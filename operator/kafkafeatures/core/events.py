@@ -18,12 +18,13 @@ MAX_NOTE = 1000  # the API server takes 1024 bytes
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event: `reason` in PascalCase, `action` what was done or tried, `note` for people."""
+    """One event: `reason` in PascalCase, `action` what was done or tried, `note` for people. `pod`: whose it is."""
 
     reason: str
     action: str
     note: str
     warning: bool = False
+    pod: str = ""
 
 
 def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
@@ -72,7 +73,7 @@ def _restarts(before: Status, after: Status) -> Iterator[EventRecord]:
         if title == target:
             yield EventRecord("RestartRequested", "Restart", f"restart {title}")
         else:
-            yield EventRecord("RestartingNode", "Evict", f"restarting {title}: pod {target} is evicted")
+            yield EventRecord("RestartingNode", "Evict", f"restarting {title}: pod {target} is evicted", pod=target)
 
 
 def _restart_of(intent: Intent) -> tuple[str, ...]:
@@ -89,7 +90,8 @@ def _results(before: Status, after: Status) -> Iterator[EventRecord]:
         reason, warning = (_OF_RESTARTS if restart else _RESULTS).get(entry.result, ("", False))
         if reason:
             note = f"{entry.action}: {entry.message}" if entry.message else entry.action
-            yield EventRecord(reason, "Restart" if restart else "UpdateFeatures", note[:MAX_NOTE], warning)
+            pod = entry.target if restart and " " not in entry.target else ""  # else a person restarted it
+            yield EventRecord(reason, "Restart" if restart else "UpdateFeatures", note[:MAX_NOTE], warning, pod)
 
 
 _RESULTS: Mapping[str, tuple[str, bool]] = {

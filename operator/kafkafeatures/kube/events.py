@@ -18,6 +18,7 @@ def event_of(
 ) -> dict[str, Any]:
     """The body of one event. `instance`: which operator speaks, at most 128 characters."""
     metadata = resource["metadata"]
+    related = {"apiVersion": "v1", "kind": "Pod", "name": record.pod, "namespace": metadata["namespace"]}
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -40,4 +41,5 @@ def event_of(
             "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"],
         },
+        **({"related": related} if record.pod else {}),
     }

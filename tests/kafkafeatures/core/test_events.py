@@ -91,13 +91,14 @@ def in_flight(step: RestartNode, *, stable: bool = False) -> Status:
 def test_a_restart_is_announced_once_however_often_it_is_looked_at() -> None:
     (event,) = events_between(EMPTY, in_flight(RESTART))
     assert (event.reason, event.note) == ("RestartingNode", "restarting broker 3: pod orders-3 is evicted")
+    assert event.pod == "orders-3"
     assert reasons(in_flight(RESTART), in_flight(RESTART, stable=True)) == []
     assert reasons(in_flight(RESTART), EMPTY) == []
 
 
 def test_a_person_is_asked_for_a_restart_once() -> None:
     (event,) = events_between(EMPTY, in_flight(BY_HAND))
-    assert (event.reason, event.note) == ("RestartRequested", "restart broker 3")
+    assert (event.reason, event.note, event.pod) == ("RestartRequested", "restart broker 3", "")
     assert reasons(in_flight(BY_HAND), in_flight(BY_HAND, stable=True)) == []
 
 

@@ -374,6 +374,14 @@ def test_an_event_is_never_refused_for_its_length_or_its_name() -> None:
     )
     assert event["note"] == "ü" * 512
     assert event["metadata"]["name"].startswith("a" * 199 + ".")
+    assert "related" not in event
+
+
+def test_an_event_of_a_restart_is_related_to_its_pod() -> None:
+    metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    record = EventRecord("RestartingNode", "Evict", "restarting broker 3", pod="orders-3")
+    event = event_of(record, {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i")
+    assert event["related"] == {"apiVersion": "v1", "kind": "Pod", "name": "orders-3", "namespace": "ns"}
 
 
 async def test_tls_material_is_read_beside_the_event_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:

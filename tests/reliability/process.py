@@ -224,6 +224,9 @@ class _Connection:
         same = {name: getattr(before, name) for name in ("offset", "epoch", "timestamp_ms", "counts")}
         return before == replace(cluster.world.image, **same)
 
+    def release_partitions(self) -> None:
+        """Nothing is kept."""
+
     async def release_idle_connections(self) -> None:
         """Nothing is kept."""
 

@@ -139,6 +139,10 @@ class Cluster:
         log = await self._bounded(self._log.catch_up)
         return isinstance(log, LogReading) and _says_the_same(self._image, log.image)
 
+    def release_partitions(self) -> None:
+        """Give up what is kept of partitions; the next reading that needs them reads them anew."""
+        self._without_partitions()
+
     async def release_idle_connections(self) -> None:
         """Keep no connection but the one to the active controller."""
         await self._pool.close()

@@ -36,6 +36,9 @@ class OpenCluster(KafkaPort, Protocol):
     async def unchanged(self) -> bool:
         """Whether nothing happened since the last look, for certain."""
 
+    def release_partitions(self) -> None:
+        """No restart is decided on for a while: other clusters may have theirs in memory."""
+
     async def release_idle_connections(self) -> None:
         """The next reading is a while away."""
 

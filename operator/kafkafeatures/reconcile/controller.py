@@ -17,7 +17,7 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status
-from kafkafeatures.core.decisions import Act, Done, Held
+from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.events import events_between
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import (
@@ -50,6 +50,8 @@ CHECK_EVERY = 60.0
 """Seconds; of a resource that does not say, also because it cannot be understood."""
 FULL_LOOK_EVERY = 600.0
 """Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
+HALTED_WAIT = 10.0
+"""Of a roll that waits for somebody while nodes are in flight."""
 SLOWEST_WAIT = 30.0
 """While something is waited for, it is looked at this often at least."""
 
@@ -321,6 +323,8 @@ class Controller:
         if isinstance(last.decision, Done):
             until = self._monotonic() + FULL_LOOK_EVERY
             known.settled = _Settled(store.version, until, check_every, store.status, cluster, pods)
+        if _is_held_back(last.decision):
+            cluster.release_partitions()
         if isinstance(last.decision, Done | Held):
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
@@ -379,8 +383,8 @@ class Controller:
         first = last.requeue_after or 2.0
         known.pace.rolling = False
         if resource.wanted.rollout.driver is not Driver.NONE and last.status.intents:
-            known.pace.rolling = True  # nodes are in flight: each second counts
-            return _Pause("waiting", first)
+            known.pace.rolling = True  # nodes are in flight: each second counts, unless somebody has to act first
+            return _Pause("waiting", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
         reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
         longest = max(first, min(check_every, SLOWEST_WAIT))
         return _Pause("waiting", known.pace.backoff((resource.generation, reason), first, longest))
@@ -454,3 +458,10 @@ _RESULTS = {"done": "success", "held": "success", "acting": "requeued", "waiting
 
 def _labels(key: Key) -> dict[str, object]:
     return {"namespace": key.namespace, "resource": key.name}
+
+
+def _is_held_back(decision: Decision | Failure) -> bool:
+    """Whether no node is restarted until somebody acts, or a window opens: that may be days."""
+    if isinstance(decision, Wait):
+        return decision.reason is Reason.WAITING_FOR_WINDOW
+    return isinstance(decision, Done | Held | Stalled)

@@ -26,6 +26,9 @@ class Cluster(SimulatedCluster):
         """Nobody else is in that world."""
         return self.world.active is not None
 
+    def release_partitions(self) -> None:
+        """Nothing is kept."""
+
     async def release_idle_connections(self) -> None:
         """There are no connections."""
 

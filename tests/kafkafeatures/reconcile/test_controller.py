@@ -39,7 +39,7 @@ def nothing() -> None:
 
 
 class Kafka(Cluster):
-    looks = closed = 0
+    looks = closed = released = 0
     same = False
     """What its log says."""
 
@@ -60,6 +60,9 @@ class Kafka(Cluster):
     async def unchanged(self) -> bool:
         self.during_question()
         return self.same
+
+    def release_partitions(self) -> None:
+        self.released += 1
 
     async def release_idle_connections(self) -> None:
         """There are no connections."""
@@ -382,6 +385,15 @@ def test_an_event_of_a_restart_is_related_to_its_pod() -> None:
     record = EventRecord("RestartingNode", "Evict", "restarting broker 3", pod="orders-3")
     event = event_of(record, {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i")
     assert event["related"] == {"apiVersion": "v1", "kind": "Pod", "name": "orders-3", "namespace": "ns"}
+
+
+async def test_what_is_held_back_keeps_no_partitions_in_memory() -> None:
+    """Others may restart nodes meanwhile: only so many clusters have their partitions in memory at once."""
+    rig = Rig(Orders())
+    rig.api.edit(suspend=True)
+    await rig.work()
+    assert rig.api.object["status"]["conditions"][0]["reason"] == "Suspended"
+    assert rig.kafka.released
 
 
 async def test_tls_material_is_read_beside_the_event_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:

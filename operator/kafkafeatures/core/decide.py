@@ -18,7 +18,7 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.status import ApprovedBy
 from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, quorum_is_known, unknown_features_in
-from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.memory import NO_MEMORY, Memory
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import HASH_SHOWN, Plan, changes_between, plan_of, undo_of
@@ -198,18 +198,21 @@ def _rolled(wanted: Wanted, proposal: Proposal, roll: Roll | None, owned: Wait |
         return None
     nodes = len(roll.needing)
     would = f"would restart {nodes} node{'' if nodes == 1 else 's'}"
+    if wanted.mode is Mode.OBSERVE:
+        if isinstance(decision, Act) or decision == PARTITIONS_ARE_NOT_NEEDED:
+            return Done(Reason.OBSERVED, would)
+        now = f"now: {decision.message}"
+        return Done(Reason.OBSERVED, f"{would}; {now}" if nodes else now, decision.blockers)
     if not isinstance(decision, Act):
-        if wanted.mode is Mode.OBSERVE:
-            return Done(Reason.OBSERVED, f"{would}; now: {decision.message}", decision.blockers)
         if wanted.suspend and isinstance(decision, Wait) and not roll.in_flight:
             return Held(Reason.SUSPENDED, f"suspended; {would}", decision.blockers)
+        if roll.needing and isinstance(decision, Wait) and not roll.in_flight:
+            return _not_approved(wanted, proposal, of_roll=True) or decision  # it can be approved meanwhile
         return decision
-    if wanted.mode is Mode.OBSERVE:
-        return Done(Reason.OBSERVED, f"{would}, {decision.step} first")
     if wanted.suspend:
         if roll.in_flight:
             return Wait(Reason.ROLLING_NODES, f"suspended; still in flight: {roll.titles_in_flight}", after=1.0)
-        return Held(Reason.SUSPENDED, f"suspended; {would}, {decision.step} first")
+        return Held(Reason.SUSPENDED, f"suspended; {would}")
     begun = any(one.step == decision.step for one in roll.in_flight)
     held = None if begun else _not_approved(wanted, proposal, of_roll=True)
     if held is not None and roll.in_flight:

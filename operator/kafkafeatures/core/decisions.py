@@ -56,3 +56,8 @@ class Done:
 
 
 Decision = Act | Wait | Stalled | Held | Done
+
+PARTITIONS_ARE_NOT_NEEDED = Wait(
+    Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0
+)
+"""Of a roll that somebody holds, and of which is told already what can be told."""

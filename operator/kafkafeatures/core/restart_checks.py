@@ -20,7 +20,7 @@ from kafkafeatures.api.status import Result, Status
 from kafkafeatures.core import planner
 from kafkafeatures.core.binaries import supported_by
 from kafkafeatures.core.blockers import Blocker
-from kafkafeatures.core.decisions import Stalled, Wait
+from kafkafeatures.core.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.memory import AgeOf
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, NodeState, Observation, Unknown
@@ -296,6 +296,8 @@ def partitions_are_known(question: RestartQuestion) -> Refusal | None:
     """All of them, from the log or by asking; what an ACL may hide is not known."""
     if isinstance(question.seen.partitions, Known):
         return None
+    if question.seen.partitions.why.kind is FailureKind.NOT_ASKED:
+        return PARTITIONS_ARE_NOT_NEEDED
     return unread(question.seen.partitions, "the partitions could not be read")
 
 

@@ -28,7 +28,8 @@ from kafkafeatures.core.restarts import Phase, RestartNode
 from kafkafeatures.core.settling import Open
 from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, in_flight
-from kafkafeatures.core.wanted import Driver, Mode, Wanted
+from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Wanted
+from kafkafeatures.core.windows import closed_until
 from kafkafeatures.core.workloads import WorkloadsReading
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.reconcile.ages import Ages
@@ -211,9 +212,10 @@ async def _workloads(context: ReconcileContext) -> WorkloadsReading | Failure:
 
 async def _look(context: ReconcileContext, resource: Resource, workloads: WorkloadsReading | Failure) -> Observation:
     """The cluster as it is now. Partitions are read only where restarts are under way, or about to be."""
-    partitions = _needs_partitions(resource, workloads)
+    partitions = _needs_partitions(resource, workloads, context.now())
     observation = observe(*await context.kafka.read(partitions=partitions), workloads)
-    if resource.wanted.rollout.driver is Driver.MANUAL and not partitions and is_ours(resource, observation):
+    by_hand = resource.wanted.rollout.driver is Driver.MANUAL and not _waits_for_people(resource, context.now())
+    if by_hand and not partitions and is_ours(resource, observation):
         # Who has to be restarted by hand is known only once the cluster was read.
         memory = memory_of(resource.status, context.age_of)
         changes = propose(resource.wanted, observation, memory).changes
@@ -223,15 +225,32 @@ async def _look(context: ReconcileContext, resource: Resource, workloads: Worklo
     return observation
 
 
-def _needs_partitions(resource: Resource, workloads: WorkloadsReading | Failure) -> bool:
+def _needs_partitions(resource: Resource, workloads: WorkloadsReading | Failure, now: datetime) -> bool:
     if any(intent.kind == RestartNode.kind for intent in resource.status.intents):
         return True
-    rollout = resource.status.rollout
-    if resource.wanted.rollout.driver is Driver.MANUAL and rollout is not None and rollout.done < rollout.total:
-        return True
+    if _waits_for_people(resource, now):
+        return False
+    if resource.wanted.rollout.driver is Driver.MANUAL and _is_rolled(resource.status):
+        return True  # not read twice, without them and with them
     return not isinstance(workloads, Failure) and any(
         pod.revision != one.update_revision for one in workloads.stateful_sets for pod in one.pods
     )
+
+
+def _waits_for_people(resource: Resource, now: datetime) -> bool:
+    """Whether no node may be restarted for hours, and what a roll needs was told. Few clusters may have their
+    partitions in memory: who waits for an approval or for a night must not keep others from it.
+    """
+    wanted, rollout = resource.wanted, resource.status.rollout
+    if not _is_rolled(resource.status) or rollout is None or not rollout.notes:
+        return False
+    unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals and not wanted.only
+    closed = bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, now) is not None
+    return wanted.mode is Mode.OBSERVE or wanted.suspend or unapproved or closed
+
+
+def _is_rolled(status: Status) -> bool:
+    return status.rollout is not None and status.rollout.done < status.rollout.total
 
 
 def _after_roll(roll: Roll | None, wanted: Wanted, remembered: Status) -> Status:

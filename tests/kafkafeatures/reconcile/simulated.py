@@ -41,6 +41,7 @@ class Cluster(SimulatedCluster):
     """Three controllers and three brokers of Kafka 4.2, unless a plan says otherwise; and what a client gets of them.
 
     `outcomes`: what the next changes come to, which never arrive; None: as the cluster decides. `sent`: all of them.
+    `reads`: of each reading, whether with partitions.
     `crash_in`: so many calls, or returns from one, until the process dies. `shows`: what becomes of a reading, for what
     no simulated cluster comes to. `through_broker`: the active controller is not reached with a change.
     """
@@ -50,6 +51,7 @@ class Cluster(SimulatedCluster):
         super().__init__(world(replace(of, levels={**of.levels, **levels})))
         self.outcomes: list[Outcome | None] = []
         self.sent: list[UpdateFeature] = []
+        self.reads: list[bool] = []
         self.crash_in: int | None = None
         self.shows: Callable[[Readings], Readings] = lambda readings: readings
         self.through_broker = False
@@ -80,6 +82,7 @@ class Cluster(SimulatedCluster):
 
     async def read(self, *, partitions: bool = False) -> Readings:
         self.tick()
+        self.reads.append(partitions)
         return self.shows(await super().read(partitions=partitions))
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:

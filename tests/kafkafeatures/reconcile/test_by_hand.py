@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kafkafeatures.core.decisions import Done
-from kafkafeatures.core.wanted import Driver, Rollout, Wanted
+from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Rollout, Wanted
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 
 BY_HAND = Wanted({"metadata.version": 30}, rollout=Rollout(Driver.MANUAL))
@@ -39,3 +40,22 @@ def test_what_was_asked_for_stays_while_it_is_needed() -> None:
     before = store.status["intents"]
     once(cluster, store)
     assert store.status["intents"] == before
+
+
+@pytest.mark.parametrize("holds", [{"suspend": True}, {"mode": Mode.OBSERVE}, {"policy": ApprovalPolicy.ALWAYS}])
+def test_partitions_are_kept_for_no_roll_that_waits_for_a_person_to_let_it_begin(holds: dict[str, Any]) -> None:
+    """Few clusters may have them in memory at once. They are read once, for what can be said of the roll beforehand."""
+    cluster = Cluster({"metadata.version": 25})
+    store = Store(cluster, {})
+    store.wanted = replace(BY_HAND, **holds)
+    once(cluster, store)
+    assert cluster.reads == [False, True]
+    assert store.status["rollout"]["notes"]
+    before = store.status
+    once(cluster, store)
+    assert cluster.reads == [False, True, False]
+    assert store.status == before
+    store.wanted = BY_HAND
+    once(cluster, store)
+    assert cluster.reads == [False, True, False, True]
+    assert store.status["intents"]

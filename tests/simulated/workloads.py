@@ -190,10 +190,10 @@ class Workloads:
                 )
                 return refusal(500, text)
             for budget in covering:
-                always, status = budget["spec"].get("unhealthyPodEvictionPolicy"), budget.get("status")
+                status = budget.get("status")
                 if status is None:
                     return _too_many(budget, "is still being processed by the server.")
-                if status["disruptionsAllowed"] <= 0 and (always != "AlwaysAllow" or _is_ready(pod)):
+                if status["disruptionsAllowed"] <= 0 and not _may_go_unready(budget, pod):
                     healthy = f"{status['desiredHealthy']} healthy pods and has {status['currentHealthy']} currently"
                     return _too_many(budget, f"needs {healthy}")
         self.evictions.append(name)
@@ -257,6 +257,15 @@ class Workloads:
 
     def _budget(self, name: str) -> str:
         return f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets/{name}"
+
+
+def _may_go_unready(budget: Json, pod: Json) -> bool:
+    """A pod that is not ready counts for nothing: it may go if the others are enough, or always."""
+    if _is_ready(pod):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    return 0 < int(budget["status"]["desiredHealthy"]) <= int(budget["status"]["currentHealthy"])
 
 
 def _too_many(budget: Json, why: str) -> Reply:

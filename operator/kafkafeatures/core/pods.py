@@ -110,8 +110,8 @@ def is_away(pod: Pod) -> bool:
 
 
 def is_running(pod: Pod) -> bool:
-    """Whether there is a process in it."""
-    return pod.phase == "Running" and not pod.waiting
+    """Whether there may be a process in it, also while its Kubernetes node is not heard of."""
+    return pod.phase in ("Running", "Unknown") and not pod.waiting
 
 
 # --- which pod is which node ---

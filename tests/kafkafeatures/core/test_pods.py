@@ -113,6 +113,11 @@ def test_a_pod_in_which_no_process_runs_cannot_be_mistaken(fields: dict[str, Any
     assert fleet.unavailable == {1}
 
 
+def test_a_pod_that_is_not_heard_of_may_still_run_a_node() -> None:
+    silent = replace(in_pod(1), proved_at="")
+    assert not judged(silent, pods=(pod(1, phase="Unknown", ready=False),)).needing
+
+
 def test_a_node_that_starts_in_a_pod_of_an_old_revision_is_waited_for() -> None:
     fleet = judged(in_pod(1, state=NodeState.FENCED, said=SILENT), pods=(pod(1, ready=False),))
     assert not fleet.needing

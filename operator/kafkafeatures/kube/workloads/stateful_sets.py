@@ -212,22 +212,26 @@ def _ports_of_node(spec: Json, status: Json, shares_network: bool) -> Iterator[t
                 yield from ((host, int(number)) for host in sorted(hosts))
 
 
-def _waiting(status: Json, conditions: Mapping[str, Json], running: Json) -> str:
-    """Why the container does not run, in Kubernetes' own words."""
+def _waiting(status: Json, conditions: Mapping[str, Json], container: Json) -> str:
+    """Why the container does not run, in Kubernetes' own words; empty where it runs, and where nothing says otherwise.
+
+    Others of the pod say nothing of it: a pod whose template calls the container by another name still runs Kafka.
+    """
+    state = container.get("state") or {}
+    phase = str(status.get("phase") or "Pending")
+    if "running" in state or (phase in ("Running", "Unknown") and not state):
+        return ""
     for one in status.get("initContainerStatuses") or ():
         reason = ((one.get("state") or {}).get("waiting") or {}).get("reason")
         if reason and reason != "PodInitializing":
             return f"Init:{reason}"
-    state = running.get("state") or {}
-    if "running" in state:
-        return ""
     for kind in ("waiting", "terminated"):
         if kind in state:
             return str(state[kind].get("reason") or kind)
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") == "False":
         return str(scheduled.get("reason") or "Unschedulable")
-    return str(status.get("reason") or status.get("phase") or "Pending")
+    return str(status.get("reason") or phase)
 
 
 def _is_true(conditions: Mapping[str, Json], kind: str) -> bool:

@@ -250,7 +250,8 @@ class _Matching:
                 continue
             is_new = pod.created_at is None or self._reading.at - pod.created_at < REGISTERS_WITHIN
             if not pod.ready or is_away(pod) or is_new:
-                self.waits.append(f"pod {name} runs no registered node yet")
+                why = f" ({pod.waiting}); if it cannot start as it is, delete it" if pod.waiting else ""
+                self.waits.append(f"pod {name} runs no registered node yet{why}")
             else:
                 self.blockers.append(
                     _blocker(

@@ -118,8 +118,11 @@ class RestartQuestion:
 
     @cached_property
     def stuck(self) -> frozenset[int]:
-        """Nodes whose pod does not run and is not what is wanted any more, those in flight too."""
-        pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing if id_ in self.fleet.pods}
+        """Nodes whose pod does not run and is not what is wanted any more, those in flight too. Never one that answers:
+        what Kubernetes says of a container may be old, and the node holds what others rely on.
+        """
+        live = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}
+        pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
         return frozenset(id_ for id_, pod in pods.items() if pod.waiting and not pod.terminating)
 
     @cached_property

@@ -208,9 +208,11 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
 def _again(question: RestartQuestion, one: Restarting) -> Next:
     """Its intent was written, and its pod still runs: the eviction may be on its way. No other node until that is seen.
 
-    To ask again is safe, because it is for the same life of the pod. A pod that is what is wanted by now stays.
+    To ask again is safe, because it is for the same life of the pod. A pod that is what is wanted by now stays,
+    and so does one that runs another node: a status can be edited.
     """
-    if one.step.node_id not in question.fleet.needing:
+    pod = question.fleet.pods.get(one.step.node_id)
+    if one.step.node_id not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
         return waiting(question)
     refused = refusal(NOTHING_ELSE, question)
     return refused or _allowed(question, one.step.node_id) or Act(one.step)
@@ -240,13 +242,18 @@ def _allowed(question: RestartQuestion, id_: int) -> Wait | None:
 
 
 def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> Next:
-    """Followers first, the leader last; who that is was read just now."""
+    """Followers first, the leader last; who that is was read just now. Of combined nodes another follower may go where
+    the first one's partitions forbid it.
+    """
     if isinstance(question.seen.quorum, Unknown):
         return unread(question.seen.quorum, "the quorum is not known")
-    id_ = next_controller(controllers, question.seen.quorum.value)
-    if id_ is None:
-        return Wait(Reason.WAITING_FOR_QUORUM, "no controller can be restarted now", after=2.0)
-    return _allowed(question, id_) or Act(_restart(question, id_))
+    quorum, refused, left = question.seen.quorum.value, None, controllers
+    while (id_ := next_controller(left, quorum)) is not None and not (refused and id_ == quorum.leader_id):
+        why_not = _allowed(question, id_)
+        if why_not is None:
+            return Act(_restart(question, id_))
+        refused, left = refused or why_not, left - {id_}
+    return refused or Wait(Reason.WAITING_FOR_QUORUM, "no controller can be restarted now", after=2.0)
 
 
 def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:

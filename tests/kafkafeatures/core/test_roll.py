@@ -22,6 +22,7 @@ from kafkafeatures.core.readings import (
     PartitionsReading,
     QuorumAnswer,
     ReplicaProgress,
+    Role,
 )
 from kafkafeatures.core.restart_checks import Remembered
 from kafkafeatures.core.restarts import RestartNode
@@ -490,3 +491,34 @@ def test_an_eviction_that_nobody_sends_any_more_is_over_once_it_cannot_be_on_its
         assert one.step.settle(told, told, one.sent(lambda stamp: NOW - datetime.fromisoformat(stamp))) == result
     gone = replace(told, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
     assert sent(3).step.settle(gone, gone, sent(3, minutes=2).sent(lambda _: timedelta(hours=1))) == Open()
+
+
+def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_container() -> None:
+    """Else the second of three controllers would be stopped while the first one is on its way."""
+    crashing = {3003: a_pod(3003, waiting="CrashLoopBackOff")}
+    told = cluster({**replaced(3002, ready=False, phase="Pending"), **crashing}, fresh(3002))
+    refused(rolled(told, sent(3002)), Reason.ROLLING_NODES)
+    silent = replace(a_node(3003), state=NodeState.UNREACHABLE)
+    told = cluster({**replaced(3002, ready=False, phase="Pending"), **crashing}, {**fresh(3002), 3003: silent})
+    assert who(rolled(told, sent(3002))) == 3003
+
+
+def test_of_combined_nodes_another_follower_goes_where_the_first_must_stay_and_the_leader_still_goes_last() -> None:
+    both = (Role.CONTROLLER, Role.BROKER)
+    nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
+    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
+    pods = {**ROLLED_CONTROLLERS, **current(4, 5, 6)}
+    some = (row("busy", 1, 2, 3, isr=[1, 2]),)
+    for leader, next_one in ((2, 3), (3, None)):
+        progress = tuple(ReplicaProgress(id_, 100, 50_000, 50_000) for id_ in (1, 2, 3))
+        roll = rolled(cluster(pods, nodes, some, quorum=QuorumAnswer(leader, 4, 100, progress, ())), rollout=rule)
+        if next_one is None:
+            assert "node 1" in refused(roll, Reason.ROLLING_NODES)
+        else:
+            assert who(roll) == next_one
+
+
+def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
+    """A status can be edited: what was judged is the node."""
+    edited = RestartNode(3, "broker 3", "broker-1", "uid-1", OLD, NEW, 103, "first-3")
+    refused(rolled(cluster(ROLLED_CONTROLLERS), replace(sent(3), step=edited)), Reason.ROLLING_NODES)

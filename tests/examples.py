@@ -128,8 +128,9 @@ def as_simulated(page: str) -> str:
     return page
 
 
-SCENES = (*SIMULATED, "approval", "installed")
-"""The last two are on Kubernetes: the operator as a process with simulated Kafka; all of it, as README installs it."""
+SCENES = (*SIMULATED, "approval", "installed", "rolled")
+"""The last three are on Kubernetes: the operator as a process with simulated Kafka; all of it, as README installs it;
+nine nodes that were rolled."""
 
 
 def pages_of(scene: str) -> dict[str, str]:

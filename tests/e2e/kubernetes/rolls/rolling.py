@@ -92,12 +92,6 @@ class Rolling(Resources):
     def _condition_is(self, kind: str) -> bool:
         return self.condition(NAME, kind).get("status") == "True"
 
-    @property
-    def hash(self) -> str:
-        """Of the plan that waits for approval."""
-        found: str = self.status(NAME)["plan"]["hash"]
-        return found
-
     def rolls(self, revision: str, *names: str, **spec: Any) -> None:
         """Templates of these StatefulSets (none: of both) change in Git, not their image; and the document does."""
         for name in names or IDS:

@@ -5,6 +5,7 @@ not start, up to 4.4 with its levels, and once more while the operator is killed
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from tests.e2e.kubernetes.rolls.rolling import (
     ALL,
@@ -21,6 +22,7 @@ from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.kubernetes.racks import Racks, pods_of
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
+from tests.examples import on_kubernetes
 
 LEVELS = {"metadata.version": 33, "share.version": 2, "streams.version": 1}
 """What 4.4 has above 4.1."""
@@ -56,8 +58,10 @@ def test_an_image_that_does_not_start_stops_at_one_and_taking_it_back_recovers(r
     assert rolling.condition(NAME, "Stalled") == {}
 
 
-def test_4_1_becomes_4_4_and_the_levels_follow_once_they_are_approved(rolling: Rolling, racks: Racks) -> None:
-    """Across 30, 32 and 33. New binaries and new levels are one commit."""
+def test_4_1_becomes_4_4_and_the_levels_follow_once_they_are_approved(
+    rolling: Rolling, racks: Racks, tmp_path: Path
+) -> None:
+    """Across 30, 32 and 33. New binaries and new levels are one commit; the levels as docs/how-to/upgrade.md has it."""
     leader = racks.node_ids[racks.leader()]
     with rolling.judged(ALL) as judged:
         racks.apply(NEWEST)
@@ -67,7 +71,7 @@ def test_4_1_becomes_4_4_and_the_levels_follow_once_they_are_approved(rolling: R
         assert judged.most_at_once() == 2
         assert judged.levels() == {}
         rolling.until(NAME, "ApprovalRequired", "PlanPending")
-        rolling.apply(NAME, features={"releaseVersion": "4.4"}, approval={"planHash": rolling.hash})
+        on_kubernetes("rolled", rolling.status(NAME), tmp_path, KUBECONFIG=str(racks.plane.kubeconfig))
         rolling.wait(NAME, "Ready")
         assert judged.levels() == LEVELS
 

@@ -133,7 +133,7 @@ def test_brokers_at_minimum_isr_stay_until_the_missing_replicas_are_back(rolling
         wait_until("it cannot be scheduled", lambda: racks.phase(away_) == "Pending")
         rolling.rolls("minimum", "brokers", rollout=ONE_BY_ONE)
         away(QUIET)
-        assert set(judged.evicted) <= {mate}
+        assert set(judged.evicted) <= {away_, mate}
         racks.plane.kubectl("uncordon", "node")
         rolling.until_rolled("brokers")
         assert set(judged.created) == set(BROKERS)

@@ -3,6 +3,7 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.time.Duration;
@@ -157,8 +158,9 @@ public class Observer {
         String host = broker.substring(0, broker.lastIndexOf(':'));
         int port = Integer.parseInt(broker.substring(broker.lastIndexOf(':') + 1));
         while (true) {
-            try (Socket socket = new Socket(host, port)) {
-                socket.setSoTimeout(5000);
+            try (Socket socket = new Socket()) {
+                socket.connect(new InetSocketAddress(host, port), (int) SECOND); // the pod may just have gone
+                socket.setSoTimeout((int) SLOW);
                 var output = new DataOutputStream(socket.getOutputStream());
                 var input = new DataInputStream(socket.getInputStream());
                 for (int id = 0; ; id++) {

@@ -269,7 +269,7 @@ class Racks:
             "metadata": {"labels": _labels(name)},
             "spec": {
                 "enableServiceLinks": False,
-                "terminationGracePeriodSeconds": 60,
+                "terminationGracePeriodSeconds": 300,
                 "containers": [container],
                 "volumes": [{"name": "config", "configMap": {"name": "kafka"}}, {"name": "data", "hostPath": where}],
             },

@@ -118,7 +118,6 @@ def rolls(size: Size) -> None:
         ("3 racks, 1 % strays", few, lambda seed: striped(few, size.smaller, 3, seed, strays=0.01)),
         ("2 racks, three replicas", few, lambda seed: striped(few, size.smaller, 2, seed)),
         ("placed at random", few, lambda seed: anywhere(few, size.smaller, seed)),
-        ("placed at random", many, lambda seed: anywhere(many, size.smaller, seed)),
     ]
     for name, brokers, place in cases:
         most = cap(tenth, brokers)

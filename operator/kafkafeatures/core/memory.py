@@ -98,9 +98,9 @@ def with_result(
         history = (*history, entry)
     rollout = status.rollout
     if restarted and result is Result.APPLIED and rollout is not None:
-        seconds, count = int(age_of(ended.at).total_seconds()), rollout.restarted
-        average = (rollout.node_seconds * count + seconds) // (count + 1)
-        rollout = replace(rollout, restarted=count + 1, node_seconds=average)
+        seconds, others = int(age_of(ended.at).total_seconds()), rollout.restarted
+        average = (rollout.node_seconds * others + seconds) // (others + 1)
+        rollout = replace(rollout, restarted=others + 1, node_seconds=average)
     return replace(
         status,
         rollout=rollout,

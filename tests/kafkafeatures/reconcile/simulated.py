@@ -13,7 +13,7 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.readings import Failure, ProbedNode, Readings
 from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
-from kafkafeatures.core.wanted import Driver, Wanted
+from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -191,9 +191,17 @@ def spec_of(wanted: Wanted) -> dict[str, Any]:
     """The document that asks for it."""
     assert not wanted.bundle
     cluster = {"bootstrapServers": "kafka:9092", **({"clusterId": wanted.cluster_id} if wanted.cluster_id else {})}
-    driver = wanted.rollout.driver
     approved = dict.fromkeys(("planHash",), *wanted.approvals) if wanted.approvals else {}
+    rollout = wanted.rollout
+    sets = {"brokers": list(rollout.brokers), "controllers": list(rollout.controllers)} if rollout.brokers else None
     return {
+        "workload": {"driver": rollout.driver.value, **({"statefulSet": sets} if sets else {})},
+        "rollout": {
+            "maxParallel": str(rollout.max_parallel) if rollout.max_parallel.percent else rollout.max_parallel.number,
+            "availability": rollout.availability.value,
+            "stableFor": f"{rollout.stable_for.total_seconds():.0f}s",
+            "nodeTimeout": f"{rollout.node_timeout.total_seconds():.0f}s",
+        },
         "cluster": cluster,
         "mode": wanted.mode.value,
         "suspend": wanted.suspend,
@@ -204,7 +212,6 @@ def spec_of(wanted: Wanted) -> dict[str, Any]:
         },
         "approval": {"policy": wanted.policy.value, **approved},
         "drift": {"onDrift": wanted.on_drift.value},
-        **({"workload": {"driver": driver.value}} if driver is Driver.MANUAL else {}),
     }
 
 

@@ -1,0 +1,178 @@
+"""An image is changed in Git: roll, soak, approval and levels are stages of one plan, whoever edits what meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.core.decisions import Done, Held, Wait
+from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Rollout, Wanted
+from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkasim.plan import TopicPlan
+from kafkasim.pods import Pods, SetPlan, addresses
+from kafkasim.ports import SimulatedWorkloads
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, reconcile_once
+from tests.kafkasim.clusters import plan
+
+OLD, NEW, OTHER = "kafka:4.1.2", "kafka:4.4.0", "kafka:4.3.1"
+SETS = (SetPlan("brokers", "brokers", (1, 2, 3), OLD), SetPlan("controllers", "controllers", (3001, 3002, 3003), OLD))
+ROLLOUT = Rollout(Driver.STATEFUL_SET, ("brokers",), ("controllers",), stable_for=timedelta(seconds=5))
+WANTED = Wanted(
+    {"metadata.version": 30}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(minutes=10), rollout=ROLLOUT
+)
+
+
+class Life:
+    """Six nodes of 4.1 in pods, and what a document asks for."""
+
+    def __init__(self, wanted: Wanted = WANTED) -> None:
+        topics = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
+        old = plan(dict.fromkeys((1, 2, 3), "4.1"), dict.fromkeys((3001, 3002, 3003), "4.1"), metadata_version=27)
+        self.cluster = Cluster({}, replace(old, topics=topics, addresses=addresses(SETS)))
+        self.pods = Pods(self.cluster.world, SETS)
+        self.ages = Ages(lambda: self.cluster.world.now_ms / 1000)
+        self.store = Store(self.cluster, {})
+        self.store.wanted = wanted
+
+    def new_image(self, image: str = NEW) -> None:
+        for one in SETS:
+            self.pods.set_image(one.name, image)
+        self.wait(1.0)
+
+    def wait(self, seconds: float) -> None:
+        self.cluster.world.advance(self.cluster.world.now_ms + int(seconds * 1000))
+
+    def look(self) -> Reconciliation:
+        context = ReconcileContext(
+            self.store, self.cluster, self.cluster.now, self.cluster.sleep,
+            workloads=SimulatedWorkloads(self.pods), ages=self.ages,
+        )  # fmt: skip
+        return asyncio.run(reconcile_once(context))
+
+    def until(self, *reasons: Reason, most: int = 700) -> Reconciliation:
+        for _ in range(most):
+            last = self.look()
+            if self.ready in reasons:
+                return last
+            self.wait(last.requeue_after or 0.1)
+        raise AssertionError(f"{self.ready}: {last.decision}")
+
+    @property
+    def ready(self) -> str:
+        conditions = {one["type"]: one["reason"] for one in self.store.status["conditions"]}
+        return str(conditions[Condition.READY])
+
+    @property
+    def stages(self) -> list[str]:
+        return [one["kind"] for one in self.store.status["plan"]["stages"]]
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        return [(one["action"], one["state"]) for one in self.store.status["plan"]["steps"]]
+
+    def approve(self) -> str:
+        found: str = self.store.status["plan"]["hash"]
+        self.store.wanted = replace(self.store.wanted, approvals=frozenset({found}))
+        return found
+
+
+def test_one_approval_lets_the_whole_plan_through_roll_soak_and_levels() -> None:
+    life = Life()
+    life.new_image()
+    held = life.until(Reason.APPROVAL_REQUIRED)
+    assert isinstance(held.decision, Held)
+    assert life.stages == ["Roll", "Levels"]
+    approved = life.approve()
+    assert life.pods.outdated() != []
+    life.until(Reason.SOAKING)
+    assert life.pods.outdated() == []
+    assert life.store.status["plan"]["hash"] == approved
+    assert life.steps == [("RestartNode", "Done"), ("RestartNode", "Done"), ("UpdateFeature", "Pending")]
+    assert life.cluster.sent == []
+    life.until(Reason.IN_SYNC)
+    assert [str(one) for one in life.cluster.sent] == ["metadata.version 27 -> 30"]
+    assert "plan" not in life.store.status
+    assert "wayBack" not in life.store.status
+
+
+def test_the_soak_begins_when_the_last_node_is_back_and_stable_and_lasts_its_time() -> None:
+    life = Life(replace(WANTED, policy=ApprovalPolicy.IRREVERSIBLE_ONLY))
+    life.new_image()
+    life.until(Reason.SOAKING)
+    began = life.cluster.world.now_ms
+    assert not life.store.status.get("intents")
+    life.until(Reason.IN_SYNC)
+    assert life.cluster.world.now_ms - began >= 599_000  # a status has whole seconds
+
+
+def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_its_own_approval() -> None:
+    life = Life()
+    life.new_image()
+    life.until(Reason.APPROVAL_REQUIRED)
+    first = life.approve()
+    life.until(Reason.ROLLING_NODES)
+    for _ in range(30):
+        life.look()
+        life.wait(1.0)
+    life.new_image(OTHER)
+    left = len(life.pods.outdated())
+    life.until(Reason.APPROVAL_REQUIRED)
+    assert life.store.status["plan"]["hash"] != first
+    conditions = {one["type"]: one["reason"] for one in life.store.status["conditions"]}
+    assert conditions["ApprovalRequired"] == Reason.PLAN_CHANGED
+    life.wait(60)
+    life.look()
+    assert len(life.pods.outdated()) == left
+    life.approve()
+    life.until(Reason.IN_SYNC)
+    assert life.pods.outdated() == []
+
+
+def test_an_edited_level_in_the_middle_of_a_soak_is_another_plan_and_restarts_no_node_again() -> None:
+    life = Life()
+    life.new_image()
+    life.until(Reason.APPROVAL_REQUIRED)
+    life.approve()
+    life.until(Reason.SOAKING)
+    uids = {name: life.pods.uid(name) for name in life.pods.names()}
+    life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 32})
+    last = life.look()
+    assert isinstance(last.decision, Wait)
+    assert last.decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+    life.approve()
+    life.until(Reason.IN_SYNC)
+    assert life.cluster.levels["metadata.version"] == 32
+    assert {name: life.pods.uid(name) for name in life.pods.names()} == uids
+
+
+def test_suspended_in_the_middle_it_starts_no_node_and_no_level_and_goes_on_where_it_was() -> None:
+    life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
+    life.new_image()
+    life.until(Reason.ROLLING_NODES)
+    life.store.wanted = replace(life.store.wanted, suspend=True)
+    life.until(Reason.SUSPENDED)
+    left = len(life.pods.outdated())
+    for _ in range(60):
+        life.look()
+        life.wait(5.0)
+    assert len(life.pods.outdated()) == left > 0
+    life.store.wanted = replace(life.store.wanted, suspend=False)
+    assert isinstance(life.until(Reason.IN_SYNC).decision, Done)
+    assert life.pods.outdated() == []
+
+
+def test_the_old_image_again_during_the_soak_is_the_way_back() -> None:
+    life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
+    life.new_image()
+    life.until(Reason.SOAKING)
+    assert life.store.status["wayBack"]["until"]
+    life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 27})
+    life.new_image(OLD)
+    life.until(Reason.IN_SYNC)
+    assert life.pods.outdated() == []
+    assert {node.release.name for node in life.cluster.world.nodes.values()} == {"4.1"}
+    assert life.cluster.levels["metadata.version"] == 27

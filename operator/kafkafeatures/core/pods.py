@@ -25,8 +25,8 @@ from typing import ClassVar
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core import budgets
 from kafkafeatures.core.blockers import Blocker
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.wanted import Rollout
 from kafkafeatures.core.workloads import Pod, StatefulSet, WorkloadsReading
@@ -191,17 +191,20 @@ class _Matching:
         if self._is_confirmed(node, pod) or not is_running(pod) or not _is_outdated(pod, owner):
             self.certain[node.id] = pod, owner
             return
-        if node.proved_at:
+        if node.proved_at in pod.ips:
+            text = f"{node.title} answers at {node.proved_at}, which pod {pod.name} shares with other pods"
+            self._refuse((node,), text, "name the port of the listener in the ports of the container")
+        elif node.proved_at:
             text = f"{node.title} answers at {node.proved_at}, but pod {pod.name} has other addresses ({_few(pod.ips)})"
             remedy = (
                 "name bootstrapServers of a listener that leads to the pods directly, in the same Kubernetes cluster"
             )
             self._refuse((node,), text, remedy)
-        elif node.state is NodeState.LIVE:
-            text = f"{node.title} does not confirm its node id, so pod {pod.name} may run another node"
-            self._refuse((node,), text, DESCRIBE_CONFIGS)
+        elif isinstance(self._seen.partitions, Unknown) and self._seen.partitions.why.kind is FailureKind.AUTHORIZATION:
+            text = f"{node.title} may not be asked for its node id, so pod {pod.name} may run another node"
+            self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, DESCRIBE_CONFIGS, (node,)))
         else:
-            self.waits.append(f"pod {pod.name} runs, and {node.title} does not answer there yet")
+            self.waits.append(f"{node.title} has not confirmed its node id at an address of pod {pod.name} yet")
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:
         """The second fact. An address that several pods share tells them apart only by the node's port."""

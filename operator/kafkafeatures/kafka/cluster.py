@@ -122,7 +122,7 @@ class Cluster:
                 image, log = log.image, await self._without_secrets(log)
                 asked = await self._ask_registered(asked, log)
             found = refused if reader is None else await reader.read(asked, log)
-            if reader is not None:
+            if partitions:  # also while they have to wait: who a node is takes no memory
                 asked = await self._identities.prove(asked, log)
         finally:
             reading.cancel()

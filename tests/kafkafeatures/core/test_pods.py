@@ -11,7 +11,7 @@ import pytest
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.pods import Fleet, fleet_of
-from kafkafeatures.core.readings import NOT_ASKED
+from kafkafeatures.core.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.wanted import Driver, Rollout
 from kafkafeatures.core.workloads import Pod, StatefulSet
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
@@ -92,17 +92,26 @@ def test_a_process_that_says_it_is_another_pods_is_not_restarted() -> None:
     assert texts(fleet) == ["broker 1 answers at 10.9.9.9, but pod broker-1 has other addresses (10.0.0.1)"]
 
 
-def test_a_node_that_did_not_say_who_it_is_is_not_restarted() -> None:
-    fleet = judged(replace(in_pod(1), proved_at=""), pods=(pod(1),))
+def test_a_node_that_did_not_say_who_it_is_is_not_restarted_and_a_missing_right_is_named() -> None:
+    silent = replace(in_pod(1), proved_at="")
+    fleet = judged(silent, pods=(pod(1),))
     assert not fleet.needing
-    assert "does not confirm its node id" in texts(fleet)[0]
+    assert fleet.waits == ("broker 1 has not confirmed its node id at an address of pod broker-1 yet",)
+    denied = Unknown(Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster"))
+    told = replace(seen(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
+    (blocker,) = fleet_of(told, ROLLOUT).blockers
+    assert blocker.reason is Reason.NOT_AUTHORIZED
+    assert blocker.remedy.endswith("--operation DescribeConfigs --cluster")
 
 
 def test_an_address_that_two_pods_share_proves_nothing() -> None:
     pods = (pod(1, ips=("192.0.2.1",)), pod(2, ips=("192.0.2.1",)))
     fleet = judged(in_pod(1, ip="192.0.2.1"), in_pod(2, ip="192.0.2.1"), pods=pods)
     assert not fleet.needing
-    assert len(fleet.blockers) == 2
+    assert [one.partition(" shares ")[0] for one in texts(fleet)] == [
+        "broker 1 answers at 192.0.2.1, which pod broker-1",
+        "broker 2 answers at 192.0.2.1, which pod broker-2",
+    ]
 
 
 @pytest.mark.parametrize("fields", [{"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}, {"phase": "Failed"}])
@@ -121,7 +130,7 @@ def test_a_pod_that_is_not_heard_of_may_still_run_a_node() -> None:
 def test_a_node_that_starts_in_a_pod_of_an_old_revision_is_waited_for() -> None:
     fleet = judged(in_pod(1, state=NodeState.FENCED, said=SILENT), pods=(pod(1, ready=False),))
     assert not fleet.needing
-    assert fleet.waits == ("pod broker-1 runs, and broker 1 does not answer there yet",)
+    assert fleet.waits == ("broker 1 has not confirmed its node id at an address of pod broker-1 yet",)
 
 
 def test_what_needs_no_restart_needs_no_proof() -> None:

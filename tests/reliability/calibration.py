@@ -33,6 +33,8 @@ class Defect:
     then: str
     module: str
     edits: tuple[tuple[str, str], ...]
+    of_rolls: bool = False
+    """Only histories that are about rolls are tried, which are one out of sixteen."""
 
 
 DEFECTS = (
@@ -72,7 +74,7 @@ DEFECTS = (
         "younger-acts",
         "a younger resource acts on a cluster that an older one owns",
         "kafkafeatures.reconcile.claims",
-        (("        owner = self._oldest(cluster_id, ours)\n", "        owner = None\n"),),
+        (("        owner = self._oldest(self._of_cluster.get(cluster_id, ()), ours)\n", "        owner = None\n"),),
     ),
     Defect(
         "two-operators",
@@ -137,6 +139,89 @@ DEFECTS = (
             ),
         ),
     ),
+    Defect(
+        "no-isr-gate",
+        "a broker goes whatever becomes of its partitions",
+        "kafkafeatures.core.roll",
+        (
+            (
+                "        if id_ not in question.unavailable and admission.allows(id_):",
+                "        if id_ not in question.unavailable:",
+            ),
+            (
+                "or admission is None or admission.allows(id_):\n        return None\n",
+                "or admission is None or admission is not None:\n        return None\n",
+            ),
+        ),
+        of_rolls=True,
+    ),
+    Defect(
+        "in-flight-not-counted",
+        "nodes that are in flight count as there, for partitions and for maxParallel",
+        "kafkafeatures.core.restart_checks",
+        (
+            ("        down = (self.flying | self.unavailable) - but\n", "        down = frozenset[int]()\n"),
+            ("    if len(question.flying) + len(others) < cap:\n", "    if len(others) < cap:\n"),
+        ),
+        of_rolls=True,
+    ),
+    Defect(
+        "readiness-is-back",
+        "a pod that is ready counts as a node that is back",
+        "kafkafeatures.core.restarts",
+        (
+            ("        if count > self.out_of_sync:\n", "        if False:\n"),
+            ("        if node.state is NodeState.FENCED:\n", "        if False:\n"),
+        ),
+        of_rolls=True,
+    ),
+    Defect(
+        "leader-first",
+        "the leader of the quorum goes before the other controllers",
+        "kafkafeatures.core.quorum",
+        (("key=lambda id_: (id_ == quorum.leader_id, ", "key=lambda id_: (id_ != quorum.leader_id, "),),
+        of_rolls=True,
+    ),
+    Defect(
+        "evicted-first",
+        "a pod is evicted before its intent is written",
+        "kafkafeatures.reconcile.act",
+        (("    await context.store.write_status(status)\n    owned = ", "    owned = "),),
+        of_rolls=True,
+    ),
+    Defect(
+        "stable-for-ignored",
+        "a node that is back counts at once, and not after stableFor",
+        "kafkafeatures.core.restarts",
+        (("sent.stable is not None and sent.stable >= sent.stable_for", "sent.stable is not None"),),
+        of_rolls=True,
+    ),
+    Defect(
+        "suspend-ignored",
+        "suspend does not keep a roll from going on",
+        "kafkafeatures.core.decide",
+        (
+            (
+                "    if wanted.suspend:\n        if roll.in_flight:\n",
+                "    if False:\n        if roll.in_flight:\n",
+            ),
+        ),
+        of_rolls=True,
+    ),
+    Defect(
+        "halt-ignored",
+        "a node that does not come back stops nothing",
+        "kafkafeatures.core.restart_checks",
+        (("        if late and one.state.phase not in patient:\n", "        if False:\n"),),
+        of_rolls=True,
+    ),
+    Defect(
+        "restarted-again",
+        "a pod that is of its template already is restarted all the same",
+        "kafkafeatures.core.pods",
+        (("bool(owner.update_revision) and pod.revision != owner.update_revision", "bool(owner.update_revision)"),),
+        of_rolls=True,
+    ),
 )
 
 
@@ -190,9 +275,10 @@ def found_by(defect: Defect, runs: int) -> str:
     """In this process, which may not have imported the operator: "seed | promise", or empty."""
     sys.meta_path.insert(0, _Finder(defect))
     from tests.reliability.checker import violations
+    from tests.reliability.scene import ROLLS
     from tests.reliability.simulation import simulate
 
-    for seed in range(runs):
+    for seed in range(ROLLS - 1, runs, ROLLS) if defect.of_rolls else range(runs):
         found = violations(simulate(seed))
         if found:
             return f"{seed} | {found[0].rule}"

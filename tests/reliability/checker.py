@@ -7,7 +7,6 @@ was sent to it, what its controllers wrote. What the operator says of itself cou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +26,9 @@ from tests.reliability.facts import (
     wants,
     writer,
 )
-from tests.reliability.records import Approved, Calmed, History, Looked, Sent, Stored
+from tests.reliability.records import Approved, Asked, Calmed, History, Looked, Sent, Stored
+from tests.reliability.roll_rules import ROLL_RULES
+from tests.reliability.violations import Violation
 
 KNOWS_OTHERS_WITHIN = 400.0
 """Seconds until a process has surely heard of another resource: a list, and a read of each."""
@@ -36,18 +37,6 @@ HAND_OVER = 32.0
 HOUR = 3600.0
 CORRECTIONS = 2
 """Foreign changes of one level that are corrected within an hour."""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """`rule`: which promise was broken."""
-
-    rule: str
-    at: float
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.rule} at {self.at:.3f} s: {self.text}"
 
 
 Rule = Callable[[Facts], Iterator[Violation]]
@@ -380,10 +369,12 @@ def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
         )
         there = {feature: look.levels.get(feature, 0) for feature in levels} if look else {}
         fought = ready.get("reason") == "ConflictDetected" and _was_fought_over(facts, uid, calmed.at)
+        if look is not None and look.nodes is not None and look.nodes.behind:
+            yield Violation("settles", version.at, f"{uid}: {sorted(look.nodes.behind)} are not rolled: {dict(ready)}")
         if (there != dict(levels) or ready.get("status") != "True") and not fought:
             yield Violation("settles", version.at, f"{uid} wants {dict(levels)} and has {there}: {dict(ready)}")
     for record in facts.records[place:]:
-        if isinstance(record, Sent) or (isinstance(record, Stored) and record.by.startswith(OPERATOR)):
+        if isinstance(record, Sent | Asked) or (isinstance(record, Stored) and record.by.startswith(OPERATOR)):
             yield Violation("rests", record.at, f"not at rest: {type(record).__name__} {record.uid}")
             return
 
@@ -415,6 +406,7 @@ RULES: tuple[Rule, ...] = (
     approvals_are_for_one_plan,
     drift_is_corrected_only_where_that_is_asked_for,
     it_settles_and_rests,
+    *ROLL_RULES,
 )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tests.reliability.records import History, Jumped, Kept, Looked, Moved, Record, Sent, Stored
 
 OPERATOR = "kafkafeatures.dev/"
+RESTART = "RestartNode"
 PAUSE, APPROVE = "kafkafeatures.dev/pause", "kafkafeatures.dev/approve"
 KEPT_FOR = 290.0
 """Seconds for which a broker may keep a request, at most."""
@@ -56,6 +57,7 @@ def intents(stored: Stored) -> tuple[Intent, ...]:
     """(feature, before, after, when) of each."""
     status = stored.status
     found = status.get("intents") or ([status["intent"]] if status.get("intent") else [])
+    found = [one for one in found if one.get("kind") != RESTART]
     return tuple((one["target"], int(one["before"]), int(one["after"]), one["at"]) for one in found)
 
 

@@ -11,17 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Protocol
 
 from kafkafeatures.core.readings import Failure, FailureKind, Readings, Role
+from kafkafeatures.core.workloads import WorkloadsReading
+from kafkasim.log import Write
 from kafkasim.node import Node
 from kafkasim.plan import Plan
 from kafkasim.ports import SimulatedCluster
 from kafkasim.readings import Access
 from kafkasim.releases import KRAFT_VERSION, Release
 from kafkasim.rules import FeatureUpdate, UpgradeType
-from kafkasim.world import ControllerAnswer, NoActiveControllerError, World
+from kafkasim.world import CATCH_UP_MS, ControllerAnswer, NoActiveControllerError, World
 from kraftlog import Registrations
-from tests.reliability.records import Kept, Looked, Moved
+from kraftlog.schema import table
+from tests.reliability.records import Kept, Looked, Moved, Nodes, Whole
 
 START_MS = 1_800_000_000_000
 KEPT_FOR_MS = 280_000
@@ -50,10 +54,13 @@ class Roads:
 class RecordedWorld(World):
     """A world that says who moved a level. `sender`: the number of the effect that is on its way now."""
 
-    def __init__(self, plan: Plan, record: Callable[[Moved | Kept], None], random: Random) -> None:
+    def __init__(self, plan: Plan, record: Callable[[Moved | Kept | Whole], None], random: Random) -> None:
         self.sender: int | None = None
         self._record = record
+        self._away: set[int] | None = None  # None while it is being made, and where it has no partitions
         super().__init__(plan, now_ms=START_MS, random=random)
+        if plan.topics:
+            self._away = self.away()
 
     @property
     def levels(self) -> dict[str, int]:
@@ -75,6 +82,48 @@ class RecordedWorld(World):
                 moved = (name, before.get(name, 0), after.get(name, 0))
                 self._record(Moved(self.seconds, self.cluster_id, *moved, self.sender))
         return outcome
+
+    def append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
+        super().append(writes, commit=commit)
+        if len(writes) > 1 or writes[0].type is not table.NO_OP:
+            self._look_around()
+
+    def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
+        super().stop(role, node_id, kill=kill)
+        self._look_around()
+
+    def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
+        super().start(role, node_id, release)
+        self._look_around()
+        self.after(CATCH_UP_MS, self._look_around)
+
+    def away(self) -> set[int]:
+        """Nodes that are not wholly there: stopped, fenced, out of an ISR, or behind the leader."""
+        brokers = self.leader_image.brokers
+        found = {
+            node.id
+            for node in self.of_role(Role.BROKER)
+            if not node.running
+            or (there := brokers.get(node.id)) is None
+            or there.incarnation != node.incarnation
+            or there.fenced
+            or there.in_controlled_shutdown
+        }
+        found |= {
+            node.id for node in self.of_role(Role.CONTROLLER) if not node.running or self.now_ms < node.caught_up_ms
+        }
+        for one in self.partitions():
+            found.update(set(one.state.replicas) - one.state.in_sync)
+        return found
+
+    def _look_around(self) -> None:
+        """Say who is back."""
+        if self._away is None:
+            return
+        now = self.away()
+        for node_id in sorted(self._away - now):
+            self._record(Whole(self.seconds, self.cluster_id, node_id))
+        self._away = now
 
     def keep(self, at: Node, request: Callable[[], object]) -> None:
         number, since = self.sender, self.now_ms
@@ -119,14 +168,30 @@ class _Client(SimulatedCluster):
         self._mute = mute
 
     async def read(self, *, partitions: bool = False) -> Readings:
-        readings = await super().read()
+        readings = await super().read(partitions=partitions)
         if not self._mute():
             return readings
         silent = Failure(FailureKind.TIMED_OUT, "controller", "no answer in time")
         leader = Role.CONTROLLER, self.world.active
         nodes = [replace(one, answer=silent) if (one.role, one.id) == leader else one for one in readings.probe.nodes]
         self._last = replace(readings.probe, nodes=tuple(nodes))
-        return Readings(self._last, readings.log)
+        return readings._replace(probe=self._last)
+
+
+class Pods(Protocol):
+    """Those that a cluster runs in."""
+
+    def nodes(self) -> Nodes:
+        """What is true of its nodes."""
+
+    def reading(self) -> WorkloadsReading:
+        """What can be read of them."""
+
+    def evict(self, name: str, uid: str = "") -> bool:
+        """False where a budget does not allow it."""
+
+    def kill_node(self, node_id: int) -> None:
+        """The container that runs it dies."""
 
 
 @dataclass
@@ -136,6 +201,7 @@ class Cluster:
     name: str
     world: RecordedWorld
     seconds: Callable[[], float]
+    pods: Pods | None = None
     _ranges: tuple[Registrations | None, list[Release], dict[str, tuple[int, int]]] | None = None
 
     @property
@@ -146,6 +212,13 @@ class Cluster:
     def catch_up(self) -> None:
         """Let happen what is due."""
         self.world.advance(START_MS + int(self.seconds() * 1000), sparse=True)
+
+    def kill(self, node: Node) -> None:
+        """Its process; in a pod its container, which the kubelet starts again."""
+        if self.pods is None:
+            self.world.stop(node.role, node.id, kill=True)
+        else:
+            self.pods.kill_node(node.id)
 
     def client(self, roads: Roads, random: Random) -> SimulatedCluster:
         """What one connection reaches, for as long as it lasts."""
@@ -174,6 +247,7 @@ class Cluster:
             levels={**world.image.features, KRAFT_VERSION: world.image.kraft_version},
             quorum=world.active is not None and len(running) * 2 > len(world.voters),
             ranges=self.ranges(),
+            nodes=None if self.pods is None else self.pods.nodes(),
         )
 
     def ranges(self) -> dict[str, tuple[int, int]]:

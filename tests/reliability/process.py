@@ -16,7 +16,19 @@ from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, Readings, Role
-from kafkafeatures.core.steps import DryRun, DryRunUnavailable, NotSent, Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import (
+    Applied,
+    DryRun,
+    DryRunUnavailable,
+    NotSent,
+    Outcome,
+    OutcomeUnknown,
+    Rejected,
+    UpdateFeature,
+)
+from kafkafeatures.core.wanted import Rollout
+from kafkafeatures.core.workloads import WorkloadsReading
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -25,9 +37,12 @@ from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.evaluate import EffectRecord
+from kafkafeatures.reconcile.pods import Pods as PodsOfResource
 from kafkafeatures.reconcile.queue import Queue
+from kafkasim.ports import REFUSED
 from kraftlog import Image
-from tests.reliability.kafka import Cluster, Roads
+from tests.reliability.kafka import Cluster, Pods, Roads
+from tests.reliability.records import Looked, Nodes
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Request, refusal
 
@@ -61,6 +76,7 @@ class Surrounding:
     wall: Any
     record: Any
     sent: Any
+    asked: Any
     reconciled: Any
 
 
@@ -81,7 +97,9 @@ class Process:
         context = OperatorContext(
             environment, OperatorIdentity("ops", operator, name), AddressPolicy(), self.logged.append
         )
-        self._controller = Controller(self._api, self._claims, self._open, context, self)
+        self._controller = _Controller(self._api, self._claims, self._open, context, self)
+        self._opened: dict[str, _Connection] = {}
+        self._controller.opened = self._opened
         self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
         self._task = loop.create_task(self._run())
 
@@ -178,7 +196,8 @@ class Process:
 
     def _open(self, settings: ClusterSettings) -> _Connection:
         name, _, cluster = settings.bootstrap_servers[0].host.partition(".")
-        return _Connection(self, name, self.world.clusters.get(cluster))
+        made = self._opened[name] = _Connection(self, name, self.world.clusters.get(cluster))
+        return made
 
 
 _NOWHERE = Failure(FailureKind.UNREACHABLE, "bootstrap", "connection refused")
@@ -197,6 +216,34 @@ _REFUSALS = (
 )
 
 
+class _Controller(Controller):
+    """Pods are read of the world itself: what asks the API server for them has tests of its own."""
+
+    opened: Mapping[str, _Connection]
+    """By the name of a resource, the last."""
+
+    def _pods_of(self, key: Key, rollout: Rollout) -> PodsOfResource | None:
+        made = super()._pods_of(key, rollout)
+        workloads = self.opened[key.name].workloads
+        return None if made is None or workloads is None else PodsOfResource(workloads)
+
+
+class _Workloads:
+    """`WorkloadPort` of a process to the pods of a cluster."""
+
+    def __init__(self, connection: _Connection, pods: Pods) -> None:
+        self._connection, self._pods = connection, pods
+
+    async def read(self) -> WorkloadsReading | Failure:
+        if await self._connection.lost():
+            return Failure(FailureKind.UNREACHABLE, "the API server", "no answer in time")
+        self._connection.pods_seen = self._pods.nodes()
+        return self._pods.reading()
+
+    async def evict(self, restart: RestartNode) -> Outcome:
+        return await self._connection.evict(restart, self._pods)
+
+
 class _Connection:
     """`OpenCluster`: of one resource to one cluster. `cluster` None: nobody is there."""
 
@@ -205,23 +252,54 @@ class _Connection:
         self._weather, self._random = process.world.weather, process.world.random
         self._client = None if cluster is None else cluster.client(self._weather.roads, self._random)
         self._image: Image | None = None
+        pods = None if cluster is None else cluster.pods
+        self.workloads = None if pods is None else _Workloads(self, pods)
+        self.pods_seen: Nodes | None = None
+        """What was true when pods were read last, which is before the cluster is."""
+
+    async def lost(self) -> bool:
+        """Whether the API server does not answer now."""
+        await self._reached()
+        return self._draw(self._weather.lost_before)
+
+    async def evict(self, restart: RestartNode, pods: Pods) -> Outcome:
+        """Of one life of a pod; what a broken connection hides is drawn."""
+        assert self._cluster is not None
+        line = self._process.logged.pop() if self._process.logged else None
+        logged = line is not None and line.step == restart and line.resource.endswith(f"/{self._name}")
+        told = self._process.name, self._uid, self._cluster.world.cluster_id, restart, logged
+        number = self._process.world.asked(*told)
+        await self._reached()
+        if self._draw(self._weather.lost_before):
+            return OutcomeUnknown("no answer")
+        with self._cluster.world.sent_by(number):
+            outcome = Applied() if pods.evict(restart.pod, restart.pod_uid) else Rejected(429, REFUSED)
+        await self._back()
+        return OutcomeUnknown("no answer") if self._draw(self._weather.lost_after) else outcome
 
     async def read(self, *, partitions: bool = False) -> Readings:
         cluster = await self._reached()
         if cluster is None or self._client is None:
             return Readings(nobody(self._process.world.wall()), _NOWHERE)
         cluster.world.grants_cluster_action = not self._draw(self._weather.roads.no_log)
-        readings = await self._client.read()
-        self._process.world.record(cluster.looked(self._process.name, self._uid))
+        readings = await self._client.read(partitions=partitions)
+        self._process.world.record(self._looked(cluster))
         self._image = readings.log.image if isinstance(readings.log, LogReading) else None
         await self._back()
         return readings
+
+    def _looked(self, cluster: Cluster) -> Looked:
+        looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen
+        if pods is None or looked.nodes is None:
+            return looked
+        nodes = replace(looked.nodes, behind=pods.behind, stuck=pods.stuck, templates=pods.templates)
+        return replace(looked, nodes=nodes)
 
     async def unchanged(self) -> bool:
         cluster, before = await self._reached(), self._image
         if cluster is None or before is None or cluster.world.active is None:
             return False
-        same = {name: getattr(before, name) for name in ("offset", "epoch", "timestamp_ms", "counts")}
+        same = {name: getattr(before, name) for name in ("offset", "epoch", "timestamp_ms", "counts", "partitioned")}
         return before == replace(cluster.world.image, **same)
 
     def release_partitions(self) -> None:
@@ -258,10 +336,10 @@ class _Connection:
         if self._draw(roads.lost_before):
             return OutcomeUnknown("EOF") if self._draw(0.7) else NotSent("no connection")
         if cluster.world.active is not None and self._draw(roads.leader_dies):
-            cluster.world.stop(Role.CONTROLLER, cluster.world.active, kill=True)
+            cluster.kill(cluster.world.nodes[Role.CONTROLLER, cluster.world.active])
         if self._draw(roads.quorum_lost):
             for node in cluster.world.voting():
-                cluster.world.stop(node.role, node.id, kill=True)
+                cluster.kill(node)
         with cluster.world.sent_by(number):
             outcome = await self._client.update(change)
         await self._back()

@@ -56,6 +56,74 @@ class Looked:
     levels: Mapping[str, int]
     quorum: bool
     ranges: Mapping[str, tuple[int, int]]
+    nodes: Nodes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Of one partition: who has a replica, who is in sync, and `needed`: min.insync.replicas."""
+
+    replicas: frozenset[int]
+    in_sync: frozenset[int]
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Of a cluster in pods, what was true when it was looked at.
+
+    copies: by partition. behind: nodes whose pod is not of its template; stuck: those of them whose container does not
+    run. away: nodes that are not wholly there: stopped, fenced, out of an ISR, or behind the leader. voters: of the
+    quorum, whether each has caught up. leader: -1 for none. templates: what each node would run next.
+    """
+
+    copies: Mapping[str, Copies]
+    behind: frozenset[int]
+    stuck: frozenset[int]
+    away: frozenset[int]
+    voters: Mapping[int, bool]
+    leader: int
+    templates: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An eviction left the operator: of this pod, by its uid. `number`, `logged`: as of `Sent`."""
+
+    at: float
+    process: str
+    uid: str
+    cluster_id: str
+    node: int
+    pod: str
+    pod_uid: str
+    number: int
+    logged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A pod began to stop. `by`: the number of the effect, or None for somebody else. `runs`: of which revision it was;
+    `next`: of which the next one will be.
+    """
+
+    at: float
+    cluster_id: str
+    node: int
+    pod: str
+    pod_uid: str
+    runs: str
+    next: str
+    by: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A node that was away is wholly there again."""
+
+    at: float
+    cluster_id: str
+    node: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +191,7 @@ class Calmed:
     cluster_of: Mapping[str, str]
 
 
-Record = Stored | Looked | Sent | Moved | Kept | Jumped | Approved | Calmed
+Record = Stored | Looked | Sent | Asked | Stopped | Whole | Moved | Kept | Jumped | Approved | Calmed
 
 
 @dataclass(slots=True)

@@ -14,12 +14,14 @@ from typing import Any
 
 from kafkafeatures.api.names import APPROVE
 from kafkafeatures.core.readings import Role
+from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import UpdateFeature
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
 from tests.reliability.kafka import START_MS, Cluster, RecordedWorld, Roads
+from tests.reliability.pods import cluster_in_pods, rollout_fields
 from tests.reliability.process import Process, Surrounding, Weather
-from tests.reliability.records import Approved, History, Jumped, Sent, Stored
+from tests.reliability.records import Approved, Asked, History, Jumped, Sent, Stored
 from tests.simulated.kubernetes import ApiServer
 
 NAMESPACE = "kafka"
@@ -33,6 +35,8 @@ LEVELS: Mapping[str, tuple[int, ...]] = {
 }
 THEMES = ("anything", "drift", "approval", "kept request", "another cluster", "two operators")
 """What most of a history is about."""
+ROLL, ROLLS = "roll", 16
+"""One history out of so many is about rolls, in a cluster of its own kind."""
 
 
 class Scene:
@@ -49,9 +53,9 @@ class Scene:
         self.weather = self._drawn_weather()
         self.server = ApiServer(lambda: START + timedelta(seconds=self.loop.time()))
         self.server.listener = self._stored
-        self.theme = self.random.choice(THEMES)
+        self.theme = ROLL if seed % ROLLS == ROLLS - 1 else self.random.choice(THEMES)
         there_are = 2 if self.theme == "another cluster" else self.random.choice((1, 1, 2))
-        clusters = [self._cluster(name) for name in ("a", "b")[:there_are]]
+        clusters = [self._cluster(name) for name in ("a", "b")[: 1 if self.theme == ROLL else there_are]]
         self.clusters = {one.name: one for one in clusters}
         self.names = ("orders", "payments", "stock")[: self.random.choice((1, 1, 1, 2, 3))]
         self._around = Surrounding(
@@ -62,6 +66,7 @@ class Scene:
             wall=lambda: START + timedelta(seconds=self.loop.time()) + self.skew,
             record=self.history.records.append,
             sent=self._note_sent,
+            asked=self._note_asked,
             reconciled=self._count,
         )
 
@@ -82,6 +87,12 @@ class Scene:
         self.history.records.append(sent)
         return self.sent
 
+    def _note_asked(self, process: str, uid: str, cluster_id: str, restart: RestartNode, logged: bool) -> int:
+        self.sent += 1
+        named = restart.node_id, restart.pod, restart.pod_uid
+        self.history.records.append(Asked(self.loop.time(), process, uid, cluster_id, *named, self.sent, logged))
+        return self.sent
+
     def _count(self) -> None:
         self.history.reconciliations += 1
 
@@ -99,6 +110,8 @@ class Scene:
         )
 
     def _cluster(self, name: str) -> Cluster:
+        if self.theme == ROLL:
+            return cluster_in_pods(name, self.random, self.history.records.append, self.loop.time)
         pick = self.random.choice
         controllers = range(3001, 3001 + pick((1, 3, 3)))
         brokers = range(1, 1 + pick((1, 2, 3)))
@@ -133,6 +146,10 @@ class Scene:
             spec["cluster"]["clusterId"] = self.clusters[cluster].world.cluster_id
         if random() < 0.6:
             spec["consents"] = self.consents(cluster)
+        if self.theme == ROLL:
+            spec |= rollout_fields(self.random)
+            if random() < 0.5:
+                spec["consents"] = [*spec.get("consents", [])[:15], "single-replica-topics"]
         return spec
 
     def _levels(self, cluster: Cluster) -> list[dict[str, Any]]:

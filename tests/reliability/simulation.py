@@ -12,14 +12,16 @@ import hashlib
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from types import MethodType
 from typing import Any
 
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.core.readings import Role
 from kafkasim.releases import release_named
+from tests.reliability import rolls
 from tests.reliability.kafka import Cluster, Roads
 from tests.reliability.records import Calmed, History
-from tests.reliability.scene import LEVELS, NAMESPACE, Scene
+from tests.reliability.scene import LEVELS, NAMESPACE, ROLL, Scene
 from tests.reliability.stories import STORIES
 from tests.reliability.virtual import run
 from tests.simulated import schema
@@ -75,6 +77,10 @@ class Simulation(Scene):
             (1, self._a_second_operator),
             (5, self._nothing),
         )
+        if self.theme == ROLL:
+            in_pods = (self._a_node_stops, self._a_node_starts, self._an_upgrade, self._pointed_elsewhere)
+            acts = tuple((weight, one) for weight, one in acts if one not in in_pods)
+            acts += tuple((weight, MethodType(one, self)) for weight, one in rolls.ACTS)
         act = self.random.choices([one for _, one in acts], [weight for weight, _ in acts])[0]
         self.history.acts.append(f"{self.loop.time():.3f} {act.__name__.strip('_')}")
         done = act()
@@ -230,11 +236,15 @@ class Simulation(Scene):
         """Enough to stop waiting; the checker judges."""
         found = next(one for one in self.resources() if one["metadata"]["uid"] == uid)
         ready = [one for one in (found.get("status") or {}).get("conditions", ()) if one["type"] == "Ready"]
-        current = bool(ready) and ready[0].get("observedGeneration") == found["metadata"]["generation"]
+        rolled = all(map(rolls.are_current, self.clusters.values()))
+        current = rolled and bool(ready) and ready[0].get("observedGeneration") == found["metadata"]["generation"]
         return current and (ready[0]["status"] == "True" or ready[0]["reason"] == "DuplicateOwner")
 
     async def _heal(self, cluster: Cluster) -> None:
-        """Every node runs the newest release, and what cannot run is unregistered."""
+        """Every node runs the newest release, and what cannot run is unregistered; in pods, they can be rolled."""
+        if cluster.pods is not None:
+            await rolls.heal(self, cluster)
+            return
         world, newest = cluster.world, release_named("4.2")
         for _, node in sorted(world.nodes.items()):
             if not node.running:
@@ -269,6 +279,9 @@ class Simulation(Scene):
                 "approval": {"policy": "Never"},
                 "drift": {"onDrift": "Correct", "checkEvery": "30s"},
             }
+
+            if cluster.pods is not None:
+                spec |= rolls.CALM
 
             def change(one: dict[str, Any], spec: dict[str, Any] = spec) -> None:
                 one["spec"] = spec

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkafeatures.core.readings import Role
 from tests.reliability.kafka import Cluster
+from tests.reliability.rolls import a_roll
 from tests.reliability.scene import LEVELS, NAMESPACE, Scene
 
 Json = dict[str, Any]
@@ -125,6 +126,7 @@ STORIES: Mapping[str, tuple[Story, ...]] = {
     "kept request": (kept_request,),
     "another cluster": (another_cluster,),
     "two operators": (two_operators,),
+    "roll": (a_roll, approval),
 }
 
 

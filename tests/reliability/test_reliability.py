@@ -7,15 +7,17 @@ import asyncio
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.reliability import checker, facts, records
+from tests.reliability import checker, facts, records, roll_rules
+from tests.reliability import violations as told
 from tests.reliability.calibration import DEFECTS, Defect, defective, source_of, tried
 from tests.reliability.checker import violations
-from tests.reliability.records import History, Looked, Sent, Stored
+from tests.reliability.records import Asked, Copies, History, Looked, Nodes, Sent, Stopped, Stored, Whole
 from tests.reliability.simulation import simulate, trace_of
 from tests.reliability.virtual import DeadlockError, run
 
@@ -48,7 +50,7 @@ def test_the_same_seed_is_the_same_history() -> None:
 
 
 def test_the_checker_knows_nothing_of_the_operator() -> None:
-    for module in (checker.__file__, facts.__file__, records.__file__):
+    for module in (checker.__file__, facts.__file__, records.__file__, roll_rules.__file__, told.__file__):
         imported = {
             name.name if isinstance(node, ast.Import) else node.module
             for node in ast.walk(ast.parse(Path(module).read_text()))
@@ -105,6 +107,66 @@ FORGED: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
 def test_a_record_that_was_changed_breaks_the_promise(rule: str) -> None:
     kind, change = FORGED[rule]
     broken = {one.rule for one in violations(changed(acting(), kind, change))}
+    assert rule in broken
+
+
+@cache
+def rolling() -> History:
+    """One in which nodes were restarted."""
+    return simulate(ROLLING)
+
+
+ROLLING = 31
+
+
+def of_nodes(change: Callable[[Nodes], Nodes]) -> Callable[[Looked], Looked]:
+    return lambda one: one if one.nodes is None else replace(one, nodes=change(one.nodes))
+
+
+def out_of_sync(nodes: Nodes) -> Nodes:
+    """One replica less, of each partition."""
+    return replace(nodes, copies={name: _with(one, min(one.replicas)) for name, one in nodes.copies.items()})
+
+
+def _with(copies: Copies, out: int) -> Copies:
+    return replace(copies, in_sync=copies.in_sync - {out})
+
+
+def all_needed(nodes: Nodes) -> Nodes:
+    return replace(nodes, copies={name: replace(one, needed=len(one.in_sync)) for name, one in nodes.copies.items()})
+
+
+def everybody_behind(nodes: Nodes) -> Nodes:
+    return replace(nodes, behind=frozenset(nodes.templates))
+
+
+FORGED_ROLLS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
+    "intent before restart": (Stored, in_each_version(lambda one: one.get("status", {}).pop("intents", None))),
+    "effect log": (Asked, lambda one: replace(one, logged=False)),
+    "held back": (Stored, in_each_version(lambda one: one["spec"].update(suspend=True))),
+    "min.insync.replicas": (Looked, of_nodes(all_needed)),
+    "under-replicated": (Looked, of_nodes(out_of_sync)),
+    "once": (Stopped, lambda one: replace(one, runs=one.next)),
+    "in flight": (Whole, lambda one: replace(one, node=-1)),
+    "order": (Looked, of_nodes(everybody_behind)),
+    "leader last": (Looked, of_nodes(everybody_behind)),
+    "majority": (Looked, of_nodes(lambda one: replace(one, voters={each: each == one.leader for each in one.voters}))),
+    "levels last": (Looked, of_nodes(everybody_behind)),
+    "rolled": (Looked, of_nodes(everybody_behind)),
+}
+
+
+def test_an_untouched_record_of_a_roll_breaks_no_promise() -> None:
+    history = rolling()
+    assert sum(isinstance(one, Stopped) for one in history.records) > 5
+    assert violations(history) == []
+
+
+@pytest.mark.parametrize("rule", FORGED_ROLLS)
+def test_a_record_of_a_roll_that_was_changed_breaks_the_promise(rule: str) -> None:
+    kind, change = FORGED_ROLLS[rule]
+    history = rolling()
+    broken = {one.rule for one in violations(changed(history, kind, change))}
     assert rule in broken
 
 

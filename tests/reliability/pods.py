@@ -1,0 +1,140 @@
+"""Simulated pods of a history: who stops which of them is recorded, and what is true of their nodes is told.
+
+The pods are kafkasim's. A process of the operator reaches them as it reaches everything: late, in part, or not at all
+(`process.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from kafkafeatures.core.readings import Role
+from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
+from kafkasim.pods import Pods, PodTiming, SetPlan, addresses, revision_of
+from kafkasim.releases import release_named
+from kafkasim.replicas import found_in
+from tests.reliability.kafka import Cluster, RecordedWorld
+from tests.reliability.records import Copies, Nodes, Stopped
+
+OLD = "kafka:4.1.2"
+BROKERS, CONTROLLERS = "brokers", "controllers"
+WORKLOAD: dict[str, Any] = {
+    "driver": "StatefulSet",
+    "statefulSet": {"brokers": [BROKERS], "controllers": [CONTROLLERS]},
+}
+
+
+class RecordedPods(Pods):
+    """Pods that say who began to stop them: the effect that is on its way in their world, or somebody else."""
+
+    def __init__(
+        self, world: RecordedWorld, sets: Sequence[SetPlan], timing: PodTiming, record: Callable[[Stopped], None]
+    ) -> None:
+        super().__init__(world, sets, timing)
+        self._history = world
+        self._record = record
+
+    def delete(self, name: str) -> None:
+        found = self.reading().pod(name)
+        if found is not None and not found.terminating:
+            at, number = self._history.seconds, self._history.sender
+            goes_to = revision_of(found.stateful_set, self.sets[found.stateful_set].image)
+            self._record(
+                Stopped(at, self.world.cluster_id, self.node_of(name), name, found.uid, found.revision, goes_to, number)
+            )
+        super().delete(name)
+
+    def kill_node(self, node_id: int) -> None:
+        """The container that runs it dies."""
+        for name in self.names():
+            if self.node_of(name) == node_id:
+                self.kill(name)
+
+    def nodes(self) -> Nodes:
+        """What is true now, for the record."""
+        world, reading = self._history, self.reading()
+        pods = [(one, pod) for one in reading.stateful_sets for pod in one.pods]
+        templates = {one.plan.name: revision_of(one.plan.name, one.image) for one in self.sets.values()}
+        outdated = [pod for one, pod in pods if pod.revision != templates[one.name]]
+        return Nodes(
+            copies=self._copies(),
+            behind=frozenset(self.node_of(pod.name) for pod in outdated),
+            stuck=frozenset(self.node_of(pod.name) for pod in outdated if pod.waiting),
+            away=frozenset(world.away()),
+            voters={
+                voter: world.nodes[Role.CONTROLLER, voter].running
+                and world.now_ms >= world.nodes[Role.CONTROLLER, voter].caught_up_ms
+                for voter in world.voters
+            },
+            leader=-1 if world.active is None else world.active,
+            templates={self.node_of(pod.name): templates[one.name] for one, pod in pods},
+        )
+
+    def _copies(self) -> dict[str, Copies]:
+        image = self.world.image
+        topics, default = image.partitions.min_insync_replicas.topics, self._default()
+        return {
+            f"{one.topic}-{one.number}": Copies(
+                frozenset(one.state.replicas), one.state.in_sync, topics.get(one.topic, default)
+            )
+            for one in found_in(image)
+        }
+
+    def _default(self) -> int:
+        """The highest that a broker applies."""
+        brokers = self.world.image.brokers
+        return max((self.world.default_min_insync_replicas(one) for one in brokers), default=1)
+
+
+# --- the beginning of a history ---
+
+
+def cluster_in_pods(name: str, random: Random, record: Callable[[Any], None], seconds: Callable[[], float]) -> Cluster:
+    """Three to five brokers, three controllers, a few topics: all of them of one release, and with room to go up."""
+    brokers = tuple(random.sample(range(1, 40), random.choice((3, 3, 4, 5))))
+    controllers = (3001, 3002, 3003)
+    sets = (SetPlan(BROKERS, "brokers", brokers, OLD), SetPlan(CONTROLLERS, "controllers", controllers, OLD))
+    release = release_named("4.1")
+    nodes = [NodePlan(Role.BROKER, one, release) for one in sorted(brokers)]
+    nodes += [NodePlan(Role.CONTROLLER, one, release) for one in controllers]
+    plan = Plan(
+        tuple(nodes),
+        {"metadata.version": random.choice((25, 27))},
+        leader=random.choice(controllers),
+        addresses=addresses(sets),
+        topics=tuple(_topics(random, brokers)),
+        min_insync_replicas=random.choice((1, 1, 2)),
+        timing=Timing(700, 1_000, 400, random.choice((500, 20_000)), (200, random.choice((1_000, 8_000)))),
+    )
+    world = RecordedWorld(plan, record, random)
+    boot = random.choice((1_000, 4_000))
+    timing = PodTiming(recreate=300, start=400, boot_broker=boot, boot_controller=800, ready=300)
+    return Cluster(name, world, seconds, RecordedPods(world, sets, timing, record))
+
+
+def _topics(random: Random, brokers: tuple[int, ...]) -> list[TopicPlan]:
+    def placed(copies: int, partitions: int) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(random.sample(brokers, copies)) for _ in range(partitions))
+
+    found = [TopicPlan("orders", placed(3, random.choice((2, 6))), 2), TopicPlan("stock", placed(3, 2), 1)]
+    if random.random() < 0.3:
+        found.append(TopicPlan("events", placed(2, 3), 1))
+    if random.random() < 0.1:
+        found.append(TopicPlan("lonely", placed(1, 2)))
+    return found
+
+
+def rollout_fields(random: Random) -> dict[str, Any]:
+    """The fields of a document that are about rolls."""
+    pick = random.choice
+    return {
+        "workload": WORKLOAD,
+        "rollout": {
+            "maxParallel": pick((1, 1, 2, 2, "34%", 200)),
+            "availability": pick(("NoUnderReplicated", "NoUnderReplicated", "RespectMinISR")),
+            "stableFor": pick(("1s", "5s", "20s")),
+            "nodeTimeout": pick(("20s", "1m", "5m")),
+        },
+    }

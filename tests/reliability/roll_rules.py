@@ -1,0 +1,288 @@
+"""What the documentation promises of rolls, held against the record of a history. It imports nothing of the operator.
+
+Each rule is one function over the record: what pods were stopped, by whom, and what was true of the nodes when the
+operator looked last. An operator knows what it read, so what changed between its look and its act counts against
+nobody; what it read, and what it did itself, does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Any
+
+from tests.reliability.facts import OPERATOR, RESTART, Facts, applies, condition
+from tests.reliability.records import Asked, Copies, Looked, Nodes, Sent, Stopped, Stored, Whole
+from tests.reliability.violations import Violation
+
+MOST = 64
+"""Nodes in flight, whatever a document says."""
+EXCUSED = "single-replica-topics"
+SETTLING = 6.0
+"""Seconds by which an operator may know later than the world does that something is so: a look, and the way there."""
+
+
+class Restart:
+    """One pod that an operator stopped, with everything that is known of it."""
+
+    def __init__(self, facts: Facts, place: int, asked: Asked) -> None:
+        self.place, self.asked = place, asked
+        found = ((at, one) for at, one in facts.of_kind(Stopped) if one.by == asked.number)
+        self.stopped: Stopped | None = next((one for _, one in found), None)
+        self.look = facts.last_look(place, asked.process, asked.uid)
+        self.begun = _announcing(facts, place, asked)
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """What was true when the operator looked last."""
+        return self.look.nodes if self.look is not None else None
+
+    @property
+    def rollout(self) -> dict[str, Any]:
+        """As the document says, at the version that announced it."""
+        return dict((self.begun.spec.get("rollout") or {}) if self.begun is not None else {})
+
+    def __str__(self) -> str:
+        return f"restart {self.asked.number} of node {self.asked.node} ({self.asked.pod})"
+
+
+def _announcing(facts: Facts, place: int, asked: Asked) -> Stored | None:
+    """The version that first told of it, and that it was still told of when it was sent."""
+    found = None
+    for at, version in reversed(facts.versions.get(asked.uid, [])):
+        if at > place:
+            continue
+        if not any(one.get("podUid") == asked.pod_uid for one in restarts_in(version)):
+            break
+        found = version
+    return found
+
+
+def restarts_in(stored: Stored) -> list[dict[str, Any]]:
+    """The restarts that a status says are in flight."""
+    return [one for one in stored.status.get("intents") or () if one.get("kind") == RESTART]
+
+
+def restarts(facts: Facts) -> list[Restart]:
+    """Those that were asked for, in order."""
+    return [Restart(facts, place, asked) for place, asked in facts.of_kind(Asked)]
+
+
+def _seconds(text: object, otherwise: float) -> float:
+    if not isinstance(text, str):
+        return otherwise
+    return float(text[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[text[-1]]
+
+
+def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
+    """Nodes that operators stopped before, and that were not wholly back, and stable, when this one was asked for."""
+    stable = _seconds(one.rollout.get("stableFor"), 30.0)
+    found: dict[int, Stopped] = {}
+    since: dict[int, float] = {}
+    for record in facts.records[: one.place]:
+        if isinstance(record, Stopped) and record.cluster_id == one.asked.cluster_id and record.by is not None:
+            found[record.node] = record
+            since.pop(record.node, None)
+        elif isinstance(record, Whole) and record.cluster_id == one.asked.cluster_id:
+            since[record.node] = record.at
+    return {
+        node: stopped
+        for node, stopped in found.items()
+        if node not in since or one.asked.at - since[node] < stable - SETTLING
+    }
+
+
+def a_restart_is_announced_before_it_is_asked_for(facts: Facts) -> Iterator[Violation]:
+    """By an intent that names exactly this life of the pod; and the effect log tells of it."""
+    for one in restarts(facts):
+        if one.begun is None:
+            yield Violation("intent before restart", one.asked.at, f"nothing announced {one}")
+        if not one.asked.logged:
+            yield Violation("effect log", one.asked.at, f"{one} is not in it")
+
+
+def nothing_begins_that_is_held_back(facts: Facts) -> Iterator[Violation]:
+    """Suspended, paused or observed: as it was when the intent was stored."""
+    for one in restarts(facts):
+        if one.begun is not None and not applies(one.begun):
+            yield Violation("held back", one.asked.at, f"{one} while it was suspended, paused or observed")
+
+
+def no_partition_falls_below_min_insync_replicas(facts: Facts) -> Iterator[Violation]:
+    """By what was read, and by what was stopped before and may not show yet."""
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None:
+            yield Violation("preflight", one.asked.at, f"{one} without a look at its nodes")
+            continue
+        leaving = _leaving(facts, one)
+        for name, copies in sorted(nodes.copies.items()):
+            node, left = one.asked.node, copies.in_sync - leaving - {one.asked.node}
+            if node not in copies.in_sync or len(left) >= copies.needed or len(copies.in_sync) < copies.needed:
+                continue
+            if not (_never(copies) and _is_excused(one)):
+                text = f"{one} leaves {name} with {sorted(left)} in sync, {copies.needed} are needed"
+                yield Violation("min.insync.replicas", one.asked.at, text)
+
+
+def _leaving(facts: Facts, one: Restart) -> set[int]:
+    """Nodes that operators stopped and that are not whole again, stable or not."""
+    found: set[int] = set()
+    for record in facts.records[: one.place]:
+        if isinstance(record, Stopped) and record.by is not None and record.pod_uid != one.asked.pod_uid:
+            found.add(record.node)
+        elif isinstance(record, Whole):
+            found.discard(record.node)
+    return found - {one.asked.node}
+
+
+def _never(copies: Copies) -> bool:
+    """Whether a restart makes it unavailable in any case."""
+    return len(copies.replicas) <= copies.needed or len(copies.replicas) == 1
+
+
+def _is_excused(one: Restart) -> bool:
+    return one.begun is not None and EXCUSED in (one.begun.spec.get("consents") or ())
+
+
+def under_replicated_partitions_keep_what_they_have(facts: Facts) -> Iterator[Violation]:
+    """NoUnderReplicated, which is the default: a node goes only where all of its partitions have all they should have.
+
+    A node that does not run anyway may be replaced.
+    """
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None or one.rollout.get("availability", "NoUnderReplicated") != "NoUnderReplicated":
+            continue
+        if one.asked.node in nodes.stuck or (one.stopped is None and _gone(facts, one)):
+            continue
+        for name, copies in sorted(nodes.copies.items()):
+            if one.asked.node not in copies.replicas or (_never(copies) and _is_excused(one)):
+                continue
+            if copies.replicas - copies.in_sync - {one.asked.node}:
+                text = f"{one}, but {name} has {sorted(copies.in_sync)} of {sorted(copies.replicas)} in sync"
+                yield Violation("under-replicated", one.asked.at, text)
+
+
+def _gone(facts: Facts, one: Restart) -> bool:
+    """Whether that life of the pod was over already: then nothing was stopped."""
+    return any(it.pod_uid == one.asked.pod_uid for place, it in facts.of_kind(Stopped) if place < one.place)
+
+
+def no_node_is_restarted_twice_for_one_revision(facts: Facts) -> Iterator[Violation]:
+    """A pod that is of its template already is left alone, unless the template was changed since it was looked at."""
+    for one in restarts(facts):
+        if one.stopped is None or one.nodes is None:
+            continue
+        wanted = one.nodes.templates.get(one.asked.node)
+        if one.stopped.runs == wanted:
+            yield Violation("once", one.stopped.at, f"{one}, whose pod was of {wanted} already")
+
+
+def never_more_at_once_than_allowed(facts: Facts) -> Iterator[Violation]:
+    """maxParallel, of the brokers where it is a percentage; and never more than 64."""
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None or one.begun is None or one.asked.node in nodes.stuck or _gone(facts, one):
+            continue
+        flying = _in_flight(facts, one).keys() - {one.asked.node}
+        brokers = {broker for copies in nodes.copies.values() for broker in copies.replicas} - nodes.voters.keys()
+        allowed = _cap(one.rollout.get("maxParallel", 1), max(len(brokers), 1))
+        if len(flying) + 1 > allowed:
+            text = f"{one} beside {sorted(flying)}: {allowed} may be in flight at once"
+            yield Violation("in flight", one.asked.at, text)
+
+
+def _cap(max_parallel: object, brokers: int) -> int:
+    if isinstance(max_parallel, str):
+        return min(max(brokers * int(max_parallel[:-1]) // 100, 1), MOST)
+    return min(int(str(max_parallel)), MOST)
+
+
+def controllers_keep_their_majority(facts: Facts) -> Iterator[Violation]:
+    """One at a time, beside nothing else; a majority that has caught up stays; the leader goes last, brokers after."""
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None or _gone(facts, one):
+            continue
+        node, behind = one.asked.node, nodes.behind & nodes.voters.keys()
+        flying = _in_flight(facts, one).keys() - {node}
+        if node not in nodes.voters:
+            if flying & nodes.voters.keys() and node not in nodes.stuck:
+                yield Violation("controllers", one.asked.at, f"{one} while controller {sorted(flying)} is in flight")
+            if behind - nodes.stuck and node not in nodes.stuck:
+                yield Violation("order", one.asked.at, f"{one} before the controllers {sorted(behind)}")
+            continue
+        if node in nodes.stuck:
+            continue
+        left = [voter for voter, caught_up in nodes.voters.items() if caught_up and voter not in flying | {node}]
+        if nodes.voters[node] and len(left) * 2 <= len(nodes.voters):
+            text = f"{one} leaves {sorted(left)} of the voters {sorted(nodes.voters)}"
+            yield Violation("majority", one.asked.at, text)
+        if flying:
+            yield Violation("controllers", one.asked.at, f"{one} beside {sorted(flying)}")
+        if node == nodes.leader and behind - {node}:
+            yield Violation("leader last", one.asked.at, f"{one}, which leads, before {sorted(behind - {node})}")
+
+
+def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
+    """A node that does not come back within nodeTimeout, whatever its pod says, and whose log is not recovered."""
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None or one.begun is None or one.look is None or one.asked.node in nodes.stuck or _gone(facts, one):
+            continue
+        timeout = _seconds(one.rollout.get("nodeTimeout"), 900.0)
+        for node, stopped in _in_flight(facts, one).items():
+            crashing = node in nodes.stuck and node != one.asked.node
+            if crashing and one.look.at - stopped.at > timeout + SETTLING:
+                text = f"{one}, but node {node} was stopped at {stopped.at:.0f} s and crashes"
+                yield Violation("halt", one.asked.at, text)
+
+
+def levels_are_raised_after_the_last_node(facts: Facts) -> Iterator[Violation]:
+    """Where somebody restarts the nodes, all of them are current and back when a level goes up."""
+    for place, sent in facts.of_kind(Sent):
+        look = facts.last_look(place, sent.process, sent.uid)
+        begun = _version_before(facts, place, sent.uid)
+        if look is None or look.nodes is None or begun is None or sent.after <= sent.before:
+            continue
+        if (begun.spec.get("workload") or {}).get("driver", "None") != "StatefulSet":
+            continue
+        if look.nodes.behind:
+            yield Violation("levels last", sent.at, f"{sent} before the nodes {sorted(look.nodes.behind)}")
+        elif restarts_in(begun):
+            yield Violation("levels last", sent.at, f"{sent} while a restart is in flight")
+
+
+def _version_before(facts: Facts, place: int, uid: str) -> Stored | None:
+    versions = list(takewhile(lambda each: each[0] < place, facts.versions.get(uid, ())))
+    return versions[-1][1] if versions else None
+
+
+def rolled_means_every_pod(facts: Facts) -> Iterator[Violation]:
+    """NodesRolled is true only of what was read: every pod of its template, none in flight."""
+    for uid, versions in facts.versions.items():
+        for place, version in versions:
+            rolled = condition(version, "NodesRolled")
+            if rolled.get("status") != "True" or not version.by.startswith(OPERATOR):
+                continue
+            instance = (version.status.get("operator") or {}).get("instance", "")
+            look: Looked | None = facts.last_look(place, instance, uid) if instance else None
+            current = rolled.get("observedGeneration") == version.generation
+            if look is not None and look.nodes is not None and look.nodes.behind and current:
+                yield Violation("rolled", version.at, f"NodesRolled, but {sorted(look.nodes.behind)} are not")
+                break
+
+
+ROLL_RULES = (
+    a_restart_is_announced_before_it_is_asked_for,
+    nothing_begins_that_is_held_back,
+    no_partition_falls_below_min_insync_replicas,
+    under_replicated_partitions_keep_what_they_have,
+    no_node_is_restarted_twice_for_one_revision,
+    never_more_at_once_than_allowed,
+    controllers_keep_their_majority,
+    nothing_begins_after_a_halt,
+    levels_are_raised_after_the_last_node,
+    rolled_means_every_pod,
+)

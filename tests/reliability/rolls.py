@@ -1,0 +1,191 @@
+"""Histories of rolls: a cluster in pods, what people and Kubernetes do to it, and how it is made whole in the end.
+
+Acts are drawn by `simulation.py` where a history is about rolls; each is done to the scene.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafkafeatures.core.readings import Role
+from kafkasim.pods import BudgetPlan, release_of
+from tests.reliability.kafka import Cluster
+from tests.reliability.pods import BROKERS, CONTROLLERS, OLD, WORKLOAD, RecordedPods, rollout_fields
+from tests.reliability.scene import Scene
+
+IMAGES = ("kafka:4.4.0", "kafka:4.4.0", "kafka:4.4.0", "kafka:4.2.1", OLD, "kafka:4.4.0-debug", "kafka:4.0.1")
+BROKEN = "kafka:latest"
+LAST = "kafka:4.4.1"
+
+
+# --- what happens ---
+
+
+def _pods(scene: Scene) -> RecordedPods:
+    pods = scene.clusters["a"].pods
+    assert isinstance(pods, RecordedPods)
+    return pods
+
+
+def the_image_changes(scene: Scene) -> None:
+    """Of all StatefulSets, or of one; now and then to one that cannot run."""
+    pods, image = _pods(scene), scene.random.choice(IMAGES)
+    if scene.random.random() < 0.15:
+        image = BROKEN
+    chosen = (CONTROLLERS, BROKERS) if scene.random.random() < 0.7 else (scene.random.choice((CONTROLLERS, BROKERS)),)
+    for one in chosen:
+        pods.set_image(one, image)
+
+
+def a_pod_is_deleted(scene: Scene) -> None:
+    """By somebody else, with or without a look at budgets."""
+    pods = _pods(scene)
+    name = scene.random.choice(pods.names())
+    if scene.random.random() < 0.5:
+        pods.evict(name)
+    else:
+        pods.delete(name)
+
+
+def a_container_dies(scene: Scene) -> None:
+    """Of too much memory, say."""
+    pods = _pods(scene)
+    pods.kill(scene.random.choice(pods.names()))
+
+
+async def a_kubernetes_node_is_drained(scene: Scene) -> None:
+    """Its pod is evicted as soon as a budget lets it, and comes back a while later."""
+    pods = _pods(scene)
+    name = scene.random.choice(pods.names())
+    pods.drain(name)
+    for _ in range(10):
+        if pods.evict(name):
+            break
+        await scene.wait(2.0)
+    await scene.wait(40.0 * scene.random.random())
+    pods.uncordon(name)
+
+
+def replicas_fall_behind(scene: Scene) -> None:
+    """A slow disk."""
+    world = scene.clusters["a"].world
+    broker = scene.random.choice([one.id for one in world.of_role(Role.BROKER)])
+    world.fall_behind(broker, for_ms=int(60_000 * scene.random.random()))
+
+
+def partitions_are_moved(scene: Scene) -> None:
+    """By Cruise Control, say."""
+    world = scene.clusters["a"].world
+    found = scene.random.choice(world.partitions())
+    brokers = [one.id for one in world.of_role(Role.BROKER)]
+    if world.active is not None and not found.state.adding and not found.state.removing:
+        target = scene.random.sample(brokers, len(found.state.replicas))
+        world.reassign(found.topic, found.number, target)
+
+
+def a_budget_changes(scene: Scene) -> None:
+    """Made, changed, or taken away."""
+    pods = _pods(scene)
+    pods.budgets = []
+    if scene.random.random() < 0.7:
+        pods.budgets = [
+            BudgetPlan("kafka", (BROKERS,), scene.random.choice((0, 1, 1, 2)), scene.random.random() < 0.8),
+            BudgetPlan("quorum", (CONTROLLERS,), 1),
+        ]
+
+
+def more_replicas_are_needed(scene: Scene) -> None:
+    """min.insync.replicas of a topic, or of all that say nothing."""
+    world = scene.clusters["a"].world
+    if world.active is not None:
+        world.configure(scene.random.choice((1, 2, 2, 3)), topic=scene.random.choice((None, "stock", "orders")))
+
+
+def topics_are_hidden(scene: Scene) -> None:
+    """An ACL is taken away, or given back."""
+    world = scene.clusters["a"].world
+    world.hidden_topics = frozenset() if world.hidden_topics else frozenset({"orders"})
+
+
+ACTS: tuple[tuple[int, Callable[[Scene], Any]], ...] = (
+    (14, the_image_changes),
+    (4, a_pod_is_deleted),
+    (4, a_container_dies),
+    (3, a_kubernetes_node_is_drained),
+    (5, replicas_fall_behind),
+    (3, partitions_are_moved),
+    (4, a_budget_changes),
+    (2, more_replicas_are_needed),
+    (1, topics_are_hidden),
+)
+
+
+async def a_roll(scene: Scene) -> None:
+    """One resource asks for it and nothing keeps it back; while it runs, the image changes, or it is suspended."""
+    random, pods = scene.random, _pods(scene)
+    name = scene.names[0]
+    fields = rollout_fields(random) | {"mode": "Apply", "suspend": False}
+    scene.edit(name, lambda one: one["spec"].update(fields))
+    image = random.choice(("kafka:4.4.0", "kafka:4.4.0-debug", "kafka:4.2.1"))
+    for one in (CONTROLLERS, BROKERS):
+        pods.set_image(one, image)
+    await scene.wait(60.0 * random.random())
+    drawn = random.random()
+    if drawn < 0.25:
+        for one in (CONTROLLERS, BROKERS):
+            pods.set_image(one, random.choice((OLD, "kafka:4.4.0-debug")))
+    elif drawn < 0.5:
+        pods.set_image(random.choice((CONTROLLERS, BROKERS)), BROKEN)
+        await scene.wait(60.0 * random.random())
+        for one in (CONTROLLERS, BROKERS):
+            pods.set_image(one, random.choice((OLD, image)))
+    elif drawn < 0.75:
+        scene.edit(name, lambda one: one["spec"].update(suspend=True))
+        await scene.wait(40.0 * random.random())
+        scene.edit(name, lambda one: one["spec"].update(suspend=False))
+    else:
+        a_container_dies(scene)
+    await scene.wait(60.0 * random.random())
+
+
+# --- the end ---
+
+
+async def heal(scene: Scene, cluster: Cluster) -> None:
+    """Everything can be rolled now, to an image that runs; nobody else touches it any more."""
+    pods, world = _pods(scene), cluster.world
+    pods.budgets, world.hidden_topics = [], frozenset()
+    releases = {runs.name if (runs := release_of(one.image)) else "" for one in pods.sets.values()}
+    usable = releases in ({"4.2"}, {"4.4"})
+    if not usable or scene.random.random() < 0.5:
+        for one in (CONTROLLERS, BROKERS):
+            pods.set_image(one, LAST)
+    for name in pods.names():
+        pods.uncordon(name)
+    for _ in range(100):
+        await asyncio.sleep(3.0)
+        cluster.catch_up()
+        if world.active is not None:
+            break
+    world.configure(1)
+    for topic in sorted({one.topic for one in world.partitions()}):
+        world.configure(1, topic=topic)
+    brokers = [one.id for one in world.of_role(Role.BROKER)]
+    for found in world.partitions():
+        if len(found.state.replicas) == 1:
+            others = [each for each in brokers if each not in found.state.replicas]
+            world.reassign(found.topic, found.number, (*found.state.replicas, others[0]))
+
+
+CALM: Mapping[str, Any] = {
+    "workload": WORKLOAD,
+    "rollout": {"maxParallel": 2, "stableFor": "1s", "nodeTimeout": "15m"},
+}
+"""What a document says of rolls in the end."""
+
+
+def are_current(cluster: Cluster) -> bool:
+    """Whether every pod is of its template."""
+    return cluster.pods is None or not cluster.pods.nodes().behind

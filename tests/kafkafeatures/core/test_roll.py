@@ -222,7 +222,7 @@ UNREAD = Failure(FailureKind.AUTHORIZATION, "partitions", "not authorized", "add
         (cluster(update_strategy="RollingUpdate"), Reason.UPDATE_STRATEGY_UNSAFE),
         (cluster(conflict="Strimzi"), Reason.DRIVER_CONFLICT),
     ],
-    ids=str,
+    ids=lambda one: str(one) if isinstance(one, Reason) else "seen",
 )
 def test_nothing_is_restarted_on_what_is_not_known_or_not_safe(told: Observation, reason: Reason) -> None:
     refused(rolled(told), reason)

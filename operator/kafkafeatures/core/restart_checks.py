@@ -345,15 +345,21 @@ def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
 
 
 def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
-    """No partition is below min.insync.replicas already, for whatever reason; those that a consent excuses may lack
-    one replica.
+    """No partition is below min.insync.replicas already, or without a leader, for whatever reason; those that a consent
+    excuses may lack one replica.
     """
-    excused = question.is_excused
-    count, names = question.replication.under_min_isr(excused=excused) if question.replication else (0, ())
-    if not count:
+    if question.replication is None:
         return None
-    below = f"{format_partitions(count, names)} {'is' if count == 1 else 'are'} below min.insync.replicas"
-    return Wait(Reason.ROLLING_NODES, f"{below}; no node is restarted until that has passed", after=2.0)
+    low = question.replication.under_min_isr(excused=question.is_excused)
+    offline = question.replication.offline(excused=question.is_excused)
+    for (count, names), one, several in (
+        (low, "is below min.insync.replicas", "are below min.insync.replicas"),
+        (offline, "has no leader", "have no leader"),
+    ):
+        if count:
+            found = f"{format_partitions(count, names)} {one if count == 1 else several}"
+            return Wait(Reason.ROLLING_NODES, f"{found}; no node is restarted until that has passed", after=2.0)
+    return None
 
 
 def window_is_open(question: RestartQuestion) -> Refusal | None:

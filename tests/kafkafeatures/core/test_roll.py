@@ -236,6 +236,13 @@ def test_a_consent_lets_partitions_without_a_second_replica_be_unavailable_and_i
     refused(rolled(told, consents=consents, status=used), Reason.CONSENT_SPENT)
 
 
+def test_while_a_partition_has_no_leader_no_node_is_restarted_however_few_replicas_it_asks_for() -> None:
+    one = reading(*PARTITIONS, row("lost", 3, 5, 6, isr=[3], offline=True), least={"lost": 1})
+    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
+    message = refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=one), rollout=rule), Reason.ROLLING_NODES)
+    assert "1 partition (lost-0) has no leader" in message
+
+
 def test_a_consent_excuses_no_partition_that_is_low_for_another_reason() -> None:
     some = (*PARTITIONS, row("one", 2), row("low", 3, 5, 6, isr=[3]))
     told = cluster({**ROLLED_CONTROLLERS, **current(3, 5, 6)}, partitions=some)

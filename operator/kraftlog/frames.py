@@ -30,7 +30,7 @@ _CONTINUES = 0x80  # a varint goes on; and api keys below it are in one byte
 BLOCK = 4096
 """Records that are looked at together: half a megabyte of partitions, which stays in the processor's cache."""
 
-_RUN = 32  # records of one length that are looked for at once, and twice as many where all are
+_RUN = 64  # records of one length that are looked for at once, and twice as many where all are
 _TOPS = np.uint64(0x8080_8080_8080_8080)
 _ONE, _BYTE = np.uint64(1), np.uint64(0xFF)
 _WORD = 8
@@ -90,7 +90,8 @@ def edges(data: memoryview, count: int) -> Edges | None:
     if count > _MOST or count * _SHORTEST_RECORD > limit:
         return None
     runs: list[tuple[int, int, int, int]] = []  # where, how long each, how long its length, how many
-    position, left, former, ahead = 0, count, 0, _RUN
+    position, left, ahead = 0, count, _RUN
+    former = repeated = 0  # sizes: of the last record, and of those that were alike last
     while left:
         length, width, many = data[position], 1, 1
         if length < _CONTINUES:
@@ -101,12 +102,13 @@ def edges(data: memoryview, count: int) -> Edges | None:
             value, end = read_unsigned(data, position)  # which is rare
             width = end - position
             size = width + (value >> 1)
-        if size == former and width <= 2:  # and maybe those behind it
+        if size in (former, repeated) and width <= 2:  # and maybe those behind it
             many = min(left, ahead)
             for at in range(position, position + width):
                 alike = bytes(data[at : at + many * size : size])
                 many = len(alike) - len(alike.lstrip(alike[:1]))
             ahead = 2 * ahead if many == ahead else _RUN
+            repeated = size if many > 1 else 0
         if length & 1:
             raise MalformedError(f"a record of a negative length at byte {position}")
         runs.append((position, size, width, many))

@@ -24,11 +24,13 @@ from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kafkafeatures.kafka.wire.oauth import read_token
 from kafkafeatures.kafka.wire.secrets import Secrets
 from kafkasim.wire.codec import NotKafkaError, read_head, read_request
-from kraftlog import KraftLogError, Replay, SnapshotReader
+from kraftlog import KraftLogError, MalformedError, Replay, Section, SnapshotReader
 from kraftlog import records as frames
 from kraftlog.batches import CRC_START, HEADER_SIZE, Batch, Codec, inflate, walk
 from kraftlog.varints import read_signed, read_unsigned
 from tests.fuzz.replies import BROKER, CONTROL, LOGS, Reply, log_requests, replies
+from tests.kraftlog import build
+from tests.kraftlog.partitions import change, clear_elr, partition, remove, topic
 
 Bytes = Sequence[bytes]
 
@@ -140,6 +142,33 @@ def _replay(data: bytes) -> object:
     return batch_heads.from_offset(data, 3), batch_heads.end_of(data)
 
 
+def _partitions(data: bytes) -> object:
+    """A batch behind one that has topics and partitions: how many records it claims, in one byte, and its records."""
+    replay = Replay(sections=Section, limit=IMAGE)
+    replay.append(FOUNDATION, below=2**62)
+    head = bytearray(FOUNDATION[:HEADER_SIZE])
+    struct.pack_into(">qi", head, 0, replay.offset, HEADER_SIZE - 12 + len(data) - 1)
+    struct.pack_into(">i", head, HEADER_SIZE - 4, data[0] if data else 0)
+    replay.append(resealed(bytes(head) + data[1:]), below=2**62)
+    if replay.image().unreadable:
+        raise MalformedError("some of it does not read")
+    return list(replay.image().partitions.rows())
+
+
+FOUNDATION = build.batch(
+    0, *(value for n in (1, 2, 3) for value in (topic(n), *(partition(n, at, 1, 2) for at in range(20))))
+)
+
+
+def _changed() -> Bytes:
+    """Records of partitions, so many that they are read together."""
+    changes = [change(n, at, isr=(2,), leader=2) for n in (1, 2) for at in range(20)]
+    moved = [change(n, at, replicas=(2, 3), addingReplicas=(3,)) for n in (1, 2) for at in range(20)]
+    anew = [topic(4), *(partition(4, at, *range(1, 2 + at % 5), version=at % 3) for at in range(60))]
+    found = (changes, anew, [*changes[:20], *moved[20:]], [*anew[:40], remove(1), clear_elr(""), *changes[20:]])
+    return [bytes([len(each)]) + build.batch(63, *each)[HEADER_SIZE:] for each in found]
+
+
 def _snapshot(data: bytes) -> object:
     reader = SnapshotReader(end_offset=1000, epoch=3, limit=IMAGE)
     for at in range(0, len(data), PART):
@@ -236,6 +265,7 @@ DECODERS: Mapping[str, Decoder] = {
     "frame": Decoder(_head, NotKafka, lambda: [b"\0\0\1\0", b"HTTP", b"\x15\x03\x03\0", b"\x7f\xff\xff\xff"]),
     "log": Decoder(_replay, KraftLogError, pieces),
     "log, sealed": Decoder(lambda data: _replay(resealed(data)), KraftLogError, pieces),
+    "partitions": Decoder(_partitions, KraftLogError, _changed, executions=5_000),
     "snapshot": Decoder(_snapshot, KraftLogError, snapshots),
     "snapshot, sealed": Decoder(lambda data: _snapshot(resealed(data)), KraftLogError, snapshots),
     "file": Decoder(lambda data: _walk(resealed(data)), KraftLogError, pieces),

@@ -26,7 +26,7 @@ from kafkafeatures.core.readings import (
 )
 from kafkafeatures.kafka.broker_defaults import MIN_INSYNC_REPLICAS, BrokerDefaults
 from kafkafeatures.kafka.collected_partitions import Collected, Incomplete
-from kafkafeatures.kafka.errors import KafkaError, NotKafka, UnsupportedApi, to_failure
+from kafkafeatures.kafka.errors import KafkaError, NotKafka, TooLarge, UnsupportedApi, to_failure
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.aside import aside
@@ -58,6 +58,8 @@ async def ask_for_partitions(
     for source in _following(probe.quorum, brokers):
         try:
             return await _ask(pool, source, brokers, defaults, keep)
+        except TooLarge as error:
+            return to_failure(error, "partitions")
         except KafkaError as error:
             last = to_failure(error, str(source))
         except Incomplete as incomplete:

@@ -421,12 +421,16 @@ class MetadataLog:
             if size > MAX_SNAPSHOT:
                 raise TooLarge(f"a snapshot of {size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)
             view = memoryview(response.data)
-            for start in range(0, len(view), SLICE):
-                await self._digest(reader.feed, view[start : start + SLICE])
+            step = len(view) if Section.PARTITIONS in self._sections else SLICE
+            for start in range(0, len(view), step):
+                await self._digest(reader.feed, view[start : start + step])
                 self._keep(reader.weight + len(self._tail) + 2 * len(response.data))
             position += len(response.data)
             if position == size:
-                return reader.finish()
+                replay = reader.finish()
+                if Section.PARTITIONS in self._sections:
+                    await aside(replay.image)  # sorts them, once
+                return replay
             if self._monotonic() >= until:
                 raise TimedOut(
                     f"{position} of the {size} bytes of a snapshot came within {SNAPSHOT_WITHIN * self._timeout:g} s",

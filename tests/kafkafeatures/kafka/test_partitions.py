@@ -149,6 +149,23 @@ async def test_where_they_take_too_much_the_rest_is_read_without_them() -> None:
     assert found.partitions.remedy.endswith("raise it")
 
 
+async def test_where_answers_take_too_much_no_other_broker_is_asked() -> None:
+    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server))) as cluster:
+        cluster._log.catch_up = denied  # type: ignore[method-assign]
+        asked: list[int] = []
+
+        def keep(size: int) -> None:
+            if size:
+                asked.append(size)
+                raise cluster._share.too_large()
+
+        cluster._share.keep = keep  # type: ignore[method-assign]
+        found = (await cluster.read(partitions=True)).partitions
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.TOO_LARGE
+    assert len(asked) == 1
+
+
 # --- the follower ---
 
 IDS = range(1, 200)

@@ -410,7 +410,8 @@ def waiting(question: RestartQuestion) -> Wait:
     first, more = late[0], len(question.in_flight) - 1
     stable = f", and must stay so for {_minutes(question.wanted.rollout.stable_for)}" if first.is_back else ""
     text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
-    return Wait(Reason.ROLLING_NODES, text, after=max(POLL, len(question.seen.nodes) / NODES_A_SECOND))
+    poll = REFUSED_POLL if first.is_asked_of_a_person else POLL
+    return Wait(Reason.ROLLING_NODES, text, after=max(poll, len(question.seen.nodes) / NODES_A_SECOND))
 
 
 def format_partitions(count: int, names: tuple[str, ...]) -> str:

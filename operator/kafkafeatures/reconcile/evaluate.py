@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kafkafeatures import __version__
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import Result, Status
+from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
 from kafkafeatures.core.decisions import Decision
 from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
@@ -314,8 +314,10 @@ async def _followed(
     replication = await aside(lambda: replication_of(seen))
     still_open = []
     for one in restarts:
-        back = isinstance(one.step, RestartNode) and one.step.state_in(seen, replication).phase is Phase.BACK
-        now = one.stable_from((one.stable_since or context.stamp()) if back else None)
+        phase = one.step.state_in(seen, replication).phase if isinstance(one.step, RestartNode) else Phase.UNKNOWN
+        if phase is Phase.REQUESTED and one.via is Via.PERSON:
+            context.ages.begins(one.at)  # a person may take days; the node has its time from then on
+        now = one.stable_from((one.stable_since or context.stamp()) if phase is Phase.BACK else None)
         status = replace(
             status, intents=tuple(now.to_intent() if it == one.to_intent() else it for it in status.intents)
         )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from kafkafeatures.core.decisions import Done
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.decisions import Done, Stalled, Wait
+from kafkafeatures.core.readings import Role
+from kafkafeatures.core.restart_checks import REFUSED_POLL
 from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Rollout, Wanted
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
+from tests.kafkafeatures.reconcile.test_ages import Clocks
 
 BY_HAND = Wanted({"metadata.version": 30}, rollout=Rollout(Driver.MANUAL))
 
@@ -59,3 +64,24 @@ def test_partitions_are_kept_for_no_roll_that_waits_for_a_person_to_let_it_begin
     once(cluster, store)
     assert cluster.reads == [False, True, False, True]
     assert store.status["intents"]
+
+
+def test_the_time_that_a_person_takes_is_not_taken_from_the_node() -> None:
+    cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
+    store = Store(cluster, {})
+    store.wanted = BY_HAND
+    clocks.reconcile(cluster, store)
+    asked = store.status["intents"][0]["nodeId"]
+    for _ in range(3):
+        clocks.wait(timedelta(hours=8))
+        waits = clocks.reconcile(cluster, store).decision
+    assert isinstance(waits, Wait)
+    assert waits.after == REFUSED_POLL  # nobody is in a hurry
+    cluster.world.stop(Role.CONTROLLER, asked)
+    cluster.world.advance(cluster.world.now_ms + 60_000)
+    clocks.wait(timedelta(minutes=1))
+    assert isinstance(clocks.reconcile(cluster, store).decision, Wait)
+    clocks.wait(timedelta(minutes=20))
+    halted = clocks.reconcile(cluster, store).decision
+    assert isinstance(halted, Stalled)
+    assert halted.reason is Reason.ROLLOUT_HALTED

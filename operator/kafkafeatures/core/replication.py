@@ -161,7 +161,7 @@ class Replication:
 
     def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
         """Who may go now. down: every broker that is away or about to be, whatever for. excused: partitions of which
-        min.insync.replicas asks for every replica forbid no more than two restarts at once.
+        min.insync.replicas asks for every replica let one of them go at a time.
 
         One that is itself away may go by RespectMinISR where it is in sync with nothing that somebody leads, or others
         hold the promise: so a stuck one is judged, which may be all that is in sync with a partition.

@@ -8,7 +8,7 @@ admission of a broker (`core/replication.py`) and of a controller (`core/quorum.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -143,6 +143,11 @@ class RestartQuestion:
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""
         return tuple(node for node in (self.seen.node(id_),) if node is not None)
+
+    def titles(self, ids: Iterable[int]) -> str:
+        """The first of several nodes, for people."""
+        names = [self.title(id_) for id_ in sorted(ids)]
+        return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
     def title(self, id_: int) -> str:
         """How people are told of it."""
@@ -390,8 +395,9 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
         return None
     if question.in_flight:
         return waiting(question)
-    names = ", ".join(map(question.title, others[:3])) + (", ..." if len(others) > 3 else "")
-    text = f"{names} {'is' if len(others) == 1 else 'are'} unavailable; no node is restarted until then"
+    text = (
+        f"{question.titles(others)} {'is' if len(others) == 1 else 'are'} unavailable; no node is restarted until then"
+    )
     return Wait(Reason.ROLLING_NODES, text, after=2.0)
 
 

@@ -269,7 +269,10 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
         return waiting(question)
     first = next((id_ for id_ in order if id_ not in question.unavailable), None)
     if first is None:
-        return Wait(Reason.ROLLING_NODES, f"{question.title(order[0])} is unavailable, and its pod runs", after=2.0)
+        pod = question.fleet.pods.get(order[0])
+        text = f"{question.title(order[0])} is unavailable, and its pod runs: it may recover its log for hours"
+        look = f"; see `kubectl logs {pod.name}`, and delete the pod if it hangs" if pod is not None else ""
+        return Wait(Reason.ROLLING_NODES, text + look, after=2.0)
     return _forbidden(question, first, admission.forbidding(first))
 
 
@@ -283,8 +286,9 @@ _FORBIDS: Mapping[Why, str] = {
 
 def _forbidden(question: RestartQuestion, id_: int, found: Forbidding | None) -> Wait:
     partitions = f"{format_partitions(found.count, found.names)} {_FORBIDS[found.why]}" if found else "not known why"
-    message = f"{question.title(id_)} cannot be restarted now: {partitions}"
-    remedy = "bring the other replicas back in sync"
+    away = question.titles(question.unavailable)
+    message = f"{question.title(id_)} cannot be restarted now: {partitions}{f'; unavailable: {away}' * bool(away)}"
+    remedy = f"bring {away} back" if away else "bring the other replicas back in sync"
     blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=question.nodes(id_))
     return Wait(Reason.ROLLING_NODES, message, after=2.0, blockers=(blocker,))
 

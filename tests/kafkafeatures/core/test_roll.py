@@ -529,3 +529,12 @@ def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
     """A status can be edited: what was judged is the node."""
     edited = RestartNode(3, "broker 3", "broker-1", "uid-1", OLD, NEW, 103, "first-3")
     refused(rolled(cluster(ROLLED_CONTROLLERS), replace(sent(3), step=edited)), Reason.ROLLING_NODES)
+
+
+def test_who_waits_is_told_which_node_is_away_and_what_to_do_about_one_that_hangs() -> None:
+    isr = tuple(replace(one, in_sync=one.isr - {3}) for one in PARTITIONS)
+    hangs = {3: replace(a_node(3), state=NodeState.UNREACHABLE)}
+    needs_it = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, hangs, isr)
+    assert refused(rolled(needs_it), Reason.ROLLING_NODES).endswith("; unavailable: broker 3")
+    alone = refused(rolled(cluster({**ROLLED_CONTROLLERS, **current(1, 2, 4, 5, 6)}, hangs, isr)), Reason.ROLLING_NODES)
+    assert "see `kubectl logs broker-3`, and delete the pod if it hangs" in alone

@@ -246,7 +246,8 @@ def levels_go_first(question: RestartQuestion) -> bool:
 def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
     """A node that did not come back in time stops the roll, until it does or is replaced."""
     timeout = question.wanted.rollout.node_timeout
-    patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED)  # a log that is recovered takes as long as it takes
+    # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
+    patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
     for one in question.in_flight:
         late = question.remembered.age_of(one.sent.at) > timeout
         if late and one.state.phase not in patient:

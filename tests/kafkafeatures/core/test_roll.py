@@ -538,3 +538,10 @@ def test_who_waits_is_told_which_node_is_away_and_what_to_do_about_one_that_hang
     assert refused(rolled(needs_it), Reason.ROLLING_NODES).endswith("; unavailable: broker 3")
     alone = refused(rolled(cluster({**ROLLED_CONTROLLERS, **current(1, 2, 4, 5, 6)}, hangs, isr)), Reason.ROLLING_NODES)
     assert "see `kubectl logs broker-3`, and delete the pod if it hangs" in alone
+
+
+def test_a_reading_that_is_missing_for_long_is_told_as_that_and_not_as_a_node_that_is_not_back() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), UNREAD)
+    refused(rolled(told, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
+    last = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, fresh(1), UNREAD)
+    assert "the partitions are not known" in refused(rolled(last, sent(1, minutes=60)), Reason.ROLLING_NODES)

@@ -75,7 +75,10 @@ def _seconds(text: object, otherwise: float) -> float:
 
 
 def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
-    """Nodes that operators stopped before, and that were not wholly back, and stable, when this one was asked for."""
+    """Nodes that operators stopped before, and that were not wholly back, and stable, when this one was asked for.
+
+    Of a node that was away already, such as one whose pod crashed, more than it had is not waited for.
+    """
     stable = _seconds(one.rollout.get("stableFor"), 30.0)
     found: dict[int, Stopped] = {}
     since: dict[int, float] = {}
@@ -84,12 +87,19 @@ def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
             found[record.node] = record
             since.pop(record.node, None)
         elif isinstance(record, Whole) and record.cluster_id == one.asked.cluster_id:
-            since[record.node] = record.at
+            since.setdefault(record.node, record.at)
+    broken = {it.number for place, it in facts.of_kind(Asked) if _was_away(facts, place, it)}
     return {
         node: stopped
         for node, stopped in found.items()
+        if stopped.by not in broken
         if node not in since or one.asked.at - since[node] < stable - SETTLING
     }
+
+
+def _was_away(facts: Facts, place: int, asked: Asked) -> bool:
+    look = facts.last_look(place, asked.process, asked.uid)
+    return look is not None and look.nodes is not None and asked.node in look.nodes.away
 
 
 def a_restart_is_announced_before_it_is_asked_for(facts: Facts) -> Iterator[Violation]:

@@ -11,7 +11,7 @@ import yaml
 from kafkafeatures.api.names import API_VERSION, KIND
 from tests.e2e.kafka.cli import KAFKAFEATURES
 from tests.e2e.rig.cluster import Cluster
-from tests.e2e.rig.held import hold_topic
+from tests.e2e.rig.held import finalized, hold_topic
 from tests.e2e.rig.releases import NEWEST, OLD
 
 ASKED_FOR = re.compile(r"^RestartRequested \w+ (\d+): Applied$")
@@ -59,4 +59,4 @@ def test_by_hand_controllers_go_before_brokers_the_leader_last_and_then_the_leve
         assert asked_for[2] == leaders[2]
         assert asked_for[0] != leaders[0]
         assert asked_for[1] != leaders[1]
-        assert cluster.features()["metadata.version"][2] == "4.1-IV1"
+        assert finalized(cluster, "metadata.version") == 27

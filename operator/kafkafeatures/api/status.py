@@ -170,8 +170,9 @@ class WorkloadStatus(StatusRecord):
 class RolloutStatus(StatusRecord):
     """A rolling restart. `waiting_for`: what has to happen before the next node; empty where nothing has to.
 
-    `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average. `notes`: what limits
-    how many nodes are restarted at once, and what would help; as it was when the roll began.
+    `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average. `rounds`: how many
+    restarts one after the other it takes; 0 where that is not known. `notes`: what limits how many nodes are restarted
+    at once, and what would help. Both as it was when the roll began.
     """
 
     id: str = ""
@@ -181,6 +182,7 @@ class RolloutStatus(StatusRecord):
     waiting_for: str = ""
     restarted: int = 0
     node_seconds: int = 0
+    rounds: int = 0
     notes: tuple[str, ...] = ()
 
 

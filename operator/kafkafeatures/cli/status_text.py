@@ -219,9 +219,18 @@ def _roll(console: Console, resource: KubeResource) -> None:
     ]
     if rollout.get("nodeSeconds"):
         lines.append(f"{rollout.get('restarted', 0)} nodes restarted, in {rollout['nodeSeconds']} s each on average")
+        lines += _forecast(rollout, total - done)
     lines += [f"note: {note}" for note in rollout.get("notes") or ()]
     for line in lines:
         console.print(Text(f"  {line}"), overflow="fold")
+
+
+def _forecast(rollout: Mapping[str, Any], left: int) -> Iterator[str]:
+    """As long as the restarts so far took on average, in as many rounds as are left."""
+    nodes = rollout.get("restarted", 0) + left
+    if rollout.get("rounds") and nodes:
+        seconds = rollout["nodeSeconds"] * max(1, round(rollout["rounds"] * left / nodes))
+        yield f"about {seconds} s left" if seconds < 120 else f"about {round(seconds / 60)} min left"
 
 
 def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:

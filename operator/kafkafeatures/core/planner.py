@@ -13,8 +13,7 @@ bounded by steps. Replicas to spare beyond one are left to the live judgement: t
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,14 +64,6 @@ class Advice:
     names: tuple[str, ...]
     rounds: int
     then: int
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """Seconds until the last node is back: if each takes as long as is usual, and as the slowest one so far."""
-
-    usual: float
-    slow: float
 
 
 def cap(max_parallel: MaxParallel, brokers: int) -> int:
@@ -151,11 +142,6 @@ def advice(
         if then < (best.then if best else now):
             best = Advice(len(rows), replication.names_of(rows, named), now, then)
     return best
-
-
-def forecast(rounds: int, seconds: Collection[float]) -> Forecast | None:
-    """From how long restarts took until now; None before the first."""
-    return Forecast(rounds * statistics.median(seconds), rounds * max(seconds)) if seconds else None
 
 
 def _conflicts(replication: Replication, brokers: Sequence[int], availability: Availability) -> Bools:

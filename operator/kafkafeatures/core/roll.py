@@ -49,12 +49,20 @@ MOST_NOTES, MAX_NOTE = 8, 512
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """How many restarts one after the other it takes, and what limits how many nodes are restarted at once."""
+
+    rounds: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Roll:
     """What is to be said and done about restarts.
 
     id: of what the nodes are rolled to; a new image is a new one. total: nodes that somebody restarts. needing: nodes
     that need a restart, and why. decision: None where there is nothing to restart, or not now. levels_first: some
-    finalized level must be downgraded before. notes: what limits how many are restarted at once, and what would help.
+    finalized level must be downgraded before. limits: how long it takes, and why.
     is_read: False where the pods could not be read, so that nothing is known of what is done.
     """
 
@@ -65,7 +73,7 @@ class Roll:
     fleet: Fleet
     decision: Next | None
     levels_first: bool = False
-    notes: tuple[str, ...] = ()
+    limits: Limits = Limits()
     is_read: bool = True
 
     @property
@@ -118,7 +126,7 @@ def roll_of(wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...
         fleet=fleet,
         decision=decision,
         levels_first=first,
-        notes=_notes(question, frozenset(needing)),
+        limits=_limits(question, frozenset(needing)),
         is_read=driver is not Driver.STATEFUL_SET or isinstance(seen.workloads, Known),
     )
 
@@ -150,24 +158,27 @@ def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: 
     return holds and isinstance(seen.finalized, Known)
 
 
-def _notes(question: RestartQuestion, needing: frozenset[int]) -> tuple[str, ...]:
+def _limits(question: RestartQuestion, needing: frozenset[int]) -> Limits:
     """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
     before = question.remembered.status.rollout
-    if before is not None and before.id == question.roll_id and before.done < before.total and before.notes:
-        return before.notes
-    found = list(question.fleet.notes)
+    if before is not None and before.id == question.roll_id and before.done < before.total and before.rounds:
+        return Limits(before.rounds, before.notes)
+    found, rounds = list(question.fleet.notes), 0
     if has_unknown_binary(question):
         found.append("what the new image supports cannot be told from its template: one node is restarted first, alone")
     brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
-    if question.replication is not None and len(brokers) > 1:
-        found += _on_parallelism(question.replication, brokers, cap_of(question), question.wanted.rollout.availability)
-    return tuple(cut(note, MAX_NOTE) for note in found[:MOST_NOTES])
+    if question.replication is not None:
+        cap, availability = cap_of(question), question.wanted.rollout.availability
+        of_brokers = planner.bounds(question.replication, brokers, most=cap, availability=availability)
+        rounds = of_brokers.planned + len(needing - brokers)
+        if len(brokers) > 1:
+            found += _on_parallelism(question.replication, brokers, cap, availability, of_brokers)
+    return Limits(rounds, tuple(cut(note, MAX_NOTE) for note in found[:MOST_NOTES]))
 
 
 def _on_parallelism(
-    replication: Replication, brokers: frozenset[int], cap: int, availability: Availability
+    replication: Replication, brokers: frozenset[int], cap: int, availability: Availability, rounds: planner.Rounds
 ) -> Iterator[str]:
-    rounds = planner.bounds(replication, brokers, most=cap, availability=availability)
     least = "" if rounds.at_least == rounds.planned else f", at least {rounds.at_least}"
     yield f"{len(brokers)} brokers in about {rounds.planned} rounds of {cap} at most{least}"
     found = planner.advice(replication, brokers, most=cap, availability=availability)

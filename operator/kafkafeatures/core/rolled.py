@@ -55,7 +55,8 @@ def rollout_status(
         waiting_for=_told(decision),
         restarted=before.restarted if goes_on and before is not None else 0,
         node_seconds=before.node_seconds if goes_on and before is not None else 0,
-        notes=roll.notes,
+        rounds=roll.limits.rounds,
+        notes=roll.limits.notes,
         unknown=before.unknown if before is not None else {},
     )
 

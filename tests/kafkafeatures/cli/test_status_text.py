@@ -211,14 +211,22 @@ def test_the_verdict_is_of_the_document_as_it_is_now(found: KubeResource, verdic
 
 
 def test_a_roll_is_shown_until_every_node_is_current() -> None:
-    rollout = {"total": 9, "done": 4, "restarted": 3, "nodeSeconds": 40, "notes": ["6 brokers in about 3 rounds"]}
+    rollout = {
+        "total": 9,
+        "done": 4,
+        "restarted": 3,
+        "nodeSeconds": 40,
+        "rounds": 6,
+        "notes": ["6 brokers in about 3 rounds"],
+    }
     workloads = [{"name": "broker", "updateRevision": "broker-c4f", "updated": 2, "total": 6}]
     lines = shown(resource({**statuses.acting(), "rollout": rollout, "workloads": workloads}))
     at = lines.index("Roll")
-    assert lines[at + 1 : at + 5] == [
+    assert lines[at + 1 : at + 6] == [
         "  4 of 9 nodes are current",
         "  broker: 2 of 6 pods are updated",
         "  3 nodes restarted, in 40 s each on average",
+        "  about 3 min left",
         "  note: 6 brokers in about 3 rounds",
     ]
     over = {**rollout, "done": 9}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.core.planner import Advice, Forecast, Rounds, advice, bounds, cap, forecast, order
+from kafkafeatures.core.planner import Advice, Rounds, advice, bounds, cap, order
 from kafkafeatures.core.replication import Replication
 from kafkafeatures.core.wanted import Availability, MaxParallel
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, reading, row
@@ -86,11 +86,6 @@ def test_of_more_brokers_than_are_planned_everybody_is_in_the_order_once() -> No
     many = Replication(reading(*(row("t", at, at + 1, at + 2, number=at) for at in range(0, 2100, 3)), per_chunk=4096))
     assert sorted(order(many, range(2100))) == list(range(2100))
     assert bounds(many, range(2100)).at_least == 33
-
-
-def test_the_forecast_is_from_the_usual_to_the_slowest_restart_so_far() -> None:
-    assert forecast(4, [80.0, 100.0, 300.0]) == Forecast(400.0, 1200.0)
-    assert forecast(4, []) is None
 
 
 @pytest.mark.parametrize("brokers", [60, 300])

@@ -370,10 +370,10 @@ def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_supp
 def test_what_limits_a_roll_is_worked_out_when_it_begins_and_remembered_until_it_ends() -> None:
     told = cluster(ROLLED_CONTROLLERS)
     begun = rolled(told)
-    assert "6 brokers in about 3 rounds of 2 at most" in begun.notes
-    before = RolloutStatus(id=begun.id, total=9, done=4, notes=("as it was",))
-    assert rolled(told, status=replace(EMPTY, rollout=before)).notes == ("as it was",)
-    assert rolled(told, status=replace(EMPTY, rollout=replace(before, done=9))).notes == begun.notes
+    assert "6 brokers in about 3 rounds of 2 at most" in begun.limits.notes
+    before = RolloutStatus(id=begun.id, total=9, done=4, rounds=5, notes=("as it was",))
+    assert rolled(told, status=replace(EMPTY, rollout=before)).limits.notes == ("as it was",)
+    assert rolled(told, status=replace(EMPTY, rollout=replace(before, done=9))).limits == begun.limits
 
 
 def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:

@@ -209,13 +209,6 @@ DEFECTS = (
         of_rolls=True,
     ),
     Defect(
-        "halt-ignored",
-        "a node that does not come back stops nothing",
-        "kafkafeatures.core.restart_checks",
-        (("        if late and one.state.phase not in patient:\n", "        if False:\n"),),
-        of_rolls=True,
-    ),
-    Defect(
         "restarted-again",
         "a pod that is of its template already is restarted all the same",
         "kafkafeatures.core.pods",

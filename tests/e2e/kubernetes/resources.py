@@ -18,7 +18,7 @@ from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.kubernetes.binaries import binary
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE, Operator
-from tests.e2e.rig.kubernetes.tools import Refused
+from tests.e2e.rig.kubernetes.tools import Refused, is_true
 from tests.e2e.rig.process import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -56,9 +56,9 @@ def install(plane: ControlPlane) -> None:
     if _INSTALLED.get(plane.server) == _version_of_crd(plane) != ("", 0):
         return
     plane.kubectl("apply", "-f", str(ROOT / "crds" / "kafkafeatures.yaml"))
-    # Until it has conditions at all, `kubectl wait` is an error.
-    established = ["get", f"crd/{CRD}", "-o", "jsonpath={.status.conditions[?(@.type=='Established')].status}"]
-    wait_until(f"crd/{CRD} is established", lambda: plane.kubectl(*established) == "True", 60, step=0.1)
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
+    # Not by `kubectl`: until it has conditions at all, they are an error there.
+    wait_until(f"crd/{CRD} is established", lambda: is_true("Established", plane.read(path)), 60, step=0.1)
     rbac = "rbac.authorization.k8s.io"
     role = {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT}
     plane.apply(

@@ -18,7 +18,7 @@ class Refused(AssertionError):
 
 def is_true(condition: str, found: dict[str, Any]) -> bool:
     """Whether an object has this condition, with status True."""
-    conditions = found.get("status", {}).get("conditions", [])
+    conditions = found.get("status", {}).get("conditions") or []  # null in a CRD that was just made
     return any(one["type"] == condition and one["status"] == "True" for one in conditions)
 
 

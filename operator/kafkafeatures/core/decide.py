@@ -198,6 +198,8 @@ def _rolled(wanted: Wanted, proposal: Proposal, roll: Roll | None, owned: Wait |
         return None
     nodes = len(roll.needing)
     would = f"would restart {nodes} node{'' if nodes == 1 else 's'}"
+    if wanted.mode is Mode.OBSERVE and roll.in_flight:  # of before; it is followed to its end
+        return Wait(Reason.ROLLING_NODES, f"mode Observe; still in flight: {roll.titles_in_flight}", after=1.0)
     if wanted.mode is Mode.OBSERVE:
         if isinstance(decision, Act) or decision == PARTITIONS_ARE_NOT_NEEDED:
             return Done(Reason.OBSERVED, would)

@@ -322,7 +322,9 @@ def unread(fact: Unknown, what: str) -> Refusal:
 
 def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     """Partitions that are unavailable whenever their node restarts need a consent."""
-    never = question.replication.never() if question.replication else None
+    nodes = [node for id_ in question.fleet.needing for node in question.nodes(id_)]
+    hosts = any(Role.BROKER in node.roles for node in nodes) or not nodes
+    never = question.replication.never() if question.replication and hosts else None
     if never is None or not never.count or question.is_excused:
         return None
     message = (

@@ -17,7 +17,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core import planner
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.decisions import Act, Stalled, Wait
-from kafkafeatures.core.observation import Known, Observation, Unknown
+from kafkafeatures.core.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
 from kafkafeatures.core.readings import Role
@@ -315,5 +315,8 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         after=owner.update_revision if owner else "",
         broker_epoch=node.broker_epoch if node else -1,
         incarnation=node.incarnation if node else "",
-        out_of_sync=question.replication.out_of_sync(id_)[0] if question.replication else 0,
+        # Of one that does not run, all partitions are: there it has to come back in sync with every one.
+        out_of_sync=question.replication.out_of_sync(id_)[0]
+        if question.replication and node and node.state is NodeState.LIVE
+        else 0,
     )

@@ -82,7 +82,9 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
         offset=found.observation.source.offset,
         corrects_drift=step in found.proposal.drifted,
     )
-    context.ages.begins(sent.at)
+    asked_before = sent.written is not None
+    if not asked_before:
+        context.ages.begins(sent.at)
     # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
     spent = sorted({*status.spent_consents, step.consent} - {""})
     others = tuple(intent for intent in status.intents if intent != sent.to_intent())
@@ -108,7 +110,8 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
             await context.store.write_status(status)
             return Reconciliation(Act(step), 1.0, status, outcome)
         case Rejected(code, message) if isinstance(step, RestartNode):
-            status = replace(status, intents=status.intents[:-1])  # nothing was stopped: it may be asked for again
+            if not asked_before:  # else the eviction that was asked for then may still be on its way
+                status = replace(status, intents=status.intents[:-1])
             text = f"the eviction of pod {step.pod} was rejected: {message}"
             reason = _EVICTION_REJECTED.get(code)
             refused = Stalled(reason, text) if reason else Wait(Reason.WAITING_FOR_BUDGET, text, after=2.0)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
@@ -323,7 +323,7 @@ class Controller:
         if isinstance(last.decision, Done):
             until = self._monotonic() + FULL_LOOK_EVERY
             known.settled = _Settled(store.version, until, check_every, store.status, cluster, pods)
-        if _is_held_back(last.decision):
+        if _is_held_back(last.decision, last.status):
             cluster.release_partitions()
         if isinstance(last.decision, Done | Held):
             await cluster.release_idle_connections()
@@ -460,8 +460,9 @@ def _labels(key: Key) -> dict[str, object]:
     return {"namespace": key.namespace, "resource": key.name}
 
 
-def _is_held_back(decision: Decision | Failure) -> bool:
+def _is_held_back(decision: Decision | Failure, status: Status) -> bool:
     """Whether no node is restarted until somebody acts, or a window opens: that may be days."""
     if isinstance(decision, Wait):
-        return decision.reason is Reason.WAITING_FOR_WINDOW
+        by_hand = status.reason(Condition.NODES_ROLLED) == Reason.RESTART_REQUESTED
+        return by_hand or decision.reason is Reason.WAITING_FOR_WINDOW
     return isinstance(decision, Done | Held | Stalled)

@@ -12,6 +12,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
+from kafkafeatures.core.decide import decide
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
@@ -30,7 +31,7 @@ from kafkafeatures.core.roll import Roll, is_withdrawn, roll_of
 from kafkafeatures.core.rolled import nodes_rolled, rollout_status
 from kafkafeatures.core.settling import Open
 from kafkafeatures.core.steps import InFlight, UpdateFeature
-from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Rollout, Wanted, Window
+from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Mode, Rollout, Wanted, Window
 from kafkafeatures.core.workloads import Pod
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import Row, reading, row
@@ -443,7 +444,7 @@ def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: in
     assert isinstance(decision, Act)
     assert isinstance(decision.step, RestartNode)
     assert decision.step.node_id == 2
-    assert (decision.step == sent(2).step) is (unsent == 2)
+    assert unsent != 2 or decision.step == sent(2).step
 
 
 def test_a_roll_stays_the_same_while_no_pod_of_a_stateful_set_is_there() -> None:
@@ -545,3 +546,30 @@ def test_a_reading_that_is_missing_for_long_is_told_as_that_and_not_as_a_node_th
     refused(rolled(told, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
     last = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, fresh(1), UNREAD)
     assert "the partitions are not known" in refused(rolled(last, sent(1, minutes=60)), Reason.ROLLING_NODES)
+
+
+def test_controllers_that_host_no_partition_need_no_consent_for_single_replicas() -> None:
+    alone = (*PARTITIONS, row("one", 2))
+    assert who(rolled(cluster(current(*BROKERS), partitions=alone))) == 3002
+    refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=alone)), Reason.CONSENT_REQUIRED)
+
+
+def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition() -> None:
+    """All its partitions are out of sync before: that is no measure for it."""
+    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
+    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+    roll = rolled(
+        cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: replace(a_node(1), state=NodeState.GHOST)}, isr)
+    )
+    assert isinstance(roll.decision, Act)
+    assert isinstance(roll.decision.step, RestartNode)
+    assert roll.decision.step.out_of_sync == 0
+
+
+def test_in_mode_observe_a_node_that_was_in_flight_is_followed_and_nothing_is_called_done() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
+    roll = rolled(told, sent(1, stable=True))
+    wanted = Wanted({}, rollout=ROLLOUT, mode=Mode.OBSERVE)
+    decision = decide(wanted, told, roll=roll)
+    assert isinstance(decision, Wait)
+    assert "broker 1" in decision.message

@@ -8,6 +8,8 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
+from statistics import mean
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
@@ -24,6 +26,8 @@ TOPIC, NAME = "orders", "orders"
 SOAK = bool(os.environ.get("SOAK"))
 ROLLED = 300.0
 """Seconds for nine nodes; no promise, a machine may be busy with other things."""
+IN_SYNC = 5_000
+"""Milliseconds after it was unfenced; what an ISR tells of a broker later is about others."""
 STATEFUL_SETS = "system:serviceaccount:kube-system:statefulset-controller"
 TOPICS = "TOPIC_RECORD"
 ALL = (*pods_of("controllers"), *pods_of("brokers"))
@@ -137,6 +141,11 @@ class Judged:
         """Pods, in order."""
         return [row.name for row in self.evictions]
 
+    def until_evicted(self, many: int = 1) -> list[str]:
+        """So many different pods."""
+        wait_until(f"{many} are evicted", lambda: len(set(self.evicted)) >= many, ROLLED, step=0.05)
+        return self.evicted
+
     @property
     def created(self) -> Counter[str]:
         """How often the StatefulSet controller made a pod: how often its node was restarted."""
@@ -188,6 +197,27 @@ class Judged:
                     away.discard(data["brokerId"])
             most = max(most, len(away))
         return most
+
+    def phases(self) -> dict[str, float]:
+        """Mean seconds of a restarted broker in each phase, by the metadata log."""
+        marks: dict[int, dict[str, int]] = {}
+        for one in self._records():
+            data, at, id_ = one["data"], one["at"], one["data"].get("brokerId")
+            if one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD" and data.get("inControlledShutdown") == 1:
+                marks[id_] = {"asked": at}
+            elif one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD" and id_ in marks and "fenced" in data:
+                marks[id_].setdefault("fenced" if data["fenced"] == 1 else "unfenced", at)
+            elif one["type"] == "REGISTER_BROKER_RECORD" and id_ in marks:
+                marks[id_]["registered"] = at
+            elif one["type"] == "PARTITION_CHANGE_RECORD":
+                for back in {*(data.get("isr") or ())} & {it for it, told in marks.items() if "unfenced" in told}:
+                    marks[back].setdefault("in sync", at)
+                    marks[back]["in sync"] = at if at < marks[back]["unfenced"] + IN_SYNC else marks[back]["in sync"]
+        steps = list(pairwise(("asked", "fenced", "registered", "unfenced", "in sync")))
+        return {
+            f"{first} to {then}": round(mean(told[then] - told[first] for told in marks.values()) / 1000, 1)
+            for first, then in steps
+        }
 
     def _records(self) -> list[dict[str, Any]]:
         return [one for one in self._racks.records() if one["offset"] > self._offset]

@@ -4,23 +4,19 @@ not start, up to 4.4 with its levels, and once more while the operator is killed
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from tests.e2e.kubernetes.rolls.rolling import (
     ALL,
     NAME,
-    ROLLED,
     ROLLOUT,
     SOAK,
-    Judged,
     Rolling,
     grant,
 )
 from tests.e2e.rig.kubernetes.images import PAUSE, PREFIX
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.kubernetes.racks import Racks, pods_of
-from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
 from tests.examples import on_kubernetes
 
@@ -80,11 +76,7 @@ def test_an_operator_killed_in_a_roll_restarts_no_node_twice(rolling: Rolling, o
     with rolling.judged(ALL) as judged:
         rolling.rolls("killed")
         for many in KILLED_AFTER:
-            wait_until(f"{many} are evicted", partial(evicted, judged, many), ROLLED, step=0.05)
+            judged.until_evicted(many)
             operator.kill()
             operator.start()
         rolling.until_rolled()
-
-
-def evicted(judged: Judged, many: int) -> bool:
-    return len(set(judged.evicted)) >= many

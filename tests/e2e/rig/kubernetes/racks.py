@@ -30,8 +30,6 @@ USER, PASSWORD = "operator", "secret-8f21"
 IDS = {"controllers": (903, 901, 902), "brokers": (21, 14, 33, 12, 25, 16)}
 """Of each StatefulSet, by ordinal."""
 RACKS = 3
-UNAVAILABLE = {"controllers": 1, "brokers": 2}
-"""What the PodDisruptionBudgets allow."""
 ROLE = {"controllers": "controller", "brokers": "broker"}
 PORT, USER_PORT = 9092, 9094
 
@@ -50,11 +48,15 @@ _JAVA_OPTIONS = "-Dsun.net.inetaddr.ttl=1 -Dsun.net.inetaddr.negative.ttl=0"
 
 @dataclass
 class Racks:
-    """See the prologue. `changed`: what a test wants otherwise in a StatefulSet, by its name, before each `apply`."""
+    """See the prologue. What a test wants otherwise, by the name of a StatefulSet, it sets before `apply`.
+
+    `changed`: what is done to its manifest. `unavailable`: how many pods its PodDisruptionBudget allows to be away.
+    """
 
     node: Node
     namespace: str = "kafka"
     changed: dict[str, Callable[[dict[str, Any]], object]] = field(default_factory=dict)
+    unavailable: dict[str, int] = field(default_factory=lambda: {"controllers": 1, "brokers": 2})
     image: str = ""
 
     @property
@@ -195,7 +197,7 @@ class Racks:
             stateful_set = self._stateful_set(name, image)
             if name in self.changed:
                 self.changed[name](stateful_set)
-            objects += [_service(name), _budget(name), stateful_set]
+            objects += [_service(name), _budget(name, self.unavailable[name]), stateful_set]
         for one in objects:
             one["metadata"]["namespace"] = self.namespace
         return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}, *objects]
@@ -305,9 +307,9 @@ def _service(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
-def _budget(name: str) -> dict[str, Any]:
+def _budget(name: str, unavailable: int) -> dict[str, Any]:
     spec = {
-        "maxUnavailable": UNAVAILABLE[name],
+        "maxUnavailable": unavailable,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": {"matchLabels": _labels(name)},
     }

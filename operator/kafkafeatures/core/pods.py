@@ -312,7 +312,8 @@ def _of_documents(reading: WorkloadsReading, rollout: Rollout) -> Iterator[Block
 
 def _of_templates(reading: WorkloadsReading) -> Iterator[str]:
     for one in reading.stateful_sets:
-        if one.grace_seconds < CLEAN_STOP_SECONDS:
+        # Controllers have no partitions to hand over.
+        if one.role == "brokers" and one.grace_seconds < CLEAN_STOP_SECONDS:
             yield (
                 f"StatefulSet {one.name} has terminationGracePeriodSeconds {one.grace_seconds}: a broker that takes "
                 f"longer to stop is killed, and recovers its logs at its start; set it to {CLEAN_STOP_SECONDS} or more"

@@ -291,8 +291,9 @@ def test_a_stateful_set_or_a_container_that_is_not_there_is_named() -> None:
     ]
 
 
-def test_a_short_grace_period_is_a_note() -> None:
+def test_a_short_grace_period_of_brokers_is_a_note() -> None:
     fleet = judged(in_pod(1), pods=(pod(1),), grace_seconds=30)
     assert len(fleet.notes) == 1
     assert "terminationGracePeriodSeconds 30" in fleet.notes[0]
     assert not judged(in_pod(1), pods=(pod(1),), grace_seconds=300).notes
+    assert not judged(in_pod(1), pods=(pod(1),), grace_seconds=30, role="controllers").notes

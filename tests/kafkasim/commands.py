@@ -12,11 +12,13 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NoReturn
 
 from kafkafeatures.cli.main import main
+from kafkafeatures.kafka.wire import aside
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT: Mapping[str, str] = {
@@ -71,6 +73,7 @@ def _become(words: Sequence[str], folder: Path, out: IO[bytes], error: IO[bytes]
         for number, file in enumerate((out, error), start=1):
             os.dup2(file.fileno(), number)
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+        aside._THREADS = ThreadPoolExecutor(2)  # those of this process's own tests do not live on here
         code = main(words)
         sys.stdout.flush()
     except BaseException:

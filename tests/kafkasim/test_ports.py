@@ -58,9 +58,9 @@ class Mortal:
         if not asyncio.iscoroutinefunction(found):
             return found
 
-        async def call(*words: Any) -> Any:
+        async def call(*words: Any, **named: Any) -> Any:
             self._point()
-            answer = await found(*words)
+            answer = await found(*words, **named)
             self._point()
             return answer
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkafeatures import __version__
@@ -184,8 +185,8 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
             from kafkafeatures.core.roll import roll_of
 
             told = Remembered(restarts, remembered, context.now(), context.age_of)
-            seen = observation
-            roll = await aside(lambda: roll_of(wanted, seen, proposal.changes, told))
+            judge = partial(roll_of, wanted, observation, proposal.changes, told)
+            roll = await aside(judge) if isinstance(observation.partitions, Known) else judge()
         remembered = _after_roll(roll, wanted, remembered)
     owner = None
     if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):

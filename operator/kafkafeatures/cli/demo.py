@@ -3,6 +3,7 @@
 It starts the simulator (`python -m kafkasim`) as a process, then runs the commands as processes of their own and shows
 each command line with its own output. It decides nothing about clusters: it only checks that every step did
 what the story says, and ends with exit code 1 where one did not. It never touches a cluster that is not its own.
+The roll of nodes is told by `demo_roll.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import json
 import os
 import re
 import select
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,15 +20,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from kafkafeatures.cli.demo_text import not_the_story, show, tell, title, width
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.output import clean_stdout
 
 _START_SECONDS = 15.0
 _COMMAND_SECONDS = 60.0
-_WIDEST = 100
 _SOURCE_ROOT = Path(__file__).parents[2]
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -53,50 +53,61 @@ _CONSENT = "share.version:1->0"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--story`, for the parts there are."""
     parser.add_argument(
-        "--story", choices=("all", *STORIES), default="all", help="one part of the walkthrough (default: all)"
+        "--story", choices=("all", *STORIES, _ROLL), default="all", help="one part of the walkthrough (default: all)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Tell the story. Raises CommandFailed (exit 1) when a step does something else than the story says."""
     began = time.monotonic()
-    chosen = tuple(STORIES) if arguments.story == "all" else (arguments.story,)
+    if arguments.story != _ROLL:
+        _tell_over_the_wire(tuple(STORIES) if arguments.story == "all" else (arguments.story,))
+    if find_spec("numpy") is not None:  # partitions are judged with it
+        if arguments.story in ("all", _ROLL):
+            from kafkafeatures.cli.demo_roll import tell_the_roll
+
+            tell_the_roll()
+    elif arguments.story == _ROLL:
+        raise CommandFailed("--story roll needs numpy; install it: pip install numpy", Exit.FAILED)
+    elif arguments.story == "all":
+        tell("One more part shows how nodes are rolled: `pip install numpy`, then `kafkafeatures demo --story roll`.")
+    tell(f"Done after {time.monotonic() - began:.0f} s. The simulated cluster is stopped; nothing is left behind.")
+    return Exit.DONE
+
+
+def _tell_over_the_wire(chosen: Sequence[str]) -> None:
     cluster = _MIXED if "cure" in chosen else _RAISED
     with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder, _simulator(cluster) as simulator:
-        _tell(
+        tell(
             "This is a SIMULATED cluster: three controllers and three brokers in one Python process on "
             "127.0.0.1. It speaks Kafka's protocol, but no Kafka runs here. The commands below are the real ones."
         )
         for name in chosen:
             STORIES[name](Stage(Path(folder)), simulator)
-    _tell(f"Done after {time.monotonic() - began:.0f} s. The simulated cluster is stopped; nothing is left behind.")
-    return Exit.DONE
 
 
 def _cure(stage: Stage, simulator: Simulator) -> None:
     """An old broker and a ghost registration block the raise; both are removed, and the levels are raised."""
     servers = _one(simulator)
-    _title("Raise a release")
-    _tell(
+    title("Raise a release")
+    tell(
         "All nodes run Kafka 4.2 except broker 2, which was forgotten at 4.0. Broker 4 was removed long ago but is "
         "still registered: a ghost registration. The levels are those of 4.0."
     )
     stage.run(("describe", "--bootstrap-server", servers), code=Exit.DONE, shows=("metadata.version", "7-25", "Ghost"))
 
     document = stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
-    _tell("Request the levels of 4.2, as a plan first. All blockers are listed at once, with their remedies.")
+    tell("Request the levels of 4.2, as a plan first. All blockers are listed at once, with their remedies.")
     stage.show_file(document)
     plan = ("plan", "-f", document.name)
     stage.run(plan, code=Exit.BLOCKED, shows=("GhostRegistration: broker 4", "NodeRange: broker 2", "Plan: Blocked"))
 
-    _tell("Unregister the ghost, and upgrade broker 2. (Here: a command to the simulator.)")
+    tell("Unregister the ghost, and upgrade broker 2. (Here: a command to the simulator.)")
     unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", servers)
     stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
     simulator.do("upgrade broker 2 4.2")
 
-    _tell(
-        "The plan has no blockers now. A step that is not safe to undo is marked; naming a level exactly approves it."
-    )
+    tell("The plan has no blockers now. A step that is not safe to undo is marked; naming a level exactly approves it.")
     stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "downgrade may lose metadata"))
     raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
     stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=raised, into="status.yaml")
@@ -106,22 +117,22 @@ def _cure(stage: Stage, simulator: Simulator) -> None:
 def _back(stage: Stage, simulator: Simulator) -> None:
     """Downgrade: refused without consent, done with it, and the same consent is refused the second time."""
     servers = _one(simulator)
-    _title("Downgrade")
+    title("Downgrade")
     raised = _DOCUMENT % simulator.greeting
     lowered = raised.replace("share.version, level: 1", "share.version, level: 0")
     consent = f"  consents: ['{_CONSENT}']\n"
     apply = ("apply", "-f", "levels.yaml")
-    _tell("The document is reverted in Git. A finalized level is never downgraded by accident.")
+    tell("The document is reverted in Git. A finalized level is never downgraded by accident.")
     stage.write("levels.yaml", lowered)
     stage.run(apply, code=Exit.BLOCKED, shows=("is a downgrade", _CONSENT), into="status.yaml")
 
-    _tell("If the downgrade is intended, the document needs a consent for exactly this change:")
+    tell("If the downgrade is intended, the document needs a consent for exactly this change:")
     stage.show(consent)
     stage.write("levels.yaml", lowered + consent)
     stage.run(apply, code=Exit.DONE, shows=("share.version 1 -> 0", "InSync"), into="status.yaml")
     _finalized(stage, servers, {"share.version": 0})
 
-    _tell("Raised again. The consent is still in Git, but a consent can be used once: a second revert is refused.")
+    tell("Raised again. The consent is still in Git, but a consent can be used once: a second revert is refused.")
     stage.write("levels.yaml", raised + consent)
     stage.run(apply, code=Exit.DONE, shows=("share.version 0 -> 1", "InSync"), into="status.yaml")
     stage.write("levels.yaml", lowered + consent)
@@ -132,19 +143,20 @@ def _back(stage: Stage, simulator: Simulator) -> None:
 
 def _drift(stage: Stage, simulator: Simulator) -> None:
     """A level that had been reached is changed outside KafkaFeatures: it is reported, not fought over."""
-    _title("Drift")
+    title("Drift")
     stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
     apply = ("apply", "-f", "levels.yaml")
-    _tell("Everything is in sync.")
+    tell("Everything is in sync.")
     stage.run(apply, code=Exit.DONE, shows=("InSync",), into="status.yaml")
-    _tell("share.version is downgraded with kafka-features.sh. (Here: a command to the simulator.)")
+    tell("share.version is downgraded with kafka-features.sh. (Here: a command to the simulator.)")
     simulator.do("set share.version 0")
-    _tell("The drift is reported. Nothing is changed back unless the document says drift.onDrift: Correct.")
+    tell("The drift is reported. Nothing is changed back unless the document says drift.onDrift: Correct.")
     stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "from 1 to 0"), into="status.yaml")
     _finalized(stage, _one(simulator), {"share.version": 0})
 
 
 STORIES = {"cure": _cure, "back": _back, "drift": _drift}
+_ROLL = "roll"
 
 
 def _one(simulator: Simulator) -> str:
@@ -158,7 +170,7 @@ def _finalized(stage: Stage, servers: str, wanted: dict[str, int]) -> None:
     found = {feature["name"]: feature.get("finalized") for feature in json.loads(output)["features"]}
     wrong = {name: found.get(name) for name, level in wanted.items() if found.get(name) != level}
     if wrong:
-        raise _not_the_story(f"the levels should be {wanted}, but they are {wrong}")
+        raise not_the_story(f"the levels should be {wanted}, but they are {wrong}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,25 +184,25 @@ class Stage:
 
         `into`: a file for the standard output, as a shell would redirect it.
         """
-        _print(f"$ kafkafeatures {' '.join(words)}{f' > {into}' if into else ''}")
+        show(f"$ kafkafeatures {' '.join(words)}{f' > {into}' if into else ''}")
         done = self._execute(words, subprocess.PIPE if into else subprocess.STDOUT)
         shown = done.stdout
         if into:
             self.write(into, done.stdout)
             shown = done.stderr
-        _print(shown)
-        _print(f"(exit code {done.returncode})\n")
+        show(shown)
+        show(f"(exit code {done.returncode})\n")
         if done.returncode != code:
-            raise _not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
+            raise not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
         read = " ".join(_COLOURS.sub("", shown).split())  # as people read it: neither colours nor breaks of lines
         if missing := [word for word in shows if word not in read]:
-            raise _not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
+            raise not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
 
     def quiet(self, words: Sequence[str]) -> str:
         """The standard output of a command that is not shown."""
         done = self._execute(words, subprocess.PIPE)
         if done.returncode != Exit.DONE:
-            raise _not_the_story(f"`{words[0]}` ended with {done.returncode}: {done.stderr.strip()}")
+            raise not_the_story(f"`{words[0]}` ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
 
     def write(self, name: str, text: str) -> Path:
@@ -201,11 +213,11 @@ class Stage:
 
     def show_file(self, path: Path) -> None:
         """As `cat` would."""
-        _print(f"$ cat {path.name}\n{path.read_text()}")
+        show(f"$ cat {path.name}\n{path.read_text()}")
 
     def show(self, text: str) -> None:
         """A few lines of a document."""
-        _print(text)
+        show(text)
 
     def _execute(self, words: Sequence[str], errors: int) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "kafkafeatures", *words]
@@ -216,7 +228,7 @@ class Stage:
                 process_group=0,  # Ctrl-C is for the demo, which then ends what it started
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise _not_the_story(f"`{words[0]}` did not end within {_COMMAND_SECONDS:.0f} s") from None
+            raise not_the_story(f"`{words[0]}` did not end within {_COMMAND_SECONDS:.0f} s") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +241,12 @@ class Simulator:
     def do(self, request: str) -> None:
         """A control request; CommandFailed when the simulator cannot."""
         if self.process.stdin is None:
-            raise _not_the_story("the simulator takes no requests")
+            raise not_the_story("the simulator takes no requests")
         self.process.stdin.write(request + "\n")
         self.process.stdin.flush()
         answer = _line(self.process)
         if not answer.get("done"):
-            raise _not_the_story(f"the simulator cannot {request}: {answer.get('error')}")
+            raise not_the_story(f"the simulator cannot {request}: {answer.get('error')}")
 
 
 @contextmanager
@@ -246,7 +258,7 @@ def _simulator(cluster: Sequence[str]) -> Iterator[Simulator]:
         try:
             greeting = _line(process)
             if not greeting.get("simulated"):
-                raise _not_the_story("the simulator did not identify itself")
+                raise not_the_story("the simulator did not identify itself")
             yield Simulator(process, greeting)
         finally:
             process.terminate()
@@ -259,36 +271,14 @@ def _line(process: subprocess.Popen[str]) -> dict[str, Any]:
         if line:
             document: dict[str, Any] = json.loads(line)
             return document
-    raise _not_the_story("the simulator did not start or ended" if process.poll() is not None else "no answer")
+    raise not_the_story("the simulator did not start or ended" if process.poll() is not None else "no answer")
 
 
 def _environment() -> dict[str, str]:
     """Ours, with the width of our terminal, and with its colours where it has any."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), environment.get("PYTHONPATH"))))
-    environment["COLUMNS"] = str(_width())
+    environment["COLUMNS"] = str(width())
     if sys.stdout.isatty() and not environment.get("NO_COLOR"):
         environment["FORCE_COLOR"] = "1"
     return environment
-
-
-def _width() -> int:
-    return min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
-
-
-def _tell(text: str) -> None:
-    import textwrap
-
-    _print(textwrap.fill(text, width=min(_width(), 80), initial_indent="# ", subsequent_indent="# ") + "\n")
-
-
-def _title(text: str) -> None:
-    _print(f"# {text}\n# {'-' * len(text)}\n")
-
-
-def _print(text: str) -> None:
-    print(text, file=clean_stdout(), flush=True)  # what the commands drew has colours, and is clean
-
-
-def _not_the_story(why: str) -> CommandFailed:
-    return CommandFailed(f"the demo did not work as expected: {why}; please report it", Exit.FAILED)

@@ -1,0 +1,98 @@
+"""`kafkafeatures demo --story roll`: six simulated nodes are rolled by the operator's own reconciliation."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from argparse import Namespace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli import demo, demo_roll
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from tests.kafkafeatures.terminal import PROGRAM, in_terminal
+from tests.kafkasim.test_process import ENVIRONMENT
+
+STORY = ("demo", "--story", "roll")
+KEY_LINES = (
+    "SIMULATED",
+    "RolloutStarted: 6 of 6 nodes are to be restarted",
+    "NodeRestarted: controller 102",
+    "NodeRestarted: controller 103",
+    "NodeRestarted: controller 101",  # it leads the quorum
+    "does not run: CrashLoopBackOff",
+    "RolloutHalted: no other node is restarted: broker 1 is not back after 5 min",
+    "3 of 6 nodes are current",
+    "image: kafka:4.1.2",
+    "RolloutCompleted: all 6 nodes are current",
+    "NodeRestarted: broker 1",
+    "image: kafka:4.4.0",
+    "NodeRestarted: broker 1",
+    "NodeRestarted: broker 2",
+    "RolloutCompleted: all 6 nodes are current",
+    "NodeRestarted: broker 3",
+    "soaking: metadata.version 33",
+    "approve plan sha256:",
+    "PlanApproved:",
+    "FeatureUpdated: metadata.version 27 -> 33",
+    "finalized and verified on every live node: metadata.version 33",
+    "8 evictions",
+    "met: 2 of 3",
+    "Done after",
+)
+
+
+@cache  # of one width it always says the same
+def piped(columns: int) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkafeatures", *STORY], env=ENVIRONMENT | {"COLUMNS": str(columns)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def as_read(text: str) -> str:
+    """Neither breaks of lines nor what differs from run to run."""
+    return re.sub(r"Done after \d+ s", "Done after", " ".join(text.replace("#", " ").split()))
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_six_nodes_are_rolled_one_crashes_the_roll_halts_the_image_is_reverted_and_the_levels_are_raised(
+    columns: int,
+) -> None:
+    shown = piped(columns)
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= columns
+    read, at = as_read(shown), 0
+    for line in KEY_LINES:
+        assert line in read[at:], f"{line!r} is not after {read[max(at - 200, 0) : at]!r}"
+        at = read.index(line, at) + len(line)
+    halted = read[read.index("RolloutHalted:") : read.index("image: kafka:4.1.2")]
+    assert "RestartingNode" not in halted
+
+
+def test_in_a_terminal_it_has_colours_and_says_the_same() -> None:
+    ended = in_terminal((*PROGRAM, *STORY), columns=80, colour=True)
+    assert ended.code == 0, ended.text[-1000:]
+    assert "\x1b[" in ended.shown
+    assert as_read(ended.text) == as_read(piped(80))
+
+
+def test_a_roll_that_goes_another_way_than_the_story_ends_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_roll, "_BROKEN", "kafka:4.4.0")  # so that nothing is ever halted
+    monkeypatch.setattr(demo_roll, "_LONGEST_MS", 600_000)
+    with pytest.raises(CommandFailed, match=r"the demo did not work as expected: Soaking: ") as failed:
+        demo_roll.tell_the_roll()
+    assert failed.value.code is Exit.FAILED
+
+
+def test_without_numpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    with pytest.raises(CommandFailed, match=r"--story roll needs numpy; install it: pip install numpy"):
+        demo.run(Namespace(story="roll"))

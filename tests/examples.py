@@ -30,7 +30,7 @@ MARK = "<!-- example: {} -->"
 BLOCK = re.compile(r"<!-- example: (?P<scene>[a-z]+) -->\n```\n(?P<text>.*?)```\n", re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 DOCUMENT = re.compile(r"```yaml\n(?P<text># (?P<name>\S+)\n.*?)```\n", re.DOTALL)
-CLUSTER_ID, PLAN = "IIZIi2ZwSAuI47sS45EM2g", "sha256:8c71e41eb5de"
+CLUSTER_ID, PLAN, REVISION = "IIZIi2ZwSAuI47sS45EM2g", "sha256:8c71e41eb5de", "5dd65759b8"
 FIRST_PORT = 19091
 """Of the pages: the controllers' in the order of their ids, then the brokers'."""
 
@@ -93,6 +93,7 @@ def _steady(text: str) -> str:
     text = re.sub(r"offset [0-9]+, epoch [0-9]+", "offset 43, epoch 1", text)
     text = re.sub(r"(?<=, for )[0-9]+s\b|\b[0-9]+s(?= ago)", "0s", text)
     text = re.sub(r"active controller [0-9]+", "active controller 3001", text)
+    text = re.sub(r"(?<=revision )([a-z]+)-[0-9a-z]{8,10}\b", rf"\1-{REVISION}", text)
     return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
 

@@ -47,6 +47,14 @@ RIGHTS: list[dict[str, Any]] = [
     },
 ]
 
+# In a namespace whose StatefulSets are rolled; compared with the chart's as well.
+RIGHTS_TO_ROLL: list[dict[str, Any]] = [
+    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},
+]
+
 
 def install(plane: ControlPlane) -> None:
     """What `helm install` makes, but for the Deployment: the CRD, the account, its rights. Also a namespace to use.

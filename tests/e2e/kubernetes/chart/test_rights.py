@@ -24,7 +24,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     pod_spec,
     render,
 )
-from tests.e2e.kubernetes.resources import RIGHTS
+from tests.e2e.kubernetes.resources import RIGHTS, RIGHTS_TO_ROLL
 from tests.e2e.rig.kubernetes.audit import Row
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
@@ -81,7 +81,7 @@ def test_pods_may_be_restarted_only_where_a_driver_names_the_namespace(values: V
     objects = render({**values, "drivers": {"statefulSet": ["payments"]}})
     (role,) = (one for one in of_kind(objects, "Role") if one["metadata"]["name"] == f"{NAME}-stateful-sets")
     assert role["metadata"]["namespace"] == "payments"
-    assert rights(role["rules"]) == documented("StatefulSet")
+    assert rights(role["rules"]) == documented("StatefulSet") == rights(RIGHTS_TO_ROLL)
     assert not any("delete" in rule["verbs"] or "update" in rule["verbs"] for rule in role["rules"])
     assert [one for one in objects if one["kind"] == "ClusterRole"] == [
         one for one in before if one["kind"] == "ClusterRole"

@@ -13,7 +13,7 @@ from statistics import mean
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
-from tests.e2e.kubernetes.resources import Resources
+from tests.e2e.kubernetes.resources import RIGHTS_TO_ROLL, Resources
 from tests.e2e.rig.kubernetes.audit import Row
 from tests.e2e.rig.kubernetes.observer import Observer
 from tests.e2e.rig.kubernetes.operator import ACCOUNT, NAMESPACE
@@ -24,6 +24,8 @@ from tests.e2e.rig.process import wait_until
 
 TOPIC, NAME = "orders", "orders"
 SOAK = bool(os.environ.get("SOAK"))
+QUIET = 8.0
+"""Seconds: longer than from one restart to the next."""
 ROLLED = 300.0
 """Seconds for nine nodes; no promise, a machine may be busy with other things."""
 IN_SYNC = 5_000
@@ -243,14 +245,6 @@ def prepare(racks: Racks) -> None:
     grant(racks, "--cluster", "Describe", "ClusterAction", "Alter")
     grant(racks, "--topic=*", "Describe", "DescribeConfigs")
     grant(racks, "--cluster", "DescribeConfigs")
-
-
-RIGHTS_TO_ROLL: list[dict[str, Any]] = [
-    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
-    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},
-]
 
 
 def grant(racks: Racks, where: str, *operations: str, verb: str = "--add") -> None:

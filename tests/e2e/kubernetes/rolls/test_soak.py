@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 
 from tests.e2e.kubernetes.resources import away
-from tests.e2e.kubernetes.rolls.rolling import NAME, ROLLED, ROLLOUT, Rolling
+from tests.e2e.kubernetes.rolls.rolling import NAME, QUIET, ROLLED, ROLLOUT, Rolling
 from tests.e2e.rig.kubernetes.racks import RACKS, Racks, pods_of
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
@@ -15,8 +15,6 @@ from tests.e2e.rig.releases import MIDDLE, NEWEST
 BROKERS = pods_of("brokers")
 ONE_BY_ONE = {**ROLLOUT, "maxParallel": 1}
 FASTER = 1.3
-QUIET = 8.0
-"""Seconds: longer than from one restart to the next."""
 
 
 def test_two_brokers_at_once_take_less_time_than_one_by_one(rolling: Rolling) -> None:

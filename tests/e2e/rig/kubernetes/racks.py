@@ -32,6 +32,8 @@ IDS = {"controllers": (903, 901, 902), "brokers": (21, 14, 33, 12, 25, 16)}
 RACKS = 3
 ROLE = {"controllers": "controller", "brokers": "broker"}
 PORT, USER_PORT = 9092, 9094
+SNAPSHOT_EVERY = 20
+"""Seconds; by default an hour."""
 
 _RECORD = re.compile(r"\| offset: (?P<offset>\d+) CreateTime: (?P<at>\d+) .*? payload: (?P<payload>\{.*\})$")
 
@@ -177,6 +179,11 @@ class Racks:
         states = [json.loads(path.read_text()) for path in files]
         return int(max(states, key=lambda one: int(one["leaderEpoch"]))["leaderId"])
 
+    def snapshots(self) -> int:
+        """The offset up to which every controller has written a snapshot of its own."""
+        folders = (self.folder(pod) / "__cluster_metadata-0" for pod in pods_of("controllers"))
+        return min(max((int(one.name[:20]) for one in folder.glob("*.checkpoint")), default=0) for folder in folders)
+
     def records(self, pod: str = "controllers-0") -> list[dict[str, Any]]:
         """The metadata log as Kafka's own tool dumps a controller's files: `offset`, `at` in ms, `type`, `data`."""
         files = sorted(map(str, (self.folder(pod) / "__cluster_metadata-0").glob("*[0-9].log")))
@@ -242,6 +249,7 @@ class Racks:
             "transaction.state.log.replication.factor": "3",
             "share.coordinator.state.topic.replication.factor": "3",
             "log.cleaner.dedupe.buffer.size": "2097152",
+            "metadata.log.max.snapshot.interval.ms": str(SNAPSHOT_EVERY * 1000),
             "group.initial.rebalance.delay.ms": "0",
             "initial.broker.registration.timeout.ms": "180000",  # as long as a start is waited for
         }

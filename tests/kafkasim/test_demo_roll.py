@@ -75,10 +75,11 @@ def test_six_nodes_are_rolled_one_crashes_the_roll_halts_the_image_is_reverted_a
     assert "RestartingNode" not in halted
 
 
-def test_in_a_terminal_it_has_colours_and_says_the_same() -> None:
-    ended = in_terminal((*PROGRAM, *STORY), columns=80, colour=True)
+@pytest.mark.parametrize("colour", [True, False])
+def test_in_a_terminal_it_has_colours_but_with_no_color_none_and_says_the_same(colour: bool) -> None:
+    ended = in_terminal((*PROGRAM, *STORY), columns=80, colour=colour)
     assert ended.code == 0, ended.text[-1000:]
-    assert "\x1b[" in ended.shown
+    assert ("\x1b[" in ended.shown) is colour
     assert as_read(ended.text) == as_read(piped(80))
 
 

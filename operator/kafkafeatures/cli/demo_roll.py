@@ -9,6 +9,7 @@ decides nothing about nodes, and ends with exit code 1 where something else happ
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -204,9 +205,8 @@ class _Scene:
         self._console().print(row)
 
     def _console(self) -> Console:
-        made = console()
-        made.width = width()
-        return made
+        """As the other parts are: no escape sequence at all where NO_COLOR is."""
+        return console(width=width(), plain=bool(os.environ.get("NO_COLOR")))
 
     @property
     def time(self) -> str:

@@ -114,9 +114,10 @@ def _clean(stream: Any) -> Any:
     return stream.for_clean_text if isinstance(stream, Patient) else stream
 
 
-def console(*, errors: bool = False) -> Console:
+def console(*, errors: bool = False, width: int | None = None, plain: bool = False) -> Console:
     """A console on stdout, or for `errors`: as wide as the terminal, without an end into a pipe.
 
+    `width`: as wide as this instead. `plain`: not even bold.
     No colour where NO_COLOR or a pipe is. COLUMNS says how wide a pipe's reader is, for those who set it on purpose.
     """
     from rich.console import Console
@@ -128,8 +129,12 @@ def console(*, errors: bool = False) -> Console:
                 yield Segment(text if control else printable_lines(text), style, control)
 
     stream = sys.stderr if errors else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else NEVER_WRAPPED
-    return CleanConsole(file=_clean(stream), width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
+        width = NEVER_WRAPPED
+    return CleanConsole(
+        file=_clean(stream), width=width, color_system=None if plain else "auto",
+        highlight=False, markup=False, emoji=False, soft_wrap=False,
+    )  # fmt: skip
 
 
 def least_width(console: Console, table: Table) -> int:

@@ -241,5 +241,5 @@ def supported_now(node: Node) -> str:
 
 
 def _told_waiting(pod: Pod) -> str:
-    times = f", restarted {pod.restarts} times" if pod.restarts else ""
+    times = f", restarted {pod.restarts} time{'' if pod.restarts == 1 else 's'}" if pod.restarts else ""
     return f"pod {pod.name} does not run: {pod.waiting}{times}"

@@ -2,150 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
-from kafkafeatures.core.decide import decide
-from kafkafeatures.core.decisions import Act, Stalled, Wait
-from kafkafeatures.core.memory import with_result
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.core.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.readings import (
-    NOT_ASKED,
-    Failure,
     FailureKind,
-    PartitionsReading,
-    QuorumAnswer,
-    ReplicaProgress,
-    Role,
 )
-from kafkafeatures.core.restart_checks import Remembered
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.roll import Roll, is_withdrawn, roll_of
-from kafkafeatures.core.rolled import nodes_rolled, rollout_status
-from kafkafeatures.core.settling import Open
-from kafkafeatures.core.steps import InFlight, UpdateFeature
-from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Mode, Rollout, Wanted, Window
-from kafkafeatures.core.workloads import Pod
-from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
-from tests.kafkafeatures.core.replicas import Row, reading, row
-from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
-
-BROKERS = (1, 2, 3, 4, 5, 6)
-CONTROLLERS = (3001, 3002, 3003)
-RACKS = [(1, 2, 3), (4, 5, 6), (1, 5, 3), (4, 2, 6)]  # each partition once in every rack: 1 and 4, 2 and 5, 3 and 6
-PARTITIONS = tuple(row("orders", *replicas, number=number) for number, replicas in enumerate(RACKS))
-ROLLOUT = Rollout(Driver.STATEFUL_SET, ("broker",), ("controller",), max_parallel=MaxParallel(2))
-
-
-def current(*ids: int) -> Mapping[int, Pod]:
-    """Pods of these that run the update revision already."""
-    return {id_: a_pod(id_, revision=NEW) for id_ in ids}
-
-
-def a_pod(id_: int, **fields: Any) -> Pod:
-    owner = "controller" if id_ >= 3000 else "broker"
-    return pod(id_, name=f"{owner}-{id_}", stateful_set=owner, **fields)
-
-
-def a_node(id_: int, **fields: Any) -> Node:
-    found = in_pod(id_, f"{'controller' if id_ >= 3000 else 'broker'}-{id_}", **fields)
-    return replace(found, broker_epoch=-1 if id_ >= 3000 else 100 + id_, incarnation=f"first-{id_}")
-
-
-def voting(leader: int = 3001, behind: Iterable[int] = ()) -> QuorumAnswer:
-    progress = tuple(ReplicaProgress(id_, 100, 50_000, 10_000 if id_ in behind else 50_000) for id_ in CONTROLLERS)
-    return QuorumAnswer(leader, 4, 100, progress, ())
-
-
-def cluster(
-    pods: Mapping[int, Pod] | None = None,
-    nodes: Mapping[int, Node] | None = None,
-    partitions: PartitionsReading | Failure | tuple[Row, ...] = PARTITIONS,
-    *,
-    quorum: QuorumAnswer | None = None,
-    allowed: int = 6,
-    **of_brokers: Any,
-) -> Observation:
-    """Three controllers and six brokers in three racks, all in sync, whose images have just been changed."""
-    every = (*CONTROLLERS, *BROKERS)
-    pods = {**{id_: a_pod(id_) for id_ in every}, **(pods or {})}
-    found = {**{id_: a_node(id_) for id_ in every}, **(nodes or {})}
-    controllers = stateful_set(*(pods[id_] for id_ in CONTROLLERS), name="controller", role="controllers")
-    brokers = stateful_set(*(pods[id_] for id_ in BROKERS if id_ in pods), **{"replicas": 6, **of_brokers})
-    several = budget(*brokers.pods, most=6, disruptions_allowed=allowed)
-    told = seen(*found.values(), sets=(controllers, brokers), budgets=(several,))
-    read: Any = partitions
-    if isinstance(partitions, tuple):
-        read = reading(*partitions)
-    answer = quorum or voting()
-    return replace(
-        told,
-        quorum=Known(answer, SourceKind.API_REQUESTS, "", NOW),
-        active_controller=Known(answer.leader_id, SourceKind.API_REQUESTS, "", NOW),
-        partitions=Unknown(read) if isinstance(read, Failure) else Known(read, SourceKind.METADATA_LOG, "", NOW),
-    )
-
-
-def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False, after: str = NEW) -> InFlight:
-    """The restart of a node, from the old pod to a new one."""
-    step = RestartNode(
-        id_,
-        a_node(id_).title,
-        a_pod(id_).name,
-        uid or f"uid-{id_}",
-        OLD,
-        after,
-        a_node(id_).broker_epoch,
-        f"first-{id_}",
-    )
-    at = Stamp((NOW - timedelta(minutes=minutes)).isoformat())
-    return InFlight(step, at, Via.API_SERVER, stable_since=at if stable else None)
-
-
-def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:
-    """Its new pod."""
-    return {id_: replace(a_pod(id_, revision=NEW, **fields), uid="another")}
-
-
-def fresh(id_: int) -> Mapping[int, Node]:
-    return {id_: replace(a_node(id_), broker_epoch=900 if id_ < 3000 else -1, incarnation="second")}
-
-
-def rolled(
-    told: Observation,
-    *flying: InFlight,
-    rollout: Rollout = ROLLOUT,
-    changes: tuple[UpdateFeature, ...] = (),
-    status: Any = EMPTY,
-    **wanted: Any,
-) -> Roll:
-    def age_of(moment: str) -> timedelta:
-        return NOW - datetime.fromisoformat(moment)
-
-    return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, Remembered(flying, status, NOW, age_of))
-
-
-def who(roll: Roll) -> int:
-    assert isinstance(roll.decision, Act), roll.decision
-    assert isinstance(roll.decision.step, RestartNode)
-    return roll.decision.step.node_id
-
-
-def refused(roll: Roll, reason: Reason) -> str:
-    assert isinstance(roll.decision, Wait | Stalled), roll.decision
-    assert roll.decision.reason is reason, roll.decision
-    return roll.decision.message
-
-
-ROLLED_CONTROLLERS = current(*CONTROLLERS)
-
+from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.wanted import Availability, MaxParallel, Window
+from tests.kafkafeatures.core.fleets import NEW
+from tests.kafkafeatures.core.replicas import reading, row
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    PARTITIONS,
+    ROLLED_CONTROLLERS,
+    ROLLOUT,
+    UNREAD,
+    a_pod,
+    cluster,
+    current,
+    fresh,
+    refused,
+    replaced,
+    rolled,
+    sent,
+    voting,
+    who,
+)
+from tests.kafkafeatures.worlds import NOW, SILENT
 
 # --- who is next ---
 
@@ -198,9 +88,6 @@ def test_what_is_away_for_another_reason_counts_against_the_cap() -> None:
 
 
 # --- what forbids it ---
-
-
-UNREAD = Failure(FailureKind.AUTHORIZATION, "partitions", "not authorized", "add the ACL")
 
 
 @pytest.mark.parametrize(
@@ -294,282 +181,3 @@ def test_into_a_binary_of_which_nothing_is_known_one_node_goes_first_and_the_nex
     refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
     known = cluster({**ROLLED_CONTROLLERS, **current(1), **replaced(2)}, fresh(2), release="", image="mine:latest")
     assert who(rolled(known, sent(2))) == 5
-
-
-# --- what was sent, what is stuck ---
-
-
-def test_an_eviction_that_may_not_have_been_sent_is_asked_for_again_before_anything_else() -> None:
-    roll = rolled(cluster(ROLLED_CONTROLLERS), sent(3))
-    assert isinstance(roll.decision, Act)
-    assert roll.decision.step == sent(3).step
-
-
-def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_its_log_does_not() -> None:
-    crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff", restarts=7)})
-    message = refused(rolled(crashing, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
-    assert "CrashLoopBackOff, restarted 7 times" in message
-    assert "kubectl logs broker-1" in message
-    fenced = replace(a_node(1, state=NodeState.FENCED), broker_epoch=900, incarnation="second")
-    recovering = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, {1: fenced})
-    assert who(rolled(recovering, sent(1, minutes=20))) == 4
-
-
-def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
-    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
-    away = replace(a_node(1), state=NodeState.GHOST)
-    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
-    roll = rolled(told, sent(1, minutes=20))
-    assert who(roll) == 1
-    assert isinstance(roll.decision, Act)
-    assert isinstance(roll.decision.step, RestartNode)
-    assert roll.decision.step.pod_uid == "another"
-
-
-def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_that_nobody_leads() -> None:
-    """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
-    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
-    away = replace(a_node(1), state=NodeState.GHOST)
-    isr = [replace(one, in_sync=one.isr - {1}) for one in PARTITIONS]
-    lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
-    assert who(rolled(told, sent(1, minutes=20))) == 1
-
-
-def test_a_node_is_restarted_once_for_one_revision() -> None:
-    """A pod that is of another revision again after its restart is not restarted for ever."""
-    roll = rolled(cluster(ROLLED_CONTROLLERS))
-    at = Stamp((NOW - timedelta(minutes=1)).isoformat())
-    entry = HistoryEntry(
-        at=at, action="", target="broker-1", kind="RestartNode", after=NEW, result=Result.APPLIED.value
-    )
-    before = RolloutStatus(id=roll.id, started_at=at, total=9, done=3)
-    status = replace(EMPTY, rollout=before, history=(entry,))
-    told = cluster(ROLLED_CONTROLLERS)
-    assert "was restarted in this roll" in refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
-    assert who(rolled(told, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
-
-
-# --- by hand ---
-
-
-def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_support_the_level() -> None:
-    by_hand = Rollout(Driver.MANUAL)
-    raised = UpdateFeature("metadata.version", 27, 30)
-    told = replace(cluster(), workloads=Unknown(SILENT))
-    roll = rolled(told, rollout=by_hand, changes=(raised,))
-    assert who(roll) == 3002
-    step = roll.decision.step if isinstance(roll.decision, Act) else None
-    assert isinstance(step, RestartNode)
-    assert step.pod == ""
-    again = rolled(told, InFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,))
-    assert "was not restarted yet" in refused(again, Reason.ROLLING_NODES)
-    assert rolled(told, rollout=by_hand).decision is None
-
-
-def test_what_limits_a_roll_is_worked_out_when_it_begins_and_remembered_until_it_ends() -> None:
-    told = cluster(ROLLED_CONTROLLERS)
-    begun = rolled(told)
-    assert "6 brokers in about 3 rounds of 2 at most" in begun.limits.notes
-    before = RolloutStatus(id=begun.id, total=9, done=4, rounds=5, notes=("as it was",))
-    assert rolled(told, status=replace(EMPTY, rollout=before)).limits.notes == ("as it was",)
-    assert rolled(told, status=replace(EMPTY, rollout=replace(before, done=9))).limits == begun.limits
-
-
-def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:
-    by_hand, raised = Rollout(Driver.MANUAL), UpdateFeature("metadata.version", 27, 30)
-    unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
-    told = cluster(nodes=unknown)
-    roll = rolled(told, rollout=by_hand, changes=(raised,))
-    assert isinstance(roll.decision, Act)
-    assert isinstance(roll.decision.step, RestartNode)
-    asked_for = InFlight(roll.decision.step, Stamp(NOW.isoformat()), Via.PERSON)
-    waits = rolled(told, asked_for, rollout=by_hand, changes=(raised,))
-    assert "was not restarted yet" in refused(waits, Reason.ROLLING_NODES)
-    newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
-    again = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
-    told = cluster(nodes={**unknown, **again})
-    assert "must stay so" in refused(rolled(told, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES)
-
-
-def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
-    roll = rolled(replace(cluster(), workloads=Unknown(SILENT)))
-    assert roll.is_active
-    before = RolloutStatus(id="it", total=9, done=4)
-    assert roll.decision is not None
-    after = rollout_status(roll, roll.decision, before, Stamp(NOW.isoformat()))
-    assert after is not None
-    assert (after.total, after.done) == (9, 4)
-    assert "could not be read" in after.waiting_for
-
-
-def test_who_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:
-    observer = replace(a_node(77), roles=(), state=NodeState.UNREACHABLE)
-    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert who(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=one_at_a_time)) in BROKERS
-
-
-# --- what happens in between ---
-
-
-def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_roll_to_it() -> None:
-    """The node came back of the image in between: it needs one more restart, and was not restarted in vain."""
-    passing = sent(1, stable=True, after="in-between")
-    told = cluster({**ROLLED_CONTROLLERS, 1: replace(a_pod(1, revision="in-between"), uid="another")}, fresh(1))
-    begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
-    status = replace(EMPTY, intents=(passing.to_intent(),))
-    status = replace(status, rollout=RolloutStatus(id=rolled(told, passing).id, started_at=begun, total=9, done=3))
-    result = passing.step.settle(told, told, passing.sent(lambda stamp: NOW - datetime.fromisoformat(stamp)))
-    assert result is Result.SUPERSEDED
-    status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
-    assert who(rolled(told, status=status)) == 1
-
-
-def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sent_once_its_pod_is_current() -> None:
-    night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
-    refused(rolled(cluster(ROLLED_CONTROLLERS), sent(3), rollout=night), Reason.ROLLING_NODES)
-    crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
-    refused(rolled(crashing, sent(3), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
-    refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)
-
-
-@pytest.mark.parametrize("unsent", [2, 3])
-def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: int) -> None:
-    """It may be what that one waits for, and may be the same node."""
-    isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
-    away = {2: replace(a_node(2), state=NodeState.GHOST)}
-    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, waiting="CrashLoopBackOff")}, away, isr)
-    decision = rolled(told, sent(unsent)).decision
-    assert isinstance(decision, Act)
-    assert isinstance(decision.step, RestartNode)
-    assert decision.step.node_id == 2
-    assert unsent != 2 or decision.step == sent(2).step
-
-
-def test_a_roll_stays_the_same_while_no_pod_of_a_stateful_set_is_there() -> None:
-    told = cluster(ROLLED_CONTROLLERS)
-    assert isinstance(told.workloads, Known)
-    controllers, brokers = told.workloads.value.stateful_sets
-    without = replace(told.workloads.value, stateful_sets=(replace(controllers, pods=()), brokers))
-    gone = replace(told, workloads=replace(told.workloads, value=without))
-    assert rolled(gone, sent(3001)).id == rolled(told).id
-
-
-def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be_read() -> None:
-    roll = rolled(replace(cluster(), workloads=Unknown(SILENT)), sent(1))
-    before = RolloutStatus(id="it", started_at=Stamp(NOW.isoformat()), total=9, done=4)
-    assert isinstance(roll.decision, Wait)
-    after = rollout_status(roll, roll.decision, before, Stamp((NOW + timedelta(minutes=1)).isoformat()))
-    assert after == replace(before, waiting_for=roll.decision.message)
-    said = nodes_rolled(roll, roll.decision)
-    assert said is not None
-    assert said[0] == "Unknown"
-
-
-def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
-    asked = InFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
-    for nodes, asks in (({}, True), (fresh(1), False)):
-        roll = rolled(replace(cluster(nodes=nodes), workloads=Unknown(SILENT)), asked, rollout=Rollout(Driver.MANUAL))
-        assert roll.decision is not None
-        said = nodes_rolled(roll, roll.decision)
-        assert said is not None
-        assert (said[1] is Reason.RESTART_REQUESTED) is asks
-
-
-def test_a_person_is_not_asked_any_more_once_the_document_changed() -> None:
-    """Else what was asked for would stay in flight, and no level would be changed, until somebody did it."""
-    raised = UpdateFeature("metadata.version", 27, 30)
-    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
-    step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
-    by_hand = Wanted({}, rollout=Rollout(Driver.MANUAL))
-    assert not is_withdrawn(step, by_hand, told, (raised,))
-    assert is_withdrawn(step, by_hand, told, (replace(raised, after=26),))
-    assert is_withdrawn(step, by_hand, told, ())
-    assert not is_withdrawn(step, by_hand, replace(told, finalized=Unknown(SILENT)), ())
-    assert is_withdrawn(step, replace(by_hand, rollout=ROLLOUT), told, (raised,))
-    done = replace(told, nodes=cluster(nodes=fresh(1)).nodes)
-    assert not is_withdrawn(step, by_hand, done, ())
-
-
-def test_an_eviction_that_nobody_sends_any_more_is_over_once_it_cannot_be_on_its_way() -> None:
-    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
-    for minutes, result in ((0.5, Open()), (2, Result.NOT_APPLIED)):
-        one = sent(3, minutes=minutes)
-        assert one.step.settle(told, told, one.sent(lambda stamp: NOW - datetime.fromisoformat(stamp))) == result
-    gone = replace(told, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
-    assert sent(3).step.settle(gone, gone, sent(3, minutes=2).sent(lambda _: timedelta(hours=1))) == Open()
-
-
-def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_container() -> None:
-    """Else the second of three controllers would be stopped while the first one is on its way."""
-    crashing = {3003: a_pod(3003, waiting="CrashLoopBackOff")}
-    told = cluster({**replaced(3002, ready=False, phase="Pending"), **crashing}, fresh(3002))
-    refused(rolled(told, sent(3002)), Reason.ROLLING_NODES)
-    silent = replace(a_node(3003), state=NodeState.UNREACHABLE)
-    told = cluster({**replaced(3002, ready=False, phase="Pending"), **crashing}, {**fresh(3002), 3003: silent})
-    assert who(rolled(told, sent(3002))) == 3003
-
-
-def test_of_combined_nodes_another_follower_goes_where_the_first_must_stay_and_the_leader_still_goes_last() -> None:
-    both = (Role.CONTROLLER, Role.BROKER)
-    nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
-    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
-    pods = {**ROLLED_CONTROLLERS, **current(4, 5, 6)}
-    some = (row("busy", 1, 2, 3, isr=[1, 2]),)
-    for leader, next_one in ((2, 3), (3, None)):
-        progress = tuple(ReplicaProgress(id_, 100, 50_000, 50_000) for id_ in (1, 2, 3))
-        roll = rolled(cluster(pods, nodes, some, quorum=QuorumAnswer(leader, 4, 100, progress, ())), rollout=rule)
-        if next_one is None:
-            assert "node 1" in refused(roll, Reason.ROLLING_NODES)
-        else:
-            assert who(roll) == next_one
-
-
-def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
-    """A status can be edited: what was judged is the node."""
-    edited = RestartNode(3, "broker 3", "broker-1", "uid-1", OLD, NEW, 103, "first-3")
-    refused(rolled(cluster(ROLLED_CONTROLLERS), replace(sent(3), step=edited)), Reason.ROLLING_NODES)
-
-
-def test_who_waits_is_told_which_node_is_away_and_what_to_do_about_one_that_hangs() -> None:
-    isr = tuple(replace(one, in_sync=one.isr - {3}) for one in PARTITIONS)
-    hangs = {3: replace(a_node(3), state=NodeState.UNREACHABLE)}
-    needs_it = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, hangs, isr)
-    assert refused(rolled(needs_it), Reason.ROLLING_NODES).endswith("; unavailable: broker 3")
-    alone = refused(rolled(cluster({**ROLLED_CONTROLLERS, **current(1, 2, 4, 5, 6)}, hangs, isr)), Reason.ROLLING_NODES)
-    assert "see `kubectl logs broker-3`, and delete the pod if it hangs" in alone
-
-
-def test_a_reading_that_is_missing_for_long_is_told_as_that_and_not_as_a_node_that_is_not_back() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), UNREAD)
-    refused(rolled(told, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
-    last = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, fresh(1), UNREAD)
-    assert "the partitions are not known" in refused(rolled(last, sent(1, minutes=60)), Reason.ROLLING_NODES)
-
-
-def test_controllers_that_host_no_partition_need_no_consent_for_single_replicas() -> None:
-    alone = (*PARTITIONS, row("one", 2))
-    assert who(rolled(cluster(current(*BROKERS), partitions=alone))) == 3002
-    refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=alone)), Reason.CONSENT_REQUIRED)
-
-
-def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition() -> None:
-    """All its partitions are out of sync before: that is no measure for it."""
-    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
-    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
-    roll = rolled(
-        cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: replace(a_node(1), state=NodeState.GHOST)}, isr)
-    )
-    assert isinstance(roll.decision, Act)
-    assert isinstance(roll.decision.step, RestartNode)
-    assert roll.decision.step.out_of_sync == 0
-
-
-def test_in_mode_observe_a_node_that_was_in_flight_is_followed_and_nothing_is_called_done() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    roll = rolled(told, sent(1, stable=True))
-    wanted = Wanted({}, rollout=ROLLOUT, mode=Mode.OBSERVE)
-    decision = decide(wanted, told, roll=roll)
-    assert isinstance(decision, Wait)
-    assert "broker 1" in decision.message

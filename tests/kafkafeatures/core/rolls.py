@@ -1,0 +1,141 @@
+"""Nine nodes in three racks whose images have just been changed, tersely: for tests of what a roll decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, Via
+from kafkafeatures.core.decisions import Act, Stalled, Wait
+from kafkafeatures.core.observation import Known, Node, Observation, SourceKind, Unknown
+from kafkafeatures.core.readings import (
+    Failure,
+    FailureKind,
+    PartitionsReading,
+    QuorumAnswer,
+    ReplicaProgress,
+)
+from kafkafeatures.core.restart_checks import Remembered
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.roll import Roll, roll_of
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.wanted import Driver, MaxParallel, Rollout, Wanted
+from kafkafeatures.core.workloads import Pod
+from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.core.replicas import Row, reading, row
+from tests.kafkafeatures.worlds import NOW
+
+BROKERS = (1, 2, 3, 4, 5, 6)
+CONTROLLERS = (3001, 3002, 3003)
+RACKS = [(1, 2, 3), (4, 5, 6), (1, 5, 3), (4, 2, 6)]  # each partition once in every rack: 1 and 4, 2 and 5, 3 and 6
+PARTITIONS = tuple(row("orders", *replicas, number=number) for number, replicas in enumerate(RACKS))
+ROLLOUT = Rollout(Driver.STATEFUL_SET, ("broker",), ("controller",), max_parallel=MaxParallel(2))
+
+UNREAD = Failure(FailureKind.AUTHORIZATION, "partitions", "not authorized", "add the ACL")
+
+
+def current(*ids: int) -> Mapping[int, Pod]:
+    """Pods of these that run the update revision already."""
+    return {id_: a_pod(id_, revision=NEW) for id_ in ids}
+
+
+def a_pod(id_: int, **fields: Any) -> Pod:
+    owner = "controller" if id_ >= 3000 else "broker"
+    return pod(id_, name=f"{owner}-{id_}", stateful_set=owner, **fields)
+
+
+def a_node(id_: int, **fields: Any) -> Node:
+    found = in_pod(id_, f"{'controller' if id_ >= 3000 else 'broker'}-{id_}", **fields)
+    return replace(found, broker_epoch=-1 if id_ >= 3000 else 100 + id_, incarnation=f"first-{id_}")
+
+
+def voting(leader: int = 3001, behind: Iterable[int] = ()) -> QuorumAnswer:
+    progress = tuple(ReplicaProgress(id_, 100, 50_000, 10_000 if id_ in behind else 50_000) for id_ in CONTROLLERS)
+    return QuorumAnswer(leader, 4, 100, progress, ())
+
+
+def cluster(
+    pods: Mapping[int, Pod] | None = None,
+    nodes: Mapping[int, Node] | None = None,
+    partitions: PartitionsReading | Failure | tuple[Row, ...] = PARTITIONS,
+    *,
+    quorum: QuorumAnswer | None = None,
+    allowed: int = 6,
+    **of_brokers: Any,
+) -> Observation:
+    """Three controllers and six brokers in three racks, all in sync, whose images have just been changed."""
+    every = (*CONTROLLERS, *BROKERS)
+    pods = {**{id_: a_pod(id_) for id_ in every}, **(pods or {})}
+    found = {**{id_: a_node(id_) for id_ in every}, **(nodes or {})}
+    controllers = stateful_set(*(pods[id_] for id_ in CONTROLLERS), name="controller", role="controllers")
+    brokers = stateful_set(*(pods[id_] for id_ in BROKERS if id_ in pods), **{"replicas": 6, **of_brokers})
+    several = budget(*brokers.pods, most=6, disruptions_allowed=allowed)
+    told = seen(*found.values(), sets=(controllers, brokers), budgets=(several,))
+    read: Any = partitions
+    if isinstance(partitions, tuple):
+        read = reading(*partitions)
+    answer = quorum or voting()
+    return replace(
+        told,
+        quorum=Known(answer, SourceKind.API_REQUESTS, "", NOW),
+        active_controller=Known(answer.leader_id, SourceKind.API_REQUESTS, "", NOW),
+        partitions=Unknown(read) if isinstance(read, Failure) else Known(read, SourceKind.METADATA_LOG, "", NOW),
+    )
+
+
+def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False, after: str = NEW) -> InFlight:
+    """The restart of a node, from the old pod to a new one."""
+    step = RestartNode(
+        id_,
+        a_node(id_).title,
+        a_pod(id_).name,
+        uid or f"uid-{id_}",
+        OLD,
+        after,
+        a_node(id_).broker_epoch,
+        f"first-{id_}",
+    )
+    at = Stamp((NOW - timedelta(minutes=minutes)).isoformat())
+    return InFlight(step, at, Via.API_SERVER, stable_since=at if stable else None)
+
+
+def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:
+    """Its new pod."""
+    return {id_: replace(a_pod(id_, revision=NEW, **fields), uid="another")}
+
+
+def fresh(id_: int) -> Mapping[int, Node]:
+    return {id_: replace(a_node(id_), broker_epoch=900 if id_ < 3000 else -1, incarnation="second")}
+
+
+def rolled(
+    told: Observation,
+    *flying: InFlight,
+    rollout: Rollout = ROLLOUT,
+    changes: tuple[UpdateFeature, ...] = (),
+    status: Any = EMPTY,
+    **wanted: Any,
+) -> Roll:
+    def age_of(moment: str) -> timedelta:
+        return NOW - datetime.fromisoformat(moment)
+
+    return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, Remembered(flying, status, NOW, age_of))
+
+
+def who(roll: Roll) -> int:
+    assert isinstance(roll.decision, Act), roll.decision
+    assert isinstance(roll.decision.step, RestartNode)
+    return roll.decision.step.node_id
+
+
+def refused(roll: Roll, reason: Reason) -> str:
+    assert isinstance(roll.decision, Wait | Stalled), roll.decision
+    assert roll.decision.reason is reason, roll.decision
+    return roll.decision.message
+
+
+ROLLED_CONTROLLERS = current(*CONTROLLERS)

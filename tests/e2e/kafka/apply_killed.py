@@ -31,9 +31,9 @@ def point(name: str) -> None:
 def deadly(owner: type, name: str) -> None:
     original: Callable[..., Awaitable[Any]] = getattr(owner, name)
 
-    async def call(self: Any, *words: Any) -> Any:
+    async def call(self: Any, *words: Any, **named: Any) -> Any:
         point(f"before {name}")
-        found = await original(self, *words)
+        found = await original(self, *words, **named)
         point(f"after {name}")
         return found
 

@@ -25,7 +25,7 @@ from kafkafeatures.core.roll import roll_of
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.core.fleets import NEW
-from tests.kafkafeatures.core.test_roll import BROKERS, CONTROLLERS, ROLLOUT, cluster, current
+from tests.kafkafeatures.core.rolls import BROKERS, CONTROLLERS, ROLLOUT, cluster, current
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 

@@ -185,6 +185,11 @@ class RolloutStatus(StatusRecord):
     rounds: int = 0
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_in_progress(self) -> bool:
+        """Whether some node is not current yet."""
+        return self.done < self.total
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry(StatusRecord):

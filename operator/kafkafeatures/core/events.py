@@ -56,10 +56,10 @@ def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
     old, new = before.rollout, after.rollout
     if new is None:
         return
-    begins = new.done < new.total and (old is None or old.id != new.id or old.done >= old.total)
+    begins = new.is_in_progress and (old is None or old.id != new.id or not old.is_in_progress)
     if begins:
         yield EventRecord("RolloutStarted", "Roll", f"{new.total - new.done} of {new.total} nodes are to be restarted")
-    elif old is not None and old.done < old.total and new.done >= new.total:
+    elif old is not None and old.is_in_progress and not new.is_in_progress:
         yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
 
 

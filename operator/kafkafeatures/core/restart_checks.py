@@ -126,15 +126,59 @@ class RestartQuestion:
         return frozenset(id_ for id_, pod in pods.items() if pod.waiting and not pod.terminating)
 
     @cached_property
+    def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
+        """By StatefulSet, what its update revision supports: by a node that runs it, else by its release."""
+        found: dict[str, Mapping[str, VersionRange]] = {}
+        for id_ in self.fleet.needing:
+            owner = self.fleet.sets.get(id_)
+            if owner is None or owner.name in found:
+                continue
+            ranges = self._seen_running(owner) or supported_by(owner.release)
+            if ranges is not None:
+                found[owner.name] = ranges
+        return found
+
+    def _seen_running(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
+        for id_, pod in self.fleet.pods.items():
+            current = pod.stateful_set == owner.name and pod.revision == owner.update_revision
+            node = self.node(id_) if current and id_ not in self.flying else None
+            if node is not None and node.state is NodeState.LIVE and isinstance(node.answer, Known):
+                return node.answer.value.supported
+        return None
+
+    @property
+    def has_unknown_binary(self) -> bool:
+        """Whether nobody can tell yet what a new image supports: then one node is restarted first, alone."""
+        owners = (self.fleet.sets.get(id_) for id_ in self.fleet.needing)
+        return any(owner is not None and owner.name not in self.ranges_of_binaries for owner in owners)
+
+    @cached_property
+    def cap(self) -> int:
+        """How many brokers may be away at once."""
+        if self.wanted.rollout.driver is Driver.MANUAL or self.has_unknown_binary:
+            return 1
+        brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
+        return planner.cap(self.wanted.rollout.max_parallel, brokers)
+
+    @cached_property
     def roll_id(self) -> str:
         """Of what is rolled to, so that the same roll is known again; a new image is a new one."""
         sets = self.seen.workloads.value.stateful_sets if isinstance(self.seen.workloads, Known) else ()
         revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
         return hashlib.sha256("\n".join(revisions or map(str, self.changes)).encode()).hexdigest()[:12]
 
+    @cached_property
+    def _by_id(self) -> Mapping[int, Node]:
+        """Asked for each of a thousand nodes, again and again."""
+        return {node.id: node for node in self.seen.nodes}
+
+    def node(self, id_: int) -> Node | None:
+        """The node of that id."""
+        return self._by_id.get(id_)
+
     def is_controller(self, id_: int) -> bool:
         """A combined node is one as well."""
-        node = self.seen.node(id_)
+        node = self.node(id_)
         if node is not None:
             return Role.CONTROLLER in node.roles
         found = self.fleet.sets.get(id_)
@@ -142,7 +186,7 @@ class RestartQuestion:
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""
-        return tuple(node for node in (self.seen.node(id_),) if node is not None)
+        return tuple(node for node in (self.node(id_),) if node is not None)
 
     def titles(self, ids: Iterable[int]) -> str:
         """The first of several nodes, for people."""
@@ -151,7 +195,7 @@ class RestartQuestion:
 
     def title(self, id_: int) -> str:
         """How people are told of it."""
-        node = self.seen.node(id_)
+        node = self.node(id_)
         return node.title if node is not None else f"node {id_}"
 
 
@@ -183,7 +227,7 @@ def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
 def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
     if not question.fleet.needing or isinstance(question.seen.finalized, Unknown):
         return
-    for name, ranges in _ranges_of_binaries(question).items():
+    for name, ranges in question.ranges_of_binaries.items():
         for feature, level in sorted(question.seen.finalized.value.items()):
             held = ranges.get(feature, NOT_SUPPORTED)
             if level in held or not level:
@@ -202,35 +246,6 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
                 supported=held,
                 reason=Reason.DOWNGRADE_REFUSED if impossible else Reason.NODES_BEHIND,
             )
-
-
-def _ranges_of_binaries(question: RestartQuestion) -> Mapping[str, Mapping[str, VersionRange]]:
-    """By StatefulSet, what its update revision supports: by a node that runs it, else by its release."""
-    found: dict[str, Mapping[str, VersionRange]] = {}
-    for id_ in question.fleet.needing:
-        owner = question.fleet.sets.get(id_)
-        if owner is None or owner.name in found:
-            continue
-        ranges = _seen_running(question, owner) or supported_by(owner.release)
-        if ranges is not None:
-            found[owner.name] = ranges
-    return found
-
-
-def has_unknown_binary(question: RestartQuestion) -> bool:
-    """Whether nobody can tell yet what a new image supports: then one node is restarted first, alone."""
-    known = _ranges_of_binaries(question)
-    owners = (question.fleet.sets.get(id_) for id_ in question.fleet.needing)
-    return any(owner is not None and owner.name not in known for owner in owners)
-
-
-def _seen_running(question: RestartQuestion, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
-    for id_, pod in question.fleet.pods.items():
-        current = pod.stateful_set == owner.name and pod.revision == owner.update_revision
-        node = question.seen.node(id_) if current and id_ not in question.flying else None
-        if node is not None and node.state is NodeState.LIVE and isinstance(node.answer, Known):
-            return node.answer.value.supported
-    return None
 
 
 def levels_go_first(question: RestartQuestion) -> bool:
@@ -382,19 +397,10 @@ def window_is_open(question: RestartQuestion) -> Refusal | None:
     return Wait(Reason.WAITING_FOR_WINDOW, text, after=min(seconds, 60.0))
 
 
-def cap_of(question: RestartQuestion) -> int:
-    """How many brokers may be away at once."""
-    if question.wanted.rollout.driver is Driver.MANUAL or has_unknown_binary(question):
-        return 1
-    brokers = sum(Role.BROKER in node.roles for node in question.seen.nodes)
-    return planner.cap(question.wanted.rollout.max_parallel, brokers)
-
-
 def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     """As many at once as the document allows, everything that is away for another reason counted."""
-    cap = cap_of(question)
     others = sorted(id_ for id_ in question.unavailable if not question.is_controller(id_))
-    if len(question.flying) + len(others) < cap:
+    if len(question.flying) + len(others) < question.cap:
         return None
     if question.in_flight:
         return waiting(question)

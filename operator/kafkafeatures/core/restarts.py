@@ -51,11 +51,6 @@ class RestartState:
     phase: Phase
     detail: str
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the process of before is gone, or on its way."""
-        return self.phase not in (Phase.UNKNOWN, Phase.REQUESTED)
-
 
 @dataclass(frozen=True, slots=True)
 class RestartNode:

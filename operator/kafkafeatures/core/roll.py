@@ -30,9 +30,7 @@ from kafkafeatures.core.restart_checks import (
     Remembered,
     Restarting,
     RestartQuestion,
-    cap_of,
     format_partitions,
-    has_unknown_binary,
     levels_go_first,
     refusal,
     unread,
@@ -93,12 +91,17 @@ class Roll:
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def roll_of(wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...], remembered: Remembered) -> Roll:
-    """What there is to restart, and what comes next. `changes`: of levels, still to be made.
+def roll_of(
+    wanted: Wanted,
+    seen: Observation,
+    changes: tuple[UpdateFeature, ...],
+    remembered: Remembered,
+    replication: Replication | None,
+) -> Roll:
+    """What there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of `seen`.
 
     With a million partitions it takes a second at most.
     """
-    replication = replication_of(seen)
     in_flight = tuple(
         Restarting(one.step, one, one.step.state_in(seen, replication))
         for one in remembered.sent
@@ -161,14 +164,14 @@ def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: 
 def _limits(question: RestartQuestion, needing: frozenset[int]) -> Limits:
     """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
     before = question.remembered.status.rollout
-    if before is not None and before.id == question.roll_id and before.done < before.total and before.rounds:
+    if before is not None and before.id == question.roll_id and before.is_in_progress and before.rounds:
         return Limits(before.rounds, before.notes)
     found, rounds = list(question.fleet.notes), 0
-    if has_unknown_binary(question):
+    if question.has_unknown_binary:
         found.append("what the new image supports cannot be told from its template: one node is restarted first, alone")
     brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
     if question.replication is not None:
-        cap, availability = cap_of(question), question.wanted.rollout.availability
+        cap, availability = question.cap, question.wanted.rollout.availability
         of_brokers = planner.bounds(question.replication, brokers, most=cap, availability=availability)
         rounds = of_brokers.planned + len(needing - brokers)
         if len(brokers) > 1:
@@ -195,14 +198,12 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
     refused = refusal(FOR_ANY_NODE, question)
     if refused is not None:
         return refused
-    unsent = {
-        one.step.node_id: one for one in question.in_flight if one.state.phase is Phase.REQUESTED and one.step.pod
-    }
+    unsent = {one.step.node_id: one for one in question.in_flight if one.may_be_unsent}
     for id_ in sorted(question.stuck & needing):
         if _stuck_may_go(question, id_):
             return Act(unsent[id_].step if id_ in unsent else _restart(question, id_))
-    for one in unsent.values():
-        return _again(question, one)
+    if unsent:
+        return _again(question, next(iter(unsent.values())))
     if not needing:
         return refusal(FOR_ONE_MORE[:1], question) or waiting(question)
     refused = refusal(FOR_ONE_MORE, question)
@@ -245,7 +246,7 @@ def _allowed(question: RestartQuestion, id_: int) -> Wait | None:
         if why:
             text = f"{question.title(id_)} cannot be restarted now: {why}"
             return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0)
-    node = question.seen.node(id_)
+    node = question.node(id_)
     admission = question.admission(but=frozenset({id_}) & question.flying)
     if node is None or Role.BROKER not in node.roles or admission is None or admission.allows(id_):
         return None
@@ -272,7 +273,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0)
     availability = question.wanted.rollout.availability
-    order = planner.order(replication, needing, question.stuck, most=cap_of(question), availability=availability)
+    order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
     for id_ in order:
         if id_ not in question.unavailable and admission.allows(id_):
             return Act(_restart(question, id_))
@@ -305,7 +306,7 @@ def _forbidden(question: RestartQuestion, id_: int, found: Forbidding | None) ->
 
 
 def _restart(question: RestartQuestion, id_: int) -> RestartNode:
-    node, pod, owner = question.seen.node(id_), question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    node, pod, owner = question.node(id_), question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     return RestartNode(
         node_id=id_,
         title=question.title(id_),

@@ -46,7 +46,7 @@ def rollout_status(
         return replace(before, waiting_for=_told(decision)) if before is not None else None
     if not roll.is_active:
         return replace(before, done=before.total, waiting_for="") if before is not None else None
-    goes_on = before is not None and before.id == roll.id and before.done < before.total
+    goes_on = before is not None and before.id == roll.id and before.is_in_progress
     return RolloutStatus(
         id=roll.id,
         started_at=before.started_at if goes_on and before is not None else now,

@@ -37,6 +37,7 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
 
 if TYPE_CHECKING:
+    from kafkafeatures.core.replication import Replication
     from kafkafeatures.core.roll import Roll
 
 SETTLE_SECONDS = 1.0
@@ -108,8 +109,8 @@ class Evaluation:
     """A reconciliation on paper.
 
     `remembered`: the status of before with what is known of it now: what was settled is closed in it. `verdict` None:
-    there was nothing to ask the server about. `roll` None: no driver restarts
-    nodes. `ours` False: another cluster answers, or one that cannot be told.
+    there was nothing to ask the server about. `ours` False: another cluster answers, or one that cannot be told. `roll`
+    None: no driver restarts nodes.
     """
 
     resource: Resource
@@ -164,8 +165,12 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
     remembered = resource.status
     unsettled: tuple[Step | UnknownStep, ...] = ()
     restarts: tuple[InFlight, ...] = ()
+    replication = await _replication(observation)
     if ours:  # another cluster tells nothing about what became of what was sent to ours
-        observation, remembered, restarts, unsettled = await _settled(context, resource, observation)
+        first = observation
+        observation, remembered, restarts, unsettled = await _settled(context, resource, first, replication)
+        if observation is not first:
+            replication = await _replication(observation)
     spent = tuple(one for one in remembered.spent_consents if one in wanted.consents)
     remembered = replace(remembered, spent_consents=spent)
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
@@ -185,8 +190,8 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
             from kafkafeatures.core.roll import roll_of
 
             told = Remembered(restarts, remembered, context.now(), context.age_of)
-            judge = partial(roll_of, wanted, observation, proposal.changes, told)
-            roll = await aside(judge) if isinstance(observation.partitions, Known) else judge()
+            judge = partial(roll_of, wanted, observation, proposal.changes, told, replication)
+            roll = await aside(judge) if replication is not None else judge()
         remembered = _after_roll(roll, wanted, remembered)
     owner = None
     if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
@@ -199,6 +204,15 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
         roll=roll,
     )  # fmt: skip
     return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll)
+
+
+async def _replication(seen: Observation) -> Replication | None:
+    """All partitions, to be judged: once for each look, beside the event loop. None where they were not read."""
+    if isinstance(seen.partitions, Unknown):
+        return None
+    from kafkafeatures.core.roll import replication_of
+
+    return await aside(partial(replication_of, seen))
 
 
 def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
@@ -251,13 +265,12 @@ def _waits_for_people(resource: Resource, now: datetime) -> bool:
 
 
 def _is_rolled(status: Status) -> bool:
-    return status.rollout is not None and status.rollout.done < status.rollout.total
+    return status.rollout is not None and status.rollout.is_in_progress
 
 
 def _after_roll(roll: Roll | None, wanted: Wanted, remembered: Status) -> Status:
     """What a roll was allowed ends with it."""
-    before = remembered.rollout
-    if roll is None or roll.is_active or before is None or before.done >= before.total:
+    if roll is None or roll.is_active or not _is_rolled(remembered):
         return remembered
     spent = {*remembered.spent_consents, *({SINGLE_REPLICA_TOPICS} & wanted.consents)}
     return replace(remembered, spent_consents=tuple(sorted(spent)))
@@ -276,7 +289,7 @@ def is_ours(resource: Resource, observation: Observation) -> bool:
 
 
 async def _settled(
-    context: ReconcileContext, resource: Resource, observation: Observation
+    context: ReconcileContext, resource: Resource, observation: Observation, replication: Replication | None
 ) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...]]:
     """The newest observation, the status with every intent closed whose end is known, and what is still open:
     restarts, which are followed, and what has to be settled before anything else is sent.
@@ -290,8 +303,7 @@ async def _settled(
             unknown.append(found)
         else:
             (restarts if isinstance(found.step, RestartNode) else updates).append(found)
-    if restarts:
-        status, restarts = await _followed(context, resource, status, restarts, observation)
+    status, restarts = _followed(context, resource, restarts, observation, replication)
     status, still_open = _close(context, status, updates, observation, observation)
     if not still_open:
         return observation, status, tuple(restarts), tuple(unknown)
@@ -306,14 +318,15 @@ async def _settled(
     return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open))
 
 
-async def _followed(
-    context: ReconcileContext, resource: Resource, status: Status, restarts: list[InFlight], seen: Observation
+def _followed(
+    context: ReconcileContext,
+    resource: Resource,
+    restarts: list[InFlight],
+    seen: Observation,
+    replication: Replication | None,
 ) -> tuple[Status, list[InFlight]]:
     """How far restarts have come: when each was first seen to be back is remembered, and forgotten where it is not."""
-    from kafkafeatures.core.roll import replication_of
-
-    replication = await aside(lambda: replication_of(seen))
-    still_open = []
+    status, still_open = resource.status, []
     for one in restarts:
         phase = one.step.state_in(seen, replication).phase if isinstance(one.step, RestartNode) else Phase.UNKNOWN
         if phase is Phase.REQUESTED and one.via is Via.PERSON:

@@ -21,7 +21,7 @@ from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import status_of
 from kafkafeatures.core.restart_checks import Remembered
-from kafkafeatures.core.roll import roll_of
+from kafkafeatures.core.roll import replication_of, roll_of
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.core.fleets import NEW
@@ -109,7 +109,7 @@ EVERYBODY = (*CONTROLLERS, *BROKERS)
 def of_status(seen: Observation, generation: int = 1) -> dict[str, Any]:
     """Of a resource that asks for nothing but the restarts."""
     wanted, told = Wanted({"metadata.version": 21}, rollout=ROLLOUT), Remembered((), EMPTY, NOW, lambda _: timedelta(0))
-    proposal, roll = propose(wanted, seen, Memory()), roll_of(wanted, seen, (), told)
+    proposal, roll = propose(wanted, seen, Memory()), roll_of(wanted, seen, (), told, replication_of(seen))
     decision = decide(wanted, seen, roll=roll)
     made = status_of(
         decision, seen, proposal, generation=generation, previous=EMPTY, version="0.1.0", now=NOW, roll=roll

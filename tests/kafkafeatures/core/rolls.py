@@ -21,7 +21,7 @@ from kafkafeatures.core.readings import (
 )
 from kafkafeatures.core.restart_checks import Remembered
 from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.roll import Roll, roll_of
+from kafkafeatures.core.roll import Roll, replication_of, roll_of
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import Driver, MaxParallel, Rollout, Wanted
 from kafkafeatures.core.workloads import Pod
@@ -123,7 +123,8 @@ def rolled(
     def age_of(moment: str) -> timedelta:
         return NOW - datetime.fromisoformat(moment)
 
-    return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, Remembered(flying, status, NOW, age_of))
+    remembered = Remembered(flying, status, NOW, age_of)
+    return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, remembered, replication_of(told))
 
 
 def who(roll: Roll) -> int:

@@ -14,7 +14,7 @@ from kafkafeatures.api.status import EMPTY, HistoryEntry, RolloutStatus, Status
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.restart_checks import Remembered
-from kafkafeatures.core.roll import Roll, roll_of
+from kafkafeatures.core.roll import Roll, replication_of, roll_of
 from kafkafeatures.core.rolled import nodes_rolled, rollout_status
 from kafkafeatures.core.wanted import Driver, Rollout, Wanted
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
@@ -34,7 +34,9 @@ def world(**of_set: Any) -> Observation:
 
 
 def rolled(observation: Observation, status: Status = EMPTY) -> Roll:
-    return roll_of(WANTED, observation, (), Remembered((), status, NOW, lambda _: timedelta(0)))
+    return roll_of(
+        WANTED, observation, (), Remembered((), status, NOW, lambda _: timedelta(0)), replication_of(observation)
+    )
 
 
 def test_a_template_that_kubernetes_has_not_processed_is_waited_for_and_nothing_counts_as_rolled() -> None:

@@ -161,7 +161,7 @@ DEFECTS = (
         "kafkafeatures.core.restart_checks",
         (
             ("        down = (self.flying | self.unavailable) - but\n", "        down = frozenset[int]()\n"),
-            ("    if len(question.flying) + len(others) < cap:\n", "    if len(others) < cap:\n"),
+            ("    if len(question.flying) + len(others) < question.cap:\n", "    if len(others) < question.cap:\n"),
         ),
         of_rolls=True,
     ),

@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core import budgets
@@ -40,14 +40,27 @@ NAMED = 3
 """Pods in a line; "and 5 more" where there are more."""
 
 
+class Stranger(NamedTuple):
+    """A pod that no node is known to run in, and its StatefulSet."""
+
+    pod: Pod
+    owner: StatefulSet
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether it would be another one after it was deleted."""
+        return _is_outdated(self.pod, self.owner)
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """Nodes in their pods. By node id, only where it is certain which pod runs the node.
 
     needing: nodes that need a restart, and why. unavailable: nodes whose pod stops, does not run, is not there, or is
-    being drained, whoever did it. blockers, waits: why nothing may be evicted at all, with and without somebody's
-    action; waits only where some pod needs a restart, or may need one. notes: what could be better. allowed: so many of
-    the pods in `needing` do the budgets let go now; None where they limit nothing.
+    being drained, whoever did it. blockers: why nothing may be evicted at all. waits, strangers: what no further node
+    is restarted for, and pods that run no registered node; only where some pod needs a restart, or may need one. notes:
+    what could be better. allowed: so many of the pods in `needing` do the budgets let go now; None where they limit
+    nothing.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -58,6 +71,7 @@ class Fleet:
     unavailable: frozenset[int] = frozenset()
     blockers: tuple[Blocker, ...] = ()
     waits: tuple[str, ...] = ()
+    strangers: tuple[Stranger, ...] = ()
     notes: tuple[str, ...] = ()
     allowed: int | None = None
 
@@ -86,6 +100,7 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | No
         unavailable=frozenset(found.unavailable()),
         blockers=(*_of_documents(reading, rollout), *(budgets.blockers(reading) if is_due else ()), *found.blockers),
         waits=(*_of_controllers(reading), *(found.waits if is_due else ())),
+        strangers=tuple(found.strangers) if is_due else (),
         notes=(*_of_templates(reading), *budgets.notes(reading, rollout.max_parallel, _brokers(seen))),
         allowed=budgets.allowed_now(reading, [pods[id_].name for id_ in needing]),
     )
@@ -139,6 +154,7 @@ class _Matching:
         self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
         self.blockers: list[Blocker] = []
         self.waits: list[str] = []
+        self.strangers: list[Stranger] = []
         nodes = [
             node
             for node in seen.nodes
@@ -253,8 +269,7 @@ class _Matching:
                 continue
             is_new = pod.created_at is None or self._reading.at - pod.created_at < REGISTERS_WITHIN
             if not pod.ready or is_away(pod) or is_new:
-                why = f" ({pod.waiting}); if it cannot start as it is, delete it" if pod.waiting else ""
-                self.waits.append(f"pod {name} runs no registered node yet{why}")
+                self.strangers.append(Stranger(pod, owner))
             else:
                 self.blockers.append(
                     _blocker(

@@ -210,8 +210,6 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
     found = question.fleet.blockers
     if found:
         return Stalled(found[0].reason or Reason.ROLLOUT_HALTED, f"{found[0].message}; {found[0].remedy}", found)
-    if question.fleet.waits and not question.in_flight:
-        return Wait(Reason.ROLLING_NODES, question.fleet.waits[0], after=2.0)
     return None
 
 
@@ -278,8 +276,12 @@ def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
 
 
 def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stalled:
-    message = f"no other node is restarted: {question.title(id_)} {text}"
-    blocker = Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=question.nodes(id_))
+    return _stalled(f"{question.title(id_)} {text}", remedy, question.nodes(id_))
+
+
+def _stalled(text: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Stalled:
+    message = f"no other node is restarted: {text}"
+    blocker = Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=nodes)
     return Stalled(Reason.ROLLOUT_HALTED, f"{message}; {remedy}", (blocker,))
 
 
@@ -302,6 +304,36 @@ def _restarted_before(question: RestartQuestion, id_: int) -> bool:
 def _minutes(span: timedelta) -> str:
     seconds = span.total_seconds()
     return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
+
+
+def pods_are_known(question: RestartQuestion) -> Refusal | None:
+    """Which pod is which node, and of which revision."""
+    if question.fleet.waits and not question.in_flight:
+        return Wait(Reason.ROLLING_NODES, question.fleet.waits[0], after=2.0)
+    return None
+
+
+def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
+    """Of a StatefulSet that was scaled up. A pod without a registered node has no partitions, but it may be the first
+    that fails on the new image; and one that has found no place takes that of the next pod that is evicted.
+    """
+    if not question.fleet.strangers:
+        return None
+    timeout, now = question.wanted.rollout.node_timeout, question.remembered.now
+    late = [
+        one
+        for one in question.fleet.strangers
+        if one.pod.created_at is not None and now - one.pod.created_at > timeout and not one.pod.terminating
+    ]
+    pod, owner = (late or question.fleet.strangers)[0]
+    why = "it is stopping" if pod.terminating else pod.waiting
+    since = f"after {_minutes(timeout)}" if late else "yet"
+    told = f"pod {pod.name} of StatefulSet {owner.name} runs no registered node {since}" + (f" ({why})" if why else "")
+    if late:
+        anew = ", delete it to have it of the current revision" if late[0].is_outdated else ""
+        look = f"see `kubectl logs {pod.name}` and `kubectl describe pod {pod.name}`"
+        return _stalled(told, f"{look}; repair it{anew}, or scale {owner.name} back")
+    return waiting(question) if question.in_flight else Wait(Reason.ROLLING_NODES, told, after=2.0)
 
 
 def quorum_is_known(question: RestartQuestion) -> Refusal | None:
@@ -437,8 +469,10 @@ def format_partitions(count: int, names: tuple[str, ...]) -> str:
 FOR_ANY_NODE: tuple[Check, ...] = (driver_allows, binary_holds_levels)
 """Also of a node that is stuck: its pod does not run."""
 
-NOTHING_ELSE: tuple[Check, ...] = (
-    nothing_is_halted,
+OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)
+"""Also where no node needs a restart any more."""
+
+OF_THE_CLUSTER: tuple[Check, ...] = (
     window_is_open,
     quorum_is_known,
     partitions_are_known,
@@ -446,9 +480,11 @@ NOTHING_ELSE: tuple[Check, ...] = (
     nothing_is_reassigned,
     nothing_is_unavailable,
 )
-"""Also of a restart that was decided, and may not have been sent."""
 
-FOR_ONE_MORE: tuple[Check, ...] = (*NOTHING_ELSE, cap_is_kept, budget_allows)
+FOR_ONE_DECIDED: tuple[Check, ...] = (nothing_is_halted, *OF_THE_CLUSTER)
+"""Of a restart that was decided, and may not have been sent."""
+
+FOR_ONE_MORE: tuple[Check, ...] = (*OF_PODS, *OF_THE_CLUSTER, cap_is_kept, budget_allows)
 """Of any other node. Read from top to bottom."""
 
 

@@ -25,8 +25,9 @@ from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.replication import Forbidding, Replication, Why
 from kafkafeatures.core.restart_checks import (
     FOR_ANY_NODE,
+    FOR_ONE_DECIDED,
     FOR_ONE_MORE,
-    NOTHING_ELSE,
+    OF_PODS,
     Remembered,
     Restarting,
     RestartQuestion,
@@ -119,7 +120,7 @@ def roll_of(
     decision: Next | None = None
     if driver is Driver.STATEFUL_SET and isinstance(seen.workloads, Unknown):
         decision = unread(seen.workloads, "the pods could not be read")
-    elif (needing or in_flight or fleet.blockers or fleet.waits) and not first:
+    elif (needing or in_flight or fleet.blockers or fleet.waits or fleet.strangers) and not first:
         decision = _next(question, frozenset(needing))
     return Roll(
         id=question.roll_id,
@@ -205,7 +206,7 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if unsent:
         return _again(question, next(iter(unsent.values())))
     if not needing:
-        return refusal(FOR_ONE_MORE[:1], question) or waiting(question)
+        return refusal(OF_PODS, question) or waiting(question)
     refused = refusal(FOR_ONE_MORE, question)
     if refused is not None:
         return refused
@@ -226,7 +227,7 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
     pod = question.fleet.pods.get(one.step.node_id)
     if one.step.node_id not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
         return waiting(question)
-    refused = refusal(NOTHING_ELSE, question)
+    refused = refusal(FOR_ONE_DECIDED, question)
     return refused or _allowed(question, one.step.node_id) or Act(one.step)
 
 

@@ -211,8 +211,10 @@ def test_while_a_pod_is_being_created_its_node_is_waited_for(state: NodeState) -
 
 def test_a_new_pod_is_waited_for_until_its_node_registers_and_named_when_it_does_not() -> None:
     young = pod(2, created_at=NOW - timedelta(minutes=1))
-    assert judged(in_pod(1), pods=(pod(1), young)).waits == ("pod broker-2 runs no registered node yet",)
-    assert judged(in_pod(1), pods=(pod(1), pod(2, ready=False))).waits == ("pod broker-2 runs no registered node yet",)
+    for new in (young, pod(2, ready=False)):
+        fleet = judged(in_pod(1), pods=(pod(1), new))
+        assert [(one.pod.name, one.owner.name) for one in fleet.strangers] == [("broker-2", "broker")]
+        assert not fleet.blockers
     assert texts(judged(in_pod(1), pods=(pod(1), pod(2)))) == [
         "pod broker-2 of broker is ready, and no node of the cluster advertises it"
     ]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY
-from kafkafeatures.core.observation import Known, Observation, SourceKind, Unknown
+from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.readings import (
     FailureKind,
 )
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, MaxParallel, Window
-from tests.kafkafeatures.core.fleets import NEW
+from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -152,6 +153,64 @@ def test_outside_the_windows_no_node_is_restarted_and_what_is_in_flight_is_follo
     refused(rolled(cluster(), rollout=night), Reason.WAITING_FOR_WINDOW)
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False, phase="Pending")})
     assert "broker" in refused(rolled(told, sent(1), rollout=night), Reason.ROLLING_NODES)
+
+
+# --- a pod that runs no registered node ---
+
+
+def scaled_up(minutes: float, *, rolled_to: tuple[int, ...] = CONTROLLERS, **of_pod: Any) -> Observation:
+    """Pod 7 is new, and no node has registered from it."""
+    new = {"ready": False, "created_at": NOW - timedelta(minutes=minutes), "revision": NEW, **of_pod}
+    told = cluster(current(*rolled_to))
+    assert isinstance(told.workloads, Known)
+    controllers, brokers = told.workloads.value.stateful_sets
+    brokers = replace(brokers, pods=(*brokers.pods, a_pod(7, **new)), replicas=7)
+    reading = replace(told.workloads.value, stateful_sets=(controllers, brokers))
+    return replace(told, workloads=replace(told.workloads, value=reading))
+
+
+def test_no_node_is_restarted_until_a_pod_of_a_stateful_set_that_was_scaled_up_runs_a_registered_node() -> None:
+    told = scaled_up(1, phase="Pending", waiting="ContainerCreating")
+    message = refused(rolled(told), Reason.ROLLING_NODES)
+    assert message == "pod broker-7 of StatefulSet broker runs no registered node yet (ContainerCreating)"
+
+
+def test_nor_while_others_are_in_flight_which_are_followed() -> None:
+    told = scaled_up(1, rolled_to=(*CONTROLLERS, 1))
+    assert "broker 1" in refused(rolled(told, sent(1, uid="older", stable=True)), Reason.ROLLING_NODES)
+
+
+@pytest.mark.parametrize("of_pod", [{"waiting": "CrashLoopBackOff"}, {"waiting": "Unschedulable"}, {}])
+def test_a_pod_that_never_registers_halts_the_roll_with_what_to_look_at_and_what_to_do(of_pod: dict[str, Any]) -> None:
+    message = refused(rolled(scaled_up(20, **of_pod)), Reason.ROLLOUT_HALTED)
+    told = "no other node is restarted: pod broker-7 of StatefulSet broker runs no registered node after 15 min"
+    assert message.startswith(told)
+    assert of_pod.get("waiting", "") in message
+    assert message.endswith(
+        "see `kubectl logs broker-7` and `kubectl describe pod broker-7`; repair it, or scale broker back"
+    )
+    older = refused(rolled(scaled_up(20, revision=OLD)), Reason.ROLLOUT_HALTED)
+    assert "delete it to have it of the current revision" in older
+
+
+def test_a_pod_without_a_node_that_is_stopped_again_is_waited_for() -> None:
+    assert "it is stopping" in refused(rolled(scaled_up(20, terminating=True)), Reason.ROLLING_NODES)
+
+
+def test_a_pod_without_a_node_halts_nothing_where_no_pod_needs_a_restart() -> None:
+    assert rolled(scaled_up(20, rolled_to=(*CONTROLLERS, *BROKERS))).decision is None
+
+
+def test_while_a_pod_runs_no_node_a_node_that_is_stuck_still_goes_once_the_image_is_reverted() -> None:
+    """Its restart costs nothing, and the new pod may have failed for the same image."""
+    told = scaled_up(20, rolled_to=(*CONTROLLERS, *BROKERS), revision="bad", waiting="CrashLoopBackOff")
+    assert isinstance(told.workloads, Known)
+    controllers, brokers = told.workloads.value.stateful_sets
+    stuck = a_pod(1, revision="bad", waiting="CrashLoopBackOff", ready=False)
+    brokers = replace(brokers, pods=(stuck, *brokers.pods[1:]))
+    reading = replace(told.workloads.value, stateful_sets=(controllers, brokers))
+    away = tuple(replace(one, state=NodeState.GHOST) if one.title == "broker 1" else one for one in told.nodes)
+    assert who(rolled(replace(told, nodes=away, workloads=replace(told.workloads, value=reading)))) == 1
 
 
 # --- a binary that cannot hold a level ---

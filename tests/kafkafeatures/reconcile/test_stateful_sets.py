@@ -24,7 +24,7 @@ from kafkasim.plan import TopicPlan
 from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkasim.clusters import plan
 from tests.simulated.orders import KEY, Orders
-from tests.simulated.workloads import Workloads
+from tests.simulated.workloads import NEVER_READY, Workloads
 
 WORKLOAD = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
 LEVELS = {"levels": [{"name": "metadata.version", "level": 21}]}
@@ -163,6 +163,20 @@ async def test_what_does_not_fit_is_named_with_the_remedy_and_no_pod_is_evicted(
     assert stalled["reason"] == reason
     assert said in stalled["message"]
     assert "intents" not in rig.api.status
+
+
+async def test_a_pod_that_never_registers_is_named_and_the_roll_goes_on_once_it_was_scaled_back() -> None:
+    rig = Rig()
+    rig.workloads.images = {"kafka:4.4.0": NEVER_READY}
+    scale(4)(rig)
+    await rig.work()
+    assert rig.workloads.evictions == []
+    stalled = rig.api.condition("Stalled")
+    assert stalled["reason"] == "RolloutHalted"
+    assert "pod broker-3 of StatefulSet broker runs no registered node" in stalled["message"]
+    scale(3)(rig)
+    await rig.work()
+    assert rig.workloads.evictions == ["broker-0"]
 
 
 async def test_of_two_brokers_that_advertise_one_pod_neither_is_restarted_nor_any_other() -> None:

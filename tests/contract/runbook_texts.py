@@ -494,10 +494,11 @@ PAGES: Mapping[Reason, Page] = {
             kubectl get poddisruptionbudget -n NS
 
         Fix: A pod that cannot start on its image: revert the image in Git; the operator then replaces this pod first,
-        and the roll continues. A pod that Kubernetes cannot place: make room. A pod whose node never
-        registers, of a StatefulSet that was scaled up: repair it, or scale back. A PodDisruptionBudget that allows no
-        eviction, or two that cover the same pod: change them as the message says. Do not delete pods of
-        other nodes meanwhile: the partitions that wait for this node may have no other replica to spare.
+        and the roll continues. A pod that Kubernetes cannot place: make room. A pod whose node never registers, of
+        a StatefulSet that was scaled up: repair it, or scale back. A pod that is gone since its StatefulSet was
+        scaled down: scale up again, or unregister its node. A PodDisruptionBudget that allows no eviction, or two
+        that cover the same pod: change them as the message says. Do not delete pods of other nodes meanwhile: the
+        partitions that wait for this node may have no other replica to spare.
         """
     ),
     Reason.UNKNOWN_INTENT: _page(

@@ -400,3 +400,8 @@ def _block(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: N
         for columns in ([places(chunk.replicas) for chunk in chunks], [chunk.flags for chunk in chunks])
     )
     return _Block(topic, partition, leader, at, flags, np.minimum(least[topic], np.int16(replicas)))
+
+
+def format_partitions(count: int, names: tuple[str, ...]) -> str:
+    """As in: 3 partitions (orders-1, orders-2, ...)."""
+    return f"{count} partition{'' if count == 1 else 's'} ({', '.join(names)}{', ...' if count > len(names) else ''})"

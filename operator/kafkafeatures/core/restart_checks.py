@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -28,11 +28,12 @@ from kafkafeatures.core.plan import undo_of
 from kafkafeatures.core.pods import Fleet
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
-from kafkafeatures.core.replication import Admission, Replication
+from kafkafeatures.core.replication import Admission, Replication, format_partitions
 from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
 from kafkafeatures.core.windows import closed_until
+from kafkafeatures.core.words import format_span
 from kafkafeatures.core.workloads import StatefulSet
 
 POLL = 1.0
@@ -264,15 +265,29 @@ def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
     for one in question.in_flight:
         late = question.remembered.age_of(one.sent.at) > timeout
         if late and one.state.phase not in patient:
-            pod, minutes = one.step.pod, _minutes(timeout)
-            look = f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`; " if pod else ""
-            remedy = f"{look}repair the node, or revert the image"
-            return _halted(question, one.step.node_id, f"is not back after {minutes}: {one.state.detail}", remedy)
+            text = f"is not back after {format_span(timeout)}: {one.state.detail}"
+            return _halted(question, one.step.node_id, text, _remedy(question, one.step))
     for id_, why in question.fleet.needing.items():
         if id_ not in question.flying and _restarted_before(question, id_):
             remedy = "find out why its restart did not help, then change the document or the image"
             return _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
     return None
+
+
+def _remedy(question: RestartQuestion, step: RestartNode) -> str:
+    """For a node that is not back. There is nothing to look at of a pod that is gone."""
+    seen = question.seen.workloads
+    if step.pod and isinstance(seen, Known) and seen.value.pod(step.pod) is None:
+        owner = step.pod.rpartition("-")[0]
+        return (
+            f"see `kubectl describe statefulset {owner}`; if it was scaled down, scale it up again, or unregister "
+            f"{step.title} once it has no partitions"
+        )
+    return (f"{_look(step.pod)}; " if step.pod else "") + "repair the node, or revert the image"
+
+
+def _look(pod: str) -> str:
+    return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
 
 
 def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stalled:
@@ -301,11 +316,6 @@ def _restarted_before(question: RestartQuestion, id_: int) -> bool:
     )
 
 
-def _minutes(span: timedelta) -> str:
-    seconds = span.total_seconds()
-    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
-
-
 def pods_are_known(question: RestartQuestion) -> Refusal | None:
     """Which pod is which node, and of which revision."""
     if question.fleet.waits and not question.in_flight:
@@ -327,12 +337,11 @@ def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
     ]
     pod, owner = (late or question.fleet.strangers)[0]
     why = "it is stopping" if pod.terminating else pod.waiting
-    since = f"after {_minutes(timeout)}" if late else "yet"
+    since = f"after {format_span(timeout)}" if late else "yet"
     told = f"pod {pod.name} of StatefulSet {owner.name} runs no registered node {since}" + (f" ({why})" if why else "")
     if late:
         anew = ", delete it to have it of the current revision" if late[0].is_outdated else ""
-        look = f"see `kubectl logs {pod.name}` and `kubectl describe pod {pod.name}`"
-        return _stalled(told, f"{look}; repair it{anew}, or scale {owner.name} back")
+        return _stalled(told, f"{_look(pod.name)}; repair it{anew}, or scale {owner.name} back")
     return waiting(question) if question.in_flight else Wait(Reason.ROLLING_NODES, told, after=2.0)
 
 
@@ -455,15 +464,10 @@ def waiting(question: RestartQuestion) -> Wait:
     """For the nodes in flight. The first of them that is not back is named."""
     late = [one for one in question.in_flight if not one.is_back] or list(question.in_flight)
     first, more = late[0], len(question.in_flight) - 1
-    stable = f", and must stay so for {_minutes(question.wanted.rollout.stable_for)}" if first.is_back else ""
+    stable = f", and must stay so for {format_span(question.wanted.rollout.stable_for)}" if first.is_back else ""
     text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
     poll = REFUSED_POLL if first.is_asked_of_a_person else POLL
     return Wait(Reason.ROLLING_NODES, text, after=max(poll, len(question.seen.nodes) / NODES_A_SECOND))
-
-
-def format_partitions(count: int, names: tuple[str, ...]) -> str:
-    """As in: 3 partitions (orders-1, orders-2, ...)."""
-    return f"{count} partition{'' if count == 1 else 's'} ({', '.join(names)}{', ...' if count > len(names) else ''})"
 
 
 FOR_ANY_NODE: tuple[Check, ...] = (driver_allows, binary_holds_levels)

@@ -22,7 +22,7 @@ from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import format_level
-from kafkafeatures.core.replication import Forbidding, Replication, Why
+from kafkafeatures.core.replication import Forbidding, Replication, Why, format_partitions
 from kafkafeatures.core.restart_checks import (
     FOR_ANY_NODE,
     FOR_ONE_DECIDED,
@@ -31,7 +31,6 @@ from kafkafeatures.core.restart_checks import (
     Remembered,
     Restarting,
     RestartQuestion,
-    format_partitions,
     levels_go_first,
     refusal,
     unread,

@@ -7,6 +7,8 @@ they are kept (`core/report.py`), and at the last place before a terminal (`cli/
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 STAND_IN = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -28,3 +30,9 @@ def printable_lines(text: str) -> str:
 def cut(text: str, most: int) -> str:
     """Printable, and at most so many bytes of UTF-8; never half a character."""
     return printable(text).encode()[:most].decode(errors="ignore")
+
+
+def format_span(span: timedelta) -> str:
+    """As in: 15 min."""
+    seconds = span.total_seconds()
+    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"

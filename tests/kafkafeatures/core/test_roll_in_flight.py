@@ -67,6 +67,22 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_it
     assert who(rolled(recovering, sent(1, minutes=20))) == 4
 
 
+def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
+    """Its StatefulSet was scaled down while the node was restarted."""
+    told = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
+    assert isinstance(told.workloads, Known)
+    controllers, brokers = told.workloads.value.stateful_sets
+    left = replace(brokers, pods=brokers.pods[1:], replicas=5)
+    reading = replace(told.workloads.value, stateful_sets=(controllers, left))
+    told = replace(told, workloads=replace(told.workloads, value=reading))
+    message = refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    assert message == (
+        "no other node is restarted: broker 1 is not back after 15 min: pod broker-1 was not created again yet; see "
+        "`kubectl describe statefulset broker`; if it was scaled down, scale it up again, or unregister broker 1 once "
+        "it has no partitions"
+    )
+
+
 def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
     bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
     away = replace(a_node(1), state=NodeState.GHOST)

@@ -191,7 +191,7 @@ def an_eviction_is_of_one_life_of_a_pod(ask: Ask) -> None:
     uid = start_pod(ask, "broker-0", "Running")
     refused = evict(ask, "broker-0", uid[:-1] + ("0" if uid[-1] != "0" else "1"))
     assert refused.status == 409
-    assert "UID" in refused.body["message"]
+    assert refused.body["reason"] == "Conflict"
     assert "deletionTimestamp" not in ask(Request("GET", f"{PODS}/broker-0")).body["metadata"]
     assert evict(ask, "broker-0", uid).status == 201
 

@@ -47,8 +47,8 @@ class WorkloadsApi(Protocol):
     async def evict(self, namespace: str, pod: str, uid: str) -> None:
         """Ask for the eviction of exactly this life of a pod, with the pod's own grace period.
 
-        Raises Gone where there is no such pod, Conflict where the name has another uid, Throttled where a budget, or
-        the server's load, does not allow it now.
+        Raises Gone where there is no such pod, Conflict where the name has another uid or the pod was just changed,
+        Throttled where a budget, or the server's load, does not allow it now.
         """
 
 

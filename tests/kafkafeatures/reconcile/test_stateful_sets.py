@@ -24,6 +24,7 @@ from kafkasim.plan import TopicPlan
 from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkasim.clusters import plan
 from tests.simulated.orders import KEY, Orders
+from tests.simulated.requests import Fault, Request, refusal
 from tests.simulated.workloads import NEVER_READY, Workloads
 
 WORKLOAD = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
@@ -81,6 +82,29 @@ async def test_where_everything_fits_one_broker_is_restarted_and_is_waited_for()
     assert rig.workloads.evictions == ["broker-0"]
     (intent,) = rig.api.status["intents"]
     assert (intent["kind"], intent["nodeId"], intent["target"]) == ("RestartNode", 1, "broker-0")
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_words_of_the_answer(
+    is_replaced: bool,
+) -> None:
+    """Somebody replaces the pod between the decision and the eviction; or only its version is another."""
+    rig, answers = Rig(), [Fault(refusal(409, "Operation cannot be fulfilled"))]
+
+    def conflicts(request: Request) -> Fault | None:
+        if not request.path.endswith("/eviction") or not answers:
+            return None
+        if is_replaced:
+            rig.workloads.change_pod("broker-0", lambda pod: pod["metadata"].update(uid="another"))
+        return answers.pop()
+
+    rig.api.faults = conflicts
+    await rig.work()
+    assert not answers
+    assert rig.workloads.evictions == ([] if is_replaced else ["broker-0"])
+    (intent,) = rig.api.status["intents"]
+    assert (intent["nodeId"], intent["target"]) == (1, "broker-0")
+    assert intent["podUid"] != rig.workloads.uid("broker-0")
 
 
 def nobody_may_read(kind: str) -> Callable[[Rig], object]:

@@ -25,7 +25,7 @@ from kafkafeatures.kube.workloads.selectors import as_query, selects
 MOST_PODS = 2_000
 """Of one cluster. More of them match a selector only by mistake."""
 MOST_BUDGETS = 2_000
-TOO_MANY_REQUESTS, CONFLICT, FORBIDDEN, BAD_REQUEST = 429, 409, 403, 400
+TOO_MANY_REQUESTS, FORBIDDEN, BAD_REQUEST = 429, 403, 400
 
 REMEDY = "name the namespace in the chart's value drivers.statefulSet, or grant the rights of docs/how-to/install.md"
 
@@ -76,16 +76,15 @@ class StatefulSets:
             await self._api.evict(self._namespace, restart.pod, restart.pod_uid)
         except Gone:
             return Applied()
-        except Conflict as error:
-            # "the UID in the precondition (...) does not match the UID in record (...)": that life of the pod is over.
-            return Applied() if "UID" in str(error) else Rejected(CONFLICT, str(error))
         except Throttled as error:
             return Rejected(TOO_MANY_REQUESTS, str(error))
         except Forbidden as error:
             return Rejected(FORBIDDEN, f"{error}; {REMEDY}")
         except Refused as error:
             return Rejected(BAD_REQUEST, str(error))
-        except (Unavailable, OSError) as error:
+        except (Conflict, Unavailable, OSError) as error:
+            # A Conflict is of the uid, so that life of the pod is over, or of a version; both answers are alike but for
+            # their English. The next reading of the pods tells.
             return OutcomeUnknown(str(error))
         return Applied()
 

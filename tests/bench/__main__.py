@@ -41,6 +41,7 @@ from kafkafeatures.reconcile.file_store import FileStore, read_file
 from kafkasim.ports import SimulatedCluster
 from tests.bench import bench_kraftlog, rolls
 from tests.bench.new_start import new_start
+from tests.bench.real_roll import real_roll
 from tests.bench.secured import secured
 from tests.bench.weighed import Weighed, weighed
 from tests.e2e.kafka.cli import write_document
@@ -52,6 +53,9 @@ from tests.kafkasim.clusters import plan, world
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("describe", "apply", "operator", "many", "start", "secured", "decide", "nodes", "log", "rolls")
+REAL_ROLL = "real-roll"
+"""Only where it is asked for: nine nodes on a real kubelet, for minutes, as root."""
+ROUNDS, REAL_ROLLS = 15, 3
 
 
 @dataclass(frozen=True)
@@ -77,20 +81,23 @@ QUICK = Size(1, 1, 3, (1.0, 1.0), 10, 3, 2_000, 10, bench_kraftlog.QUICK, rolls.
 def main() -> int:
     """Run the benchmarks and print them as lines of one table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, or {REAL_ROLLS} of {REAL_ROLL}")
+    parser.add_argument("--only", choices=(*PARTS, REAL_ROLL))
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, Kafka {RECENT}")
     wanted = (arguments.only,) if arguments.only else PARTS
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if arguments.only == REAL_ROLL:
+        real_roll(1 if arguments.quick else arguments.rounds or REAL_ROLLS)
+        return 0
     if arguments.quick:
         return _measure(wanted, 1, [str(Path(sys.executable).with_name("kafkafeatures"))], QUICK, sys.executable)
     installed = Path(tempfile.mkdtemp(prefix="bench-venv-"))
     try:
         command = install(installed / "cli", "runtime.lock")
         operator = install(installed / "operator", "operator.lock") if "operator" in wanted else command
-        return _measure(wanted, arguments.rounds, command, FULL, str(Path(operator[0]).with_name("python")))
+        return _measure(wanted, arguments.rounds or ROUNDS, command, FULL, str(Path(operator[0]).with_name("python")))
     finally:
         shutil.rmtree(installed, ignore_errors=True)
 

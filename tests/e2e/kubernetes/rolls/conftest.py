@@ -6,33 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.kubernetes.resources import install
-from tests.e2e.kubernetes.rolls.rolling import SOAK, TOPIC, Rolling, prepare
-from tests.e2e.rig.kubernetes.cluster import ControlPlane
-from tests.e2e.rig.kubernetes.images import kafka_image
+from tests.e2e.kubernetes.rolls.rig import kafka_in_racks, operator_beside
+from tests.e2e.kubernetes.rolls.rolling import SOAK, TOPIC, Rolling
 from tests.e2e.rig.kubernetes.kind import KIND
-from tests.e2e.rig.kubernetes.network import HOST, network
-from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.observer import Observer
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.kubernetes.racks import Racks
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import MIDDLE, NEWEST
 
-collect_ignore = [] if SOAK else ["test_back.py", "test_soak.py"]
+collect_ignore = [] if SOAK else ["test_back.py", "test_killed.py", "test_soak.py"]
 collect_ignore_glob = ["test_*.py"] if KIND else []  # this machine reaches no pods there
 
 
 @pytest.fixture(scope="package")
 def racks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Racks]:
     """At 4.1, with both releases' images on the node."""
-    folder = tmp_path_factory.mktemp("rolls")
-    with network(), ControlPlane(folder / "plane", HOST) as plane, Node(plane, folder / "node") as node:
-        running = Racks(node)
-        running.apply(MIDDLE)
-        node.load_image(kafka_image(NEWEST))
-        running.wait_ready()
-        running.create_topic(TOPIC, 12)
+    with kafka_in_racks(tmp_path_factory.mktemp("rolls")) as running:
         yield running
 
 
@@ -45,11 +34,8 @@ def observer(racks: Racks, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="package")
 def operator(racks: Racks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    """A process with the rights of its account; it resolves names as a pod does."""
-    install(racks.plane)
-    prepare(racks)
-    names = tuple(racks.with_names())
-    with Operator(racks.plane, tmp_path_factory.mktemp("operator"), before=names) as running:
+    """With the rights of its account, and no others."""
+    with operator_beside(racks, tmp_path_factory.mktemp("operator")) as running:
         yield running
 
 

@@ -107,6 +107,13 @@ class Rolling(Resources):
         self.racks.apply_again()
         self.apply(NAME, **spec)
 
+    def rolls_to(self, image: str, name: str) -> None:
+        """The image of one StatefulSet changes in Git, until its next change: to another name of what runs."""
+        self.racks.node.tag_image(self.racks.image, image)
+        self.racks.changed[name] = lambda one: one["spec"]["template"]["spec"]["containers"][0].update(image=image)
+        self.racks.apply_again()
+        self.apply(NAME)
+
     # --- what must hold ---
 
     @contextmanager
@@ -242,9 +249,8 @@ def prepare(racks: Racks) -> None:
             "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
         },
     )
-    grant(racks, "--cluster", "Describe", "ClusterAction", "Alter")
+    grant(racks, "--cluster", "Describe", "DescribeConfigs", "ClusterAction", "Alter")
     grant(racks, "--topic=*", "Describe", "DescribeConfigs")
-    grant(racks, "--cluster", "DescribeConfigs")
 
 
 def grant(racks: Racks, where: str, *operations: str, verb: str = "--add") -> None:

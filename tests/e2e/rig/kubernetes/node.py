@@ -22,9 +22,10 @@ from typing import Self
 from tests.e2e.rig.kubernetes.binaries import NODE as PROGRAMS
 from tests.e2e.rig.kubernetes.binaries import Failed, binary, build, run
 from tests.e2e.rig.kubernetes.cluster import LOOPBACK, SECONDS, ControlPlane
+from tests.e2e.rig.kubernetes.groups import make_groups, remove_groups
 from tests.e2e.rig.kubernetes.images import pause_image
 from tests.e2e.rig.kubernetes.network import HOST, NAMESPACE, NODE, PODS
-from tests.e2e.rig.kubernetes.node_files import GROUP, HERE, NAME, SOCKET, write_files
+from tests.e2e.rig.kubernetes.node_files import HERE, NAME, SOCKET, write_files
 from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import Daemon, free_port, wait_until
 
@@ -60,8 +61,8 @@ class Node:
         self.stop()
 
     def start(self) -> None:
-        _remove_groups()
-        _make_groups()
+        remove_groups()
+        make_groups()
         self.containerd.start()
         self.load_image(pause_image())
         self.daemons = [self._scheduler(), self._kubelet(), self._proxy(), self._dns()]
@@ -77,7 +78,7 @@ class Node:
         for daemon in self.daemons:
             daemon.kill()
         self.containerd.kill()
-        _remove_groups()
+        remove_groups()
         for gone in ("containerd", "kubelet", "data"):
             shutil.rmtree(self.folder / gone, ignore_errors=True)
 
@@ -168,47 +169,3 @@ class Node:
 
     def _dns(self) -> Daemon:
         return Daemon(self._inside(binary("coredns"), "-conf", HERE / "Corefile"), self.folder / "dns.log")
-
-
-# --- control groups ---
-
-_ONLY_V2 = Path("/sys/fs/cgroup/cgroup.controllers")  # is there where no hierarchy of version 1 is
-
-
-_WEIGHTS = {"cpu.shares": "10240", "cpu.weight": "1000"}  # of version 1; of version 2
-
-
-def _groups() -> list[Path]:
-    """Ours in each hierarchy: there is one of version 2, and of version 1 one for each controller."""
-    if _ONLY_V2.exists():
-        return [_ONLY_V2.with_name(GROUP)]
-    return [one / GROUP for one in _ONLY_V2.parent.iterdir() if one.is_dir() and not one.is_symlink()]
-
-
-def _make_groups() -> None:
-    """Where there is only version 2, kubelet wants to find all controllers in its group.
-
-    All pods together would weigh as much as any one process of this machine: they weigh as ten.
-    """
-    for group in _groups():
-        group.mkdir(exist_ok=True)
-        for weight, value in _WEIGHTS.items():
-            if (group / weight).exists():
-                (group / weight).write_text(value)
-    if _ONLY_V2.exists():
-        for controller in _ONLY_V2.read_text().split():
-            _ONLY_V2.with_name("cgroup.subtree_control").write_text(f"+{controller}")
-
-
-def _remove_groups() -> None:
-    """A killed process leaves its group a moment later."""
-    wait_until("the control groups are empty", lambda: all(_removed(group) for group in _groups()), 30)
-
-
-def _removed(group: Path) -> bool:
-    try:
-        for folder, _, _ in os.walk(group, topdown=False):
-            os.rmdir(folder)
-    except OSError:
-        return False
-    return True

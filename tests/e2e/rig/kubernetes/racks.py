@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.rig.cluster import uuid64
+from tests.e2e.rig.kubernetes.binaries import run
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.images import kafka_image, kafka_name
 from tests.e2e.rig.kubernetes.node import Node
@@ -37,12 +40,7 @@ SNAPSHOT_EVERY = 20
 
 _RECORD = re.compile(r"\| offset: (?P<offset>\d+) CreateTime: (?P<at>\d+) .*? payload: (?P<payload>\{.*\})$")
 
-_START = """set -eu
-home=/data/$POD
-mkdir -p $home
-[ -e $home/meta.properties ] || bash /opt/kafka/java.sh kafka.tools.StorageTool format -t {cluster} \\
-  -c /config/$POD.properties --release-version {release} --add-scram 'SCRAM-SHA-256=[name={user},password={password}]'
-exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.properties
+_START = """exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.properties
 """
 # Java keeps an address for 30 s, and a pod that comes back has another one.
 _JAVA_OPTIONS = "-Dsun.net.inetaddr.ttl=1 -Dsun.net.inetaddr.negative.ttl=0"
@@ -84,12 +82,13 @@ class Racks:
     def apply(self, version: str, release_version: str = "4.1") -> None:
         """`kubectl apply` of all of it, with this release's image; `release_version`: what new data begin at."""
         self.node.load_image(kafka_image(version))
-        self.apply_image(kafka_name(version), release_version)
+        self._format(version, release_version)
+        self.apply_image(kafka_name(version))
 
-    def apply_image(self, image: str, release_version: str = "4.1") -> None:
+    def apply_image(self, image: str) -> None:
         """As `apply`, with any image that the node has."""
         self.image = image
-        self.plane.apply(*self.manifests(image, release_version))
+        self.plane.apply(*self.manifests(image))
 
     def apply_again(self) -> None:
         """With what was changed."""
@@ -116,12 +115,12 @@ class Racks:
         """As its status has it; empty while there is none."""
         return str(self.pods().get(pod, {}).get("status", {}).get("phase", ""))
 
-    def evict(self, pod: str) -> None:
-        """As a drain does it; Refused if the budget does not allow it."""
-        metadata = {"name": pod, "namespace": self.namespace}
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction"
-        self.plane.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(body))
+    def drain(self, pod: str) -> None:
+        """`kubectl drain` of the node, but for this one pod: it is evicted, and the node is cordoned until somebody
+        uncordons it. Waits until the pod is gone.
+        """
+        only = f"--pod-selector=statefulset.kubernetes.io/pod-name={pod}"
+        self.plane.kubectl("drain", "node", only, "--timeout=120s")
 
     def delete(self, *pods: str, now: bool = False) -> None:
         """As `kubectl delete pod` does it: no budget is asked. `now`: the processes are killed."""
@@ -195,11 +194,35 @@ class Racks:
         assert "Error at" not in done.stdout, done.stdout
         return [_record(found) for found in map(_RECORD.match, done.stdout.splitlines()) if found]
 
+    def _format(self, version: str, release_version: str) -> None:
+        """Of pods that have no data yet: with Kafka's tool once, on this machine, since in nine pods at once it takes
+        the processors from them. Others get a copy: all begin with the same records.
+        """
+        first: Path | None = None
+        for id_, pod in self.node_ids.items():
+            data = self.folder(pod)
+            if data.exists():
+                continue
+            if first is None:
+                self._format_with_tool(version, release_version, id_, pod, first := data)
+                continue
+            shutil.copytree(first, data)
+            meta = data / "meta.properties"
+            lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if line[0] != "#")
+            meta.write_text(_text(lines | {"node.id": str(id_), "directory.id": uuid64()}))
+
+    def _format_with_tool(self, version: str, release_version: str, id_: int, pod: str, data: Path) -> None:
+        properties = self.node.folder / f"{pod}.properties"
+        properties.write_text(_text(self._properties(id_, pod) | {"log.dirs": str(data)}))
+        words = ("format", "-t", CLUSTER_ID, "-c", str(properties), "--release-version", release_version)
+        login = ("--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]")
+        run(*release(version).java("kafka.tools.StorageTool", *words, *login, log4j="tool"))
+
     # --- manifests ---
 
-    def manifests(self, image: str, release_version: str) -> list[dict[str, Any]]:
+    def manifests(self, image: str) -> list[dict[str, Any]]:
         """All objects, the namespace first."""
-        objects = [self._config_map(release_version)]
+        objects = [self._config_map()]
         for name in IDS:
             stateful_set = self._stateful_set(name, image)
             if name in self.changed:
@@ -209,12 +232,10 @@ class Racks:
             one["metadata"]["namespace"] = self.namespace
         return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}, *objects]
 
-    def _config_map(self, release_version: str) -> dict[str, Any]:
-        told = {"cluster": CLUSTER_ID, "release": release_version, "user": USER, "password": PASSWORD}
-        data = {"start.sh": _START.format(**told)}
+    def _config_map(self) -> dict[str, Any]:
+        data = {"start.sh": _START}
         for id_, pod in self.node_ids.items():
-            lines = self._properties(id_, pod)
-            data[f"{pod}.properties"] = "".join(f"{key}={value}\n" for key, value in lines.items())
+            data[f"{pod}.properties"] = _text(self._properties(id_, pod))
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka"}, "data": data}
 
     def _properties(self, id_: int, pod: str) -> dict[str, str]:
@@ -293,6 +314,10 @@ class Racks:
             "template": template,
         }
         return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
+
+
+def _text(properties: dict[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in properties.items())
 
 
 def _record(found: re.Match[str]) -> dict[str, Any]:

@@ -274,6 +274,7 @@ class Pods:
             frozenset(pod.name for pod in covered),
             f"maxUnavailable: {plan.max_unavailable}",
             plan.always_allows_unhealthy,
+            has_enough_healthy=self._allowed(plan) >= 0,
             most=plan.max_unavailable,
         )
 

@@ -149,8 +149,8 @@ DEFECTS = (
                 "        if id_ not in question.unavailable:",
             ),
             (
-                "or admission is None or admission.allows(id_):\n        return None\n",
-                "or admission is None or admission is not None:\n        return None\n",
+                "or admission is None or admission.allows(id_):\n",
+                "or admission is None or admission is not None:\n",
             ),
         ),
         of_rolls=True,

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.wanted import MaxParallel
-from kafkafeatures.core.workloads import Budget, StatefulSet, WorkloadsReading
+from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+
+NOT_ASKED = ("Pending", "Succeeded", "Failed")
+"""Phases of pods that are evicted whatever a budget says."""
 
 
-def allowed_now(reading: WorkloadsReading, pods: Iterable[str]) -> int | None:
-    """How many of these pods the budgets let go now; None where one of them is covered by none, or there are none."""
-    covering = [[one for one in reading.budgets if pod in one.pods] for pod in pods]
-    if not covering or not all(covering):
+def keeping(reading: WorkloadsReading, pod: Pod) -> Blocker | None:
+    """The budget that does not let this pod go now, by the rules of the API server (`eviction.go`); None: none does.
+
+    It spares a pod that is not ready; of that no use is made for one that runs, as its node may serve.
+    """
+    if pod.terminating or pod.phase in NOT_ASKED:
         return None
-    return sum({one.name: one.disruptions_allowed for several in covering for one in several}.values())
+    for one in reading.budgets:
+        is_stuck = bool(pod.waiting) and not pod.ready
+        spared = is_stuck and (one.always_allows_unhealthy or one.has_enough_healthy)
+        if pod.name in one.pods and one.disruptions_allowed <= 0 and not spared:
+            message = f"PodDisruptionBudget {one.name} ({one.limit}) allows no eviction of pod {pod.name} now"
+            if not is_stuck:
+                return _blocker(message, "it does once enough of its other pods are ready")
+            return _blocker(f"{message}, which does not run ({pod.waiting})", _always_allow(reading, one))
+    return None
 
 
 def parallelism(reading: WorkloadsReading) -> int | None:
@@ -64,10 +77,9 @@ def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Itera
             )
     for budget in reading.budgets:
         if budget.pods and not budget.always_allows_unhealthy:
-            policy = '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'
             yield (
-                f"PodDisruptionBudget {budget.name} may keep a pod that is not ready from being evicted; in Git, or: "
-                f"{_kubectl(reading, budget)} '{policy}'"
+                f"PodDisruptionBudget {budget.name} may keep a pod that is not ready from being evicted; "
+                f"{_always_allow(reading, budget)}"
             )
     most, number = parallelism(reading), wanted.number * brokers // 100 if wanted.percent else wanted.number
     if most is not None and 0 < most < number:
@@ -85,6 +97,11 @@ def _pods_of_brokers(reading: WorkloadsReading) -> set[str]:
 
 def _patch(reading: WorkloadsReading, budget: Budget, most: int) -> str:
     return f"""{_kubectl(reading, budget)} '{{"spec":{{"minAvailable":null,"maxUnavailable":{most}}}}}'"""
+
+
+def _always_allow(reading: WorkloadsReading, budget: Budget) -> str:
+    policy = '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'
+    return f"in Git, or: {_kubectl(reading, budget)} '{policy}'"
 
 
 def _kubectl(reading: WorkloadsReading, budget: Budget) -> str:

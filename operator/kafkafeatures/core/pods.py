@@ -59,8 +59,7 @@ class Fleet:
     needing: nodes that need a restart, and why. unavailable: nodes whose pod stops, does not run, is not there, or is
     being drained, whoever did it. blockers: why nothing may be evicted at all. waits, strangers: what no further node
     is restarted for, and pods that run no registered node; only where some pod needs a restart, or may need one. notes:
-    what could be better. allowed: so many of the pods in `needing` do the budgets let go now; None where they limit
-    nothing.
+    what could be better. kept: those of `needing` whose eviction a PodDisruptionBudget refuses now.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -73,7 +72,7 @@ class Fleet:
     waits: tuple[str, ...] = ()
     strangers: tuple[Stranger, ...] = ()
     notes: tuple[str, ...] = ()
-    allowed: int | None = None
+    kept: Mapping[int, Blocker] = field(default_factory=dict)
 
 
 Fleet.EMPTY = Fleet()
@@ -102,7 +101,7 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | No
         waits=(*_of_controllers(reading), *(found.waits if is_due else ())),
         strangers=tuple(found.strangers) if is_due else (),
         notes=(*_of_templates(reading), *budgets.notes(reading, rollout.max_parallel, _brokers(seen))),
-        allowed=budgets.allowed_now(reading, [pods[id_].name for id_ in needing]),
+        kept={id_: why for id_ in needing if (why := budgets.keeping(reading, pods[id_])) is not None},
     )
 
 

@@ -451,13 +451,13 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     return Wait(Reason.ROLLING_NODES, text, after=2.0)
 
 
-def budget_allows(question: RestartQuestion) -> Refusal | None:
-    """A PodDisruptionBudget is asked by the eviction itself; it is not asked for what it just refuses."""
-    if question.fleet.allowed is None or question.fleet.allowed > 0:
+def budget_allows(question: RestartQuestion, id_: int) -> Wait | None:
+    """A PodDisruptionBudget has the last word at the eviction; it is not asked for what it refuses now."""
+    found = question.fleet.kept.get(id_)
+    if found is None:
         return None
-    if question.in_flight:
-        return waiting(question)
-    return Wait(Reason.WAITING_FOR_BUDGET, "the PodDisruptionBudget allows no eviction now", after=REFUSED_POLL)
+    text = f"{found.message}; {found.remedy}"
+    return Wait(Reason.WAITING_FOR_BUDGET, text, after=REFUSED_POLL, blockers=(found,))
 
 
 def waiting(question: RestartQuestion) -> Wait:
@@ -488,7 +488,7 @@ OF_THE_CLUSTER: tuple[Check, ...] = (
 FOR_ONE_DECIDED: tuple[Check, ...] = (nothing_is_halted, *OF_THE_CLUSTER)
 """Of a restart that was decided, and may not have been sent."""
 
-FOR_ONE_MORE: tuple[Check, ...] = (*OF_PODS, *OF_THE_CLUSTER, cap_is_kept, budget_allows)
+FOR_ONE_MORE: tuple[Check, ...] = (*OF_PODS, *OF_THE_CLUSTER, cap_is_kept)
 """Of any other node. Read from top to bottom."""
 
 

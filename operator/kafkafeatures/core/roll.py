@@ -31,6 +31,7 @@ from kafkafeatures.core.restart_checks import (
     Remembered,
     Restarting,
     RestartQuestion,
+    budget_allows,
     levels_go_first,
     refusal,
     unread,
@@ -199,9 +200,15 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if refused is not None:
         return refused
     unsent = {one.step.node_id: one for one in question.in_flight if one.may_be_unsent}
+    kept: Wait | None = None
     for id_ in sorted(question.stuck & needing):
         if _stuck_may_go(question, id_):
-            return Act(unsent[id_].step if id_ in unsent else _restart(question, id_))
+            why_not = budget_allows(question, id_)
+            if why_not is None:
+                return Act(unsent[id_].step if id_ in unsent else _restart(question, id_))
+            kept = kept or why_not
+    if kept is not None:
+        return kept
     if unsent:
         return _again(question, next(iter(unsent.values())))
     if not needing:
@@ -249,7 +256,7 @@ def _allowed(question: RestartQuestion, id_: int) -> Wait | None:
     node = question.node(id_)
     admission = question.admission(but=frozenset({id_}) & question.flying)
     if node is None or Role.BROKER not in node.roles or admission is None or admission.allows(id_):
-        return None
+        return budget_allows(question, id_)
     return _forbidden(question, id_, admission.forbidding(id_))
 
 
@@ -274,11 +281,17 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
         return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0)
     availability = question.wanted.rollout.availability
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
+    kept: Wait | None = None
     for id_ in order:
         if id_ not in question.unavailable and admission.allows(id_):
-            return Act(_restart(question, id_))
+            why_not = budget_allows(question, id_)
+            if why_not is None:
+                return Act(_restart(question, id_))
+            kept = kept or why_not
     if question.in_flight:
         return waiting(question)
+    if kept is not None:
+        return kept
     first = next((id_ for id_ in order if id_ not in question.unavailable), None)
     if first is None:
         pod = question.fleet.pods.get(order[0])

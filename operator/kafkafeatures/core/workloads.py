@@ -64,7 +64,8 @@ class StatefulSet:
 class Budget:
     """A PodDisruptionBudget. `pods`: those it covers. `limit`: as it is written, such as "maxUnavailable: 1".
 
-    disruptions_allowed: now. most: while all of its pods are healthy; -1 where Kubernetes has not counted yet.
+    disruptions_allowed: now. has_enough_healthy: as many pods are healthy now as it asks for. most: of disruptions,
+    while all of its pods are healthy; -1 where Kubernetes has not counted yet.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Budget:
     pods: frozenset[str]
     limit: str = ""
     always_allows_unhealthy: bool = False
+    has_enough_healthy: bool = False
     most: int = -1
 
 

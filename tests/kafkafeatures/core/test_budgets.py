@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core import budgets
 from kafkafeatures.core.wanted import MaxParallel
-from kafkafeatures.core.workloads import Budget, StatefulSet, WorkloadsReading
+from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from tests.kafkafeatures.core.fleets import budget, pod, stateful_set
 from tests.kafkafeatures.worlds import NOW
 
@@ -25,19 +29,44 @@ def notes(found: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
     return list(budgets.notes(found, most, 30))
 
 
-def test_what_the_budgets_allow_now_is_counted_once_for_each_budget() -> None:
-    all_of_them = reading(budget(*PODS, most=2))
-    assert budgets.allowed_now(all_of_them, ["broker-1", "broker-2"]) == 2
-    racks = reading(budget(PODS[0], name="a"), budget(*PODS[1:], name="b"))
-    assert budgets.allowed_now(racks, ["broker-1", "broker-2", "broker-3"]) == 2
-    assert budgets.allowed_now(racks, ["broker-1"]) == 1
-    spent = reading(budget(*PODS, disruptions_allowed=0))
-    assert budgets.allowed_now(spent, ["broker-1"]) == 0
+def kept(found: Budget, one: Pod = PODS[0]) -> str:
+    why = budgets.keeping(reading(found), one)
+    return f"{why.message}; {why.remedy}" if why else ""
 
 
-def test_a_pod_without_a_budget_is_limited_by_none() -> None:
-    assert budgets.allowed_now(reading(budget(PODS[0])), ["broker-1", "broker-2"]) is None
-    assert budgets.allowed_now(reading(budget(PODS[0])), []) is None
+def test_a_pod_that_a_budget_keeps_now_is_named_with_the_budget() -> None:
+    spent = budget(*PODS, disruptions_allowed=0)
+    assert kept(spent).startswith(
+        "PodDisruptionBudget broker (maxUnavailable: 1) allows no eviction of pod broker-1 now"
+    )
+    assert not kept(budget(*PODS))
+    assert not kept(budget(*PODS[1:], disruptions_allowed=0))
+
+
+def test_each_pod_is_held_against_its_own_budget() -> None:
+    racks = reading(budget(PODS[0], name="a", disruptions_allowed=0), budget(*PODS[1:], name="b"))
+    assert budgets.keeping(racks, PODS[0])
+    assert not budgets.keeping(racks, PODS[1])
+
+
+UNREADY = replace(PODS[0], ready=False, waiting="CrashLoopBackOff")
+
+
+def test_a_pod_that_does_not_run_is_kept_only_without_always_allow_and_while_others_are_not_ready_either() -> None:
+    spent = budget(*PODS, disruptions_allowed=0, always_allows_unhealthy=False)
+    assert kept(spent, UNREADY).endswith(
+        "of pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch "
+        """poddisruptionbudget broker --type merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'"""
+    )
+    assert not kept(replace(spent, has_enough_healthy=True), UNREADY)
+    assert not kept(replace(spent, always_allows_unhealthy=True), UNREADY)
+    assert kept(replace(spent, has_enough_healthy=True), PODS[0])
+    assert kept(replace(spent, always_allows_unhealthy=True), replace(UNREADY, waiting=""))
+
+
+@pytest.mark.parametrize("fields", [{"phase": "Pending"}, {"phase": "Failed"}, {"terminating": True}])
+def test_a_pod_that_does_not_run_or_goes_already_is_kept_by_no_budget(fields: dict[str, Any]) -> None:
+    assert not kept(budget(*PODS, disruptions_allowed=0, always_allows_unhealthy=False), replace(UNREADY, **fields))
 
 
 def test_a_budget_that_never_allows_is_named_with_its_patch() -> None:

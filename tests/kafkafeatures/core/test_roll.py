@@ -155,6 +155,16 @@ def test_outside_the_windows_no_node_is_restarted_and_what_is_in_flight_is_follo
     assert "broker" in refused(rolled(told, sent(1), rollout=night), Reason.ROLLING_NODES)
 
 
+def test_a_broker_whose_budget_allows_none_now_is_passed_over_for_one_of_another_budget() -> None:
+    told = cluster(ROLLED_CONTROLLERS)
+    first = who(rolled(told))
+    assert isinstance(told.workloads, Known)
+    (every,) = told.workloads.value.budgets
+    spent = replace(every, pods=frozenset({f"broker-{first}"}), disruptions_allowed=0)
+    reading = replace(told.workloads.value, budgets=(spent, replace(every, pods=every.pods - spent.pods)))
+    assert who(rolled(replace(told, workloads=replace(told.workloads, value=reading)))) in {*BROKERS} - {first}
+
+
 # --- a pod that runs no registered node ---
 
 

@@ -105,6 +105,21 @@ def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitio
     assert who(rolled(told, sent(1, minutes=20))) == 1
 
 
+def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:
+    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff", ready=False), uid="another")}
+    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+    away = {1: replace(a_node(1), state=NodeState.GHOST)}
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
+    assert who(rolled(told, sent(1, minutes=20))) == 1
+    assert isinstance(told.workloads, Known)
+    (several,) = told.workloads.value.budgets
+    strict = replace(told.workloads.value, budgets=(replace(several, always_allows_unhealthy=False),))
+    kept = replace(told, workloads=replace(told.workloads, value=strict))
+    message = refused(rolled(kept, sent(1, minutes=20)), Reason.WAITING_FOR_BUDGET)
+    assert """pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch""" in message
+    assert '"unhealthyPodEvictionPolicy":"AlwaysAllow"' in message
+
+
 def test_a_node_is_restarted_once_for_one_revision() -> None:
     """A pod that is of another revision again after its restart is not restarted for ever."""
     roll = rolled(cluster(ROLLED_CONTROLLERS))

@@ -107,6 +107,7 @@ async def test_it_reads_the_stateful_sets_of_the_document_with_their_pods_and_bu
     assert budget.pods == {"broker-0", "broker-1", "broker-2"}
     assert (budget.limit, budget.disruptions_allowed, budget.most) == ("maxUnavailable: 1", 1, 1)
     assert budget.always_allows_unhealthy
+    assert budget.has_enough_healthy
     assert (found.missing, found.namespace, found.at) == ((), "kafka", world.now)
 
 
@@ -350,6 +351,7 @@ async def test_a_pod_that_is_not_ready_goes_where_the_others_are_enough_or_the_b
     world.wait(20)
     for name in ("broker-1", "broker-2"):
         world.workloads.change_pod(name, lambda pod: pod["status"].update(conditions=not_ready))
+    assert not (await world.read()).budgets[0].has_enough_healthy
     outcome = await world.evict("broker-2")
     assert isinstance(outcome, Rejected)
     assert outcome.code == 429

@@ -243,7 +243,7 @@ def _is_true(conditions: Mapping[str, Json], kind: str) -> bool:
 def _budget(raw: Json, covered: frozenset[str]) -> Budget:
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     counted = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
-    expected = int(status.get("expectedPods") or 0)
+    expected, desired = int(status.get("expectedPods") or 0), int(status.get("desiredHealthy") or 0)
     limits: Sequence[str] = [
         f"{name}: {spec[name]}" for name in ("maxUnavailable", "minAvailable") if spec.get(name) is not None
     ]
@@ -253,5 +253,6 @@ def _budget(raw: Json, covered: frozenset[str]) -> Budget:
         pods=covered,
         limit=", ".join(limits) or "no limit",
         always_allows_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
-        most=max(expected - int(status.get("desiredHealthy") or 0), 0) if counted and expected else -1,
+        has_enough_healthy=0 < desired <= int(status.get("currentHealthy") or 0),
+        most=max(expected - desired, 0) if counted and expected else -1,
     )

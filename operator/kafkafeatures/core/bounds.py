@@ -2,8 +2,8 @@
 
 Pure. Called by `core/report.py` with every status it makes. Texts are cut where they come in; where the whole still is
 too large, what is missed least goes first, and what is not there is counted. Fields and intents of another release are
-kept whole and do not count: they take nothing from ours, and where they get so large that the API server might not take
-the status any more, it says so.
+kept whole and do not count, but for nodes in flight: they take nothing from ours, and where they get so large that the
+API server might not take the status any more, it says so.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ import json
 from dataclasses import replace
 
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.api.status import FeatureState, FeatureStatus, Status
+from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Status
 from kafkafeatures.core.conditions import MAX_MESSAGE
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import InFlight, in_flight
 from kafkafeatures.core.words import cut
 
 MAX_STATUS = 28 * 1024
 """Bytes. The rest is for what an act adds before the next status is made: an intent, a consent, an entry of history."""
+
+MAX_ROLLING = 31 * 1024
+"""The same with nodes in flight, of which there are 64 at most: then an act adds little more."""
 
 MAX_FOREIGN = 1024 * 1024
 """Bytes that another release may write before it is said. etcd takes 1.5 MiB for the whole resource."""
@@ -26,13 +31,16 @@ MAX_FOREIGN = 1024 * 1024
 def bounded(status: Status, features: int) -> Status:
     """The status without what does not fit. `features`: how many there are, also those that are left out before.
 
-    First blockers from the end, of which there is a total. Then history, the longest words first: a correction, which
-    counts against the next one, has the shortest. Then features from the end, unwanted ones before those
-    whose levels are remembered by being here; how many are missing is said with Ready.
+    First blockers from the end, of which there is a total. Then what limits a roll. Then history, the longest words
+    first: a correction, which counts against the next one, has the shortest. Then features from the end, unwanted ones
+    before those whose levels are remembered by being here; how many are missing is said with Ready.
     """
-    while _too_large(status):
+    restarts = _size_of_restarts(status.intents)
+    while _too_large(status, restarts):
         if status.blockers:
             status = replace(status, blockers=status.blockers[:-1])
+        elif status.rollout is not None and status.rollout.notes:
+            status = replace(status, rollout=replace(status.rollout, notes=status.rollout.notes[:-1]))
         elif status.history:
             longest = max(status.history, key=lambda entry: len(entry.message))
             status = replace(status, history=tuple(one for one in status.history if one is not longest))
@@ -53,9 +61,17 @@ def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, 
     return (*features[:last], *features[last + 1 :])
 
 
-def _too_large(status: Status) -> bool:
+def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
+    """Of their fields that this release knows; 0 where there are none."""
+    found = [one for intent in intents if isinstance(one := in_flight(intent), InFlight)]
+    ours = tuple(replace(one, written=None).to_intent() for one in found if isinstance(one.step, RestartNode))
+    return _size(Status(intents=ours)) if ours else 0
+
+
+def _too_large(status: Status, restarts: int) -> bool:
     ours = replace(status, unknown={}, intents=()) if status.unknown or status.intents else status
-    return _size(ours) > MAX_STATUS
+    size = _size(ours)
+    return size > MAX_STATUS or (restarts > 0 and size + restarts > MAX_ROLLING)
 
 
 def _size(status: Status) -> int:

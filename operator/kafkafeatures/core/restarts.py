@@ -56,9 +56,10 @@ class RestartState:
 class RestartNode:
     """Have one node stopped and started anew: its pod is evicted, or a person is asked to do it (`pod` is empty then).
 
-    before, after: revisions of its pod. broker_epoch, incarnation: of its registration before, -1 and empty where that
-    was not known. out_of_sync: how many partitions it hosts that it was not in sync with before. One restart is one
-    life of a pod: to evict the same uid again does nothing more.
+    after: the revision of its next pod. before: what the node supported, where a person restarts it. broker_epoch: of
+    its registration before, -1 where that was not known; incarnation: the same, and empty where the epoch says enough,
+    as 64 of these have to fit into a status. out_of_sync: how many partitions it hosts that it was not in sync with
+    before. One restart is one life of a pod: to evict the same uid again does nothing more.
     """
 
     kind: ClassVar[str] = "RestartNode"

@@ -325,10 +325,10 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         title=question.title(id_),
         pod=pod.name if pod else "",
         pod_uid=pod.uid if pod else "",
-        before=pod.revision if pod else supported_now(node) if node else "",
+        before=supported_now(node) if node and not pod else "",
         after=owner.update_revision if owner else "",
         broker_epoch=node.broker_epoch if node else -1,
-        incarnation=node.incarnation if node else "",
+        incarnation=node.incarnation if node and node.broker_epoch < 0 else "",
         # Of one that does not run, all partitions are: there it has to come back in sync with every one.
         out_of_sync=question.replication.out_of_sync(id_)[0]
         if question.replication and node and node.state is NodeState.LIVE

@@ -79,7 +79,7 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
         step,
         context.stamp(),
         _via(context, step),
-        offset=found.observation.source.offset,
+        offset=found.observation.source.offset if isinstance(step, UpdateFeature) else -1,
         corrects_drift=step in found.proposal.drifted,
     )
     asked_before = sent.written is not None

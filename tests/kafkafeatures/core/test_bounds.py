@@ -1,0 +1,118 @@
+"""With as many nodes in flight as there may be a status is still below 32 KiB, and nothing is lost that decides."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import (
+    EMPTY,
+    BlockerStatus,
+    FeatureState,
+    FeatureStatus,
+    HistoryEntry,
+    Intent,
+    Result,
+    RolloutStatus,
+    Status,
+    StatusCondition,
+    Via,
+    WorkloadStatus,
+)
+from kafkafeatures.core.bounds import bounded
+from kafkafeatures.core.planner import MOST_IN_FLIGHT
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import InFlight, in_flight
+from tests.kafkafeatures.core.fleets import NEW
+from tests.kafkafeatures.core.rolls import CONTROLLERS, ROLLED_CONTROLLERS, cluster, rolled
+
+AT = Stamp("2026-01-02T03:04:05Z")
+LONGEST_NAME = 52
+"""Of a StatefulSet: a label of its pods has its name, a hyphen and ten more characters, 63 at most."""
+
+
+def restart_of(node_id: int, stateful_set: str, epoch: int) -> Intent:
+    step = RestartNode(
+        node_id,
+        f"broker {node_id}",
+        f"{stateful_set}-{node_id}",
+        "0b6c1f6e-4d57-4c55-9d6e-7f5f3c1f2a10",
+        after=f"{stateful_set}-7d9f8c6b5d",
+        broker_epoch=epoch,
+        out_of_sync=4_000,
+    )
+    return InFlight(step, AT, Via.API_SERVER, accepted=True, stable_since=AT).to_intent()
+
+
+def full(text: int) -> Status:
+    """Of a roll, with as much to say as there may be; each text has so many characters."""
+    conditions = ("Ready", "Reconciling", "Reachable", "NodesRolled", "FeaturesCurrent", "PlanApproved", "Compatible")
+    features = [f"feature.{number}" for number in range(7)]
+    return replace(
+        EMPTY,
+        features=tuple(
+            FeatureStatus(name=name, state=FeatureState.IN_SYNC, desired=27, finalized=27) for name in features
+        ),
+        blockers=(BlockerStatus(kind="Partition", message="b" * text, remedy="r" * text),) * 20,
+        blockers_total=20,
+        workloads=(WorkloadStatus(name="n" * LONGEST_NAME, update_revision="r" * 63, updated=7, total=300),) * 3,
+        rollout=RolloutStatus(id="a" * 12, started_at=AT, total=300, done=7, notes=("n" * text,) * 8),
+        history=tuple(
+            HistoryEntry(
+                at=AT, action="a" * 60, target="t" * 57, kind="RestartNode", after="r" * 63, result=Result.APPLIED
+            )
+            for _ in range(10)
+        ),
+        conditions=tuple(
+            StatusCondition(type=one, status="True", reason="InProgress", message="m" * text, last_transition_time=AT)
+            for one in conditions
+        ),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, MOST_IN_FLIGHT),
+    st.integers(1, LONGEST_NAME),
+    st.integers(0, 9_999 - MOST_IN_FLIGHT),
+    st.integers(0, 10**12),
+    st.integers(0, 512),
+)
+def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_level(
+    nodes: int, name: int, first: int, epoch: int, text: int
+) -> None:
+    intents = tuple(restart_of(first + number, "n" * name, epoch) for number in range(nodes))
+    before = replace(full(text), intents=intents)
+    made = bounded(before, len(before.features))
+    assert len(json.dumps(made.as_json())) < 32 * 1024
+    assert (made.intents, made.features) == (before.intents, before.features)
+
+
+def test_an_intent_of_a_restart_says_nothing_twice() -> None:
+    """What it is written from, and read back to."""
+    decision = rolled(cluster(ROLLED_CONTROLLERS)).decision
+    step = getattr(decision, "step", None)
+    assert isinstance(step, RestartNode)
+    intent = InFlight(step, AT, Via.API_SERVER).to_intent()
+    assert intent.unknown == {
+        "target": step.pod,
+        "title": step.title,
+        "nodeId": step.node_id,
+        "after": NEW,
+        "podUid": step.pod_uid,
+        "brokerEpochBefore": step.broker_epoch,
+        "via": "ApiServer",
+        "at": AT,
+    }
+    read = in_flight(intent)
+    assert isinstance(read, InFlight)
+    assert read.step == step
+    of_controller = rolled(cluster()).decision
+    step = getattr(of_controller, "step", None)
+    assert isinstance(step, RestartNode)
+    assert step.node_id in CONTROLLERS
+    assert step.incarnation  # it has no epoch

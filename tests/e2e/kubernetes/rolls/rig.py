@@ -28,8 +28,8 @@ def kafka_in_racks(folder: Path, version: str = MIDDLE) -> Iterator[Racks]:
         Node(plane, folder / "node") as node,
     ):
         running = Racks(node)
-        running.apply(version)
         node.load_image(kafka_image(NEWEST))
+        running.apply(version)
         running.wait_ready()
         running.create_topic(TOPIC, 12)
         yield running

@@ -14,7 +14,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,9 @@ class Racks:
     def apply(self, version: str, release_version: str = "4.1") -> None:
         """`kubectl apply` of all of it, with this release's image; `release_version`: what new data begin at."""
         self.node.load_image(kafka_image(version))
-        self._format(version, release_version)
+        if not self.folder(pods_of("brokers")[0]).exists():
+            self._format(version, release_version)
+            self._start_controllers(kafka_name(version))
         self.apply_image(kafka_name(version))
 
     def apply_image(self, image: str) -> None:
@@ -94,12 +96,12 @@ class Racks:
         """With what was changed."""
         self.apply_image(self.image)
 
-    def wait_ready(self, seconds: float = 180.0) -> None:
-        """All pods take connections. That is earlier than: all replicas have caught up."""
+    def wait_ready(self, pods: Collection[str] = (), seconds: float = 180.0) -> None:
+        """These pods (none: all) take connections. That is earlier than: all replicas have caught up."""
+        wanted = {*(pods or self.node_ids.values())}
 
         def ready() -> bool:
-            found = self.pods()
-            return len(found) == sum(map(len, IDS.values())) and all(is_true("Ready", one) for one in found.values())
+            return {name for name, pod in self.pods().items() if is_true("Ready", pod)} >= wanted
 
         wait_until(f"Kafka in {self.namespace} is Ready", ready, seconds, step=0.2)
 
@@ -195,28 +197,30 @@ class Racks:
         return [_record(found) for found in map(_RECORD.match, done.stdout.splitlines()) if found]
 
     def _format(self, version: str, release_version: str) -> None:
-        """Of pods that have no data yet: with Kafka's tool once, on this machine, since in nine pods at once it takes
-        the processors from them. Others get a copy: all begin with the same records.
-        """
-        first: Path | None = None
-        for id_, pod in self.node_ids.items():
-            data = self.folder(pod)
-            if data.exists():
-                continue
-            if first is None:
-                self._format_with_tool(version, release_version, id_, pod, first := data)
-                continue
-            shutil.copytree(first, data)
-            meta = data / "meta.properties"
+        """With Kafka's tool once, on this machine: in nine pods it would take nine times as long. All begin alike."""
+        (id_, pod), *others = self.node_ids.items()
+        self._format_with_tool(version, release_version, id_, pod)
+        for id_, other in others:
+            shutil.copytree(self.folder(pod), self.folder(other))
+            meta = self.folder(other) / "meta.properties"
             lines = dict(line.split("=", 1) for line in meta.read_text().splitlines() if line[0] != "#")
             meta.write_text(_text(lines | {"node.id": str(id_), "directory.id": uuid64()}))
 
-    def _format_with_tool(self, version: str, release_version: str, id_: int, pod: str, data: Path) -> None:
+    def _format_with_tool(self, version: str, release_version: str, id_: int, pod: str) -> None:
         properties = self.node.folder / f"{pod}.properties"
-        properties.write_text(_text(self._properties(id_, pod) | {"log.dirs": str(data)}))
+        properties.write_text(_text(self._properties(id_, pod) | {"log.dirs": str(self.folder(pod))}))
         words = ("format", "-t", CLUSTER_ID, "-c", str(properties), "--release-version", release_version)
         login = ("--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]")
         run(*release(version).java("kafka.tools.StorageTool", *words, *login, log4j="tool"))
+
+    def _start_controllers(self, image: str) -> None:
+        """Before brokers: those that look for names which are not there yet keep the processors from whoever makes them
+        known, for minutes where other programs run too.
+        """
+        objects = self.manifests(image)
+        brokers = next(one for one in objects if one["kind"] == "StatefulSet" and one["metadata"]["name"] == "brokers")
+        self.plane.apply(*(one for one in objects if one is not brokers))
+        self.wait_ready(pods_of("controllers"))
 
     # --- manifests ---
 

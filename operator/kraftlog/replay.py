@@ -73,8 +73,8 @@ _CONFIG = table.CONFIG.key
 MIN_INSYNC_REPLICAS = b"min.insync.replicas"
 
 _MANY = 32  # records, from which on a batch is read at once
-_ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
-_IDLE = HEADER_SIZE + len(_ONLY_NO_OP)
+ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
+_IDLE = HEADER_SIZE + len(ONLY_NO_OP)
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
 _CONTINUES = 0x80  # a varint goes on
 _NULL_KEY = 1  # zigzag of -1
@@ -191,7 +191,7 @@ class Replay:
         Whatever is not exactly as expected is left to `append`.
         """
         offset, taken = self._offset, 0
-        while offset < below and view[position + HEADER_SIZE : position + _IDLE] == _ONLY_NO_OP:
+        while offset < below and view[position + HEADER_SIZE : position + _IDLE] == ONLY_NO_OP:
             base, length, epoch, magic, crc, attributes, delta, _, timestamp_ms, *_, records = HEADER.unpack_from(
                 view, position
             )

@@ -27,6 +27,7 @@ from kafkasim.wire.codec import NotKafkaError, read_head, read_request
 from kraftlog import KraftLogError, MalformedError, Replay, Section, SnapshotReader
 from kraftlog import records as frames
 from kraftlog.batches import CRC_START, HEADER_SIZE, Batch, Codec, inflate, walk
+from kraftlog.rolls import RollReader
 from kraftlog.varints import read_signed, read_unsigned
 from tests.fuzz.replies import BROKER, CONTROL, LOGS, Reply, log_requests, replies
 from tests.kraftlog import build
@@ -140,6 +141,14 @@ def _replay(data: bytes) -> object:
     finally:
         replay.image()
     return batch_heads.from_offset(data, 3), batch_heads.end_of(data)
+
+
+def _rolls(data: bytes) -> object:
+    """The nodes and partitions of a log over time."""
+    reader = RollReader(since_ms=0, default_minimum=2)
+    for piece in batch_heads.pieces(data):
+        reader.append(piece, below=2**62)
+    return reader.finish(5)
 
 
 def _partitions(data: bytes) -> object:
@@ -265,6 +274,7 @@ DECODERS: Mapping[str, Decoder] = {
     "frame": Decoder(_head, NotKafka, lambda: [b"\0\0\1\0", b"HTTP", b"\x15\x03\x03\0", b"\x7f\xff\xff\xff"]),
     "log": Decoder(_replay, KraftLogError, pieces),
     "log, sealed": Decoder(lambda data: _replay(resealed(data)), KraftLogError, pieces),
+    "rolls": Decoder(lambda data: _rolls(resealed(data)), KraftLogError, pieces),
     "partitions": Decoder(_partitions, KraftLogError, _changed, executions=5_000),
     "snapshot": Decoder(_snapshot, KraftLogError, snapshots),
     "snapshot, sealed": Decoder(lambda data: _snapshot(resealed(data)), KraftLogError, snapshots),

@@ -23,9 +23,9 @@ DEFAULT_TIMEOUT = 10.0
 MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
 
 
-def add_connection_flags(parser: argparse.ArgumentParser) -> None:
+def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluster") -> None:
     """Where the cluster is, how to speak to it, how long to wait."""
-    group = parser.add_argument_group("cluster")
+    group = parser.add_argument_group(heading)
     group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
     group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
     group.add_argument(

@@ -2,7 +2,8 @@
 
 Nothing has to be blacked out, because nothing secret can be in it: a document names Secrets and never holds one, the
 operator writes none into statuses and events, and Secrets are not read here. Of annotations, which may hold anything,
-only those of this project are taken over; of the others their names.
+only those of this project are taken over; of the others their names. The page for people reads the metadata log of the
+cluster as well, if flags say where it is: the phases of restarts and the state of partitions are nowhere else.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import API_VERSION, GROUP
+from kafkafeatures.cli.connect import add_connection_flags, settings_from_flags
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.output import print_document, tell
+
+if TYPE_CHECKING:  # read for the page alone
+    from kafkafeatures.kafka.settings import ClusterSettings
+    from kraftlog.rolls import RollHistory
 
 _METADATA = ("name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 _EVENT = ("type", "reason", "action", "note", "reportingController", "reportingInstance")
@@ -32,10 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
     where.add_argument("--html", type=Path, metavar="FILE", help="write one HTML page for people to this file")
+    add_connection_flags(parser, "cluster, for the roll on the HTML page")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, put together, write."""
+    settings = _settings(arguments)
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
         document = _report(kube, resource)
@@ -43,18 +51,42 @@ def run(arguments: argparse.Namespace) -> int:
     if path is None:
         print_document(document, "yaml")
         return Exit.DONE
+    log = _metadata_log(settings, resource) if arguments.html else ""
     try:
         with path.open("w", encoding="utf-8") as file:
             if arguments.html:
                 from kafkafeatures.cli.report_page import page
 
-                file.write(page(resource, document["events"], datetime.now(UTC)))
+                file.write(page(resource, document["events"], datetime.now(UTC), log))
             else:
                 print_document(document, "yaml", file)
     except OSError as error:
         raise CommandFailed(f"{path}: {error.strerror}; choose another file", Exit.BLOCKED) from None
     tell(f"wrote {path}")
     return Exit.DONE
+
+
+def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
+    """Where the cluster is, if flags say so."""
+    flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config")
+    given = [name for name in flags if getattr(arguments, name)]
+    if given and not arguments.html:
+        raise CommandFailed(f"--{given[0].replace('_', '-')} needs --html FILE: it is for the page alone", Exit.USAGE)
+    return settings_from_flags(arguments) if given else None
+
+
+def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> RollHistory | str:
+    """What it tells of the roll; else why it was not read."""
+    if settings is None:
+        named = resource.spec.get("cluster") or {}
+        flag, key = ("controller", "bootstrapControllers") if named.get("bootstrapControllers") else ("server", "")
+        where = named.get(key or "bootstrapServers", "HOST:PORT")
+        return f"Run `report` with --bootstrap-{flag} {where}, and --config FILE if the cluster asks for a login."
+    from kafkafeatures.cli.report_log import read_roll
+    from kafkafeatures.cli.roll_rows import window_begins
+
+    since = window_begins(resource.status, datetime.now(UTC))
+    return read_roll(settings, str(resource.status.get("clusterId") or ""), since)
 
 
 def _report(kube: Kube, resource: KubeResource) -> dict[str, Any]:

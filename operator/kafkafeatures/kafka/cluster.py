@@ -37,10 +37,12 @@ from kafkafeatures.kafka.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.settings import Address, ClusterSettings
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
     from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+    from kafkafeatures.kafka.log_history import LogReader
     from kafkafeatures.kafka.partitions import PartitionReader
     from kafkafeatures.kafka.unregister import HostedTopics
 
@@ -66,7 +68,7 @@ class Cluster:
         images: PartitionImages | None = None,
         environment: Environment = SYSTEM,
     ) -> None:
-        self._settings = settings
+        self._settings, self._environment = settings, environment
         self._images = images or PartitionImages()
         self._recorder = recorder
         self._share = Share(memory or MemoryBudget(), self._forget)
@@ -82,6 +84,7 @@ class Cluster:
         self._identities = Identities(self._pool)
         self._last: ClusterProbe | None = None
         self._image: Image | None = None  # of the last reading, as it came; None where the log was not read
+        self._position: OffsetAndEpoch | None = None  # in the log, of the last reading
         self._partitions: PartitionReader | None = None  # while they are read
 
     async def __aenter__(self) -> Self:
@@ -127,6 +130,7 @@ class Cluster:
         finally:
             reading.cancel()
         self._last, self._image = asked, image
+        self._position = OffsetAndEpoch(log.image.offset, log.leader_epoch) if isinstance(log, LogReading) else None
         return Readings(asked, log, found)
 
     async def unchanged(self) -> bool:
@@ -168,6 +172,33 @@ class Cluster:
         if self._last is None:
             return NotSent("the cluster was not read yet")
         return await features.update_feature(self._pool, features.route(self._last), change)
+
+    async def read_history(self, reader: LogReader) -> Failure | None:
+        """Give it the metadata log from the oldest record there is up to the last reading. None: it has all of that."""
+        from kafkafeatures.kafka.leaders import Leaders
+        from kafkafeatures.kafka.log_history import LogHistory
+
+        if self._last is None or self._position is None:
+            return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
+        known, timeout = self._last.controllers, self._settings.request_timeout
+        leaders = Leaders(self._connect_controller, self._settings.bootstrap_controllers, timeout)
+        leaders.add(known.controllers if isinstance(known, ControllerList) else ())
+        leaders.cluster_id = self._log.cluster_id
+        history = LogHistory(leaders, reader, timeout=timeout, monotonic=self._environment.monotonic)
+        try:
+            await history.read(until=self._position.offset, epoch=self._position.epoch)
+        except KafkaError as error:
+            return to_failure(error, "metadata log")
+        return None
+
+    async def default_min_insync_replicas(self) -> int | Failure:
+        """What applies to topics that set none: the highest of the brokers that answered in the last reading."""
+        from kafkafeatures.kafka.broker_defaults import BrokerDefaults
+
+        nodes = self._last.nodes if self._last is not None else ()
+        asked = {one.id: one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer)}
+        addresses = {id_: Address(one.host, one.port) for id_, one in asked.items() if id_ is not None}
+        return await BrokerDefaults(self._pool).by_asking(addresses)
 
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
         """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""

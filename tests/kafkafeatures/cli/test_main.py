@@ -53,6 +53,8 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("plan", "orders", "-f", "/dev/null"), 64, "either -f FILE or the NAME"),
         (("plan", "orders", "--latest"), 64, "--latest requires -f FILE"),
         (("status",), 64, "required: NAME"),
+        (("report", "a", "--bootstrap-controller", "b:1"), 64, "--bootstrap-controller needs --html FILE"),
+        (("report", "a", "--html", "/dev/null", "--config", "c"), 64, "--bootstrap-server or --bootstrap-controller"),
         (("status", "kafka/orders"), 64, "invalid resource name"),
         (("wait", "orders", "--for", "feature=group.version"), 64, "in quotes"),
         (("approve", "orders"), 64, "not a terminal; use --plan HASH"),

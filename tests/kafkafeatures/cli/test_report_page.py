@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 
-from kafkafeatures.api.status import EMPTY, HistoryEntry, Status, Via
-from kafkafeatures.cli.report_page import Restart, page, restarts_of
-from kafkafeatures.core.events import events_between
+from kafkafeatures.cli.report_page import page
 from kafkafeatures.core.report import stamp
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import InFlight
 from tests.kafkafeatures import statuses
+from tests.kafkafeatures.cli.restarts import LATER, RESTART, in_flight
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 
-LATER = NOW + timedelta(minutes=3)
-RESTART = RestartNode(3, "broker 3", "orders-3", "uid-3")
-BY_HAND = RestartNode(4, "broker 4")
+NOT_READ = "Run `report` with --bootstrap-server HOST:PORT."
 
 
 class Page(HTMLParser):
@@ -34,10 +27,19 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.rows: list[list[str]] = []
+        self.captions: list[tuple[int, str]] = []  # and how many rows stand before it
         self.text = ""
         self.feed(text)
         self.close()
         assert self.open == []
+
+    def rows_under(self, caption: str) -> list[list[str]]:
+        """Of the one table whose caption begins so."""
+        begins = [first for first, _ in self.captions] + [len(self.rows)]
+        ((first, last),) = (
+            (begins[at], begins[at + 1]) for at, (_, words) in enumerate(self.captions) if words.startswith(caption)
+        )
+        return self.rows[first:last]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -47,6 +49,8 @@ class Page(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
+        if tag == "caption":
+            self.captions.append((len(self.rows), ""))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -55,23 +59,10 @@ class Page(HTMLParser):
         if "style" in self.open:
             return
         self.text += data
+        if "caption" in self.open:
+            self.captions[-1] = self.captions[-1][0], self.captions[-1][1] + data
         if {"td", "th"} & set(self.open):
             self.rows[-1][-1] += data
-
-
-def event(before: Status, after: Status, at: datetime = NOW) -> list[dict[str, Any]]:
-    """As the operator would tell them, and a report has them."""
-    return [{"at": stamp(at), "reason": one.reason, "note": one.note} for one in events_between(before, after)]
-
-
-def in_flight(step: RestartNode, **more: Any) -> Status:
-    return Status(intents=(InFlight(step, stamp(NOW), Via.API_SERVER, **more).to_intent(),))
-
-
-def ended(step: RestartNode) -> Status:
-    return Status(
-        history=(HistoryEntry(at=stamp(LATER), action=str(step), target=step.target, kind=step.kind, result="Applied"),)
-    )
 
 
 KINDS = {
@@ -91,7 +82,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_status_makes_a_whole_page_that_needs_nothing_else(kind: str) -> None:
-    made = Page(page(resource(KINDS[kind]), [], LATER))
+    made = Page(page(resource(KINDS[kind]), [], LATER, NOT_READ))
     assert {"script", "img", "iframe", "a"} & {tag for tag, _ in made.tags} == set()
     assert not [one for _, one in made.tags for name in ("src", "href") if (one.get(name) or "data:,") != "data:,"]
     assert [tag for tag, _ in made.tags].count("h1") == 1
@@ -100,14 +91,14 @@ def test_every_status_makes_a_whole_page_that_needs_nothing_else(kind: str) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_table_has_a_caption_and_heads_with_their_scope(kind: str) -> None:
-    tags = Page(page(resource(KINDS[kind]), [], LATER)).tags
+    tags = Page(page(resource(KINDS[kind]), [], LATER, NOT_READ)).tags
     assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) > 0
     assert all(one.get("scope") in ("row", "col") for tag, one in tags if tag == "th")
 
 
 @pytest.mark.parametrize("kind", ["approval", "soaking", "stalled"])
 def test_what_a_status_says_to_people_is_on_the_page(kind: str) -> None:
-    made, status = Page(page(resource(KINDS[kind]), [], LATER)), KINDS[kind]
+    made, status = Page(page(resource(KINDS[kind]), [], LATER, NOT_READ)), KINDS[kind]
     told = [one["message"] for one in status["conditions"]]
     told += [one[name] for one in status.get("blockers", ()) for name in ("kind", "message", "remedy")]
     told += [step["detail"] for step in status.get("plan", {}).get("steps", ())]
@@ -130,48 +121,13 @@ def test_what_nodes_and_people_write_is_text_and_never_markup() -> None:
         "workloads": [{"name": evil, "updateRevision": evil}],
     }
     events = [{"at": evil, "reason": evil, "note": evil}, {"at": stamp(NOW), "reason": "NodeRestarted", "note": evil}]
-    made = Page(page(resource(status), events, LATER))
+    made = Page(page(resource(status), events, LATER, NOT_READ))
     assert "script" not in {tag for tag, _ in made.tags}
     assert made.text.count(evil) > 20
 
 
-# --- the timeline ---
-
-
-def test_a_restart_is_followed_from_its_announcement_to_its_end() -> None:
-    flight = in_flight(RESTART)
-    told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
-    assert restarts_of({}, told) == (Restart("broker 3", "orders-3", NOW, None, LATER),)
-    by_hand = in_flight(BY_HAND)
-    told = [*event(EMPTY, by_hand), *event(by_hand, ended(BY_HAND), LATER)]
-    assert restarts_of({}, told) == (Restart("broker 4", "", NOW, None, LATER),)
-
-
-def test_the_same_node_twice_is_two_restarts_and_what_is_in_flight_is_known_from_the_status() -> None:
-    flight = in_flight(RESTART, stable_since=stamp(LATER))
-    once = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), LATER)]
-    found = restarts_of(flight.as_json(), [*once, *event(EMPTY, flight)])
-    assert found == (Restart("broker 3", "orders-3", NOW, None, LATER), Restart("broker 3", "orders-3", NOW, LATER))
-
-
-def test_of_what_events_have_forgotten_the_end_is_shown() -> None:
-    assert restarts_of({}, event(EMPTY, ended(RESTART), LATER)) == (Restart("broker 3", "orders-3", None, None, LATER),)
-
-
-def test_every_restart_has_a_row_with_its_times_and_a_bar_within_the_track() -> None:
-    told = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), NOW + timedelta(seconds=90))]
-    text = page(resource(in_flight(BY_HAND).as_json()), told, LATER)
-    rows = {row[0]: row[1:5] for row in Page(text).rows if row[0].startswith("broker")}
-    assert rows == {
-        "broker 3": ["orders-3", "2026-01-02 03:04:05 UTC", "2026-01-02 03:05:35 UTC", "90 s"],
-        "broker 4": ["by hand", "2026-01-02 03:04:05 UTC", "in flight", "180 s"],
-    }
-    bars = [tuple(map(float, one)) for one in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", text)]
-    assert bars == [(0.0, 50.0), (0.0, 100.0)]
-
-
 def test_events_that_could_not_be_read_are_said_to_be_missing() -> None:
-    assert "The Events could not be read." in Page(page(resource(statuses.in_sync()), None, LATER)).text
+    assert "The Events could not be read." in Page(page(resource(statuses.in_sync()), None, LATER, NOT_READ)).text
 
 
 # --- colours ---
@@ -192,9 +148,11 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_every_text_has_enough_contrast(theme: int) -> None:
     """4.5 to 1 is what WCAG asks of text, 3 to 1 of a bar."""
-    text = page(resource(statuses.in_sync()), [], datetime.now(UTC))
+    text = page(resource(statuses.in_sync()), [], LATER, NOT_READ)
     found = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[theme]
     colours = dict(re.findall(r"--(\w+): (#\w+)", found))
     for ground in (colours["page"], colours["box"]):
         assert all(contrast(colours[name], ground) >= 4.5 for name in ("text", "muted", "good", "bad", "wait"))
         assert contrast(colours["bar"], ground) >= 3
+    used = {name for rule in re.findall(r"background: (.*?)[;}]", text) for name in re.findall(r"--(\w+)", rule)}
+    assert used <= {"page", "box", "good", "bad", "wait", "bar"}

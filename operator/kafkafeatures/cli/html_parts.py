@@ -1,0 +1,82 @@
+"""What a page of a report is put together from: its style, tables, escaped texts, and times.
+
+Called by `report_page.py` and `roll_page.py`. Whatever it is given as text is escaped here. Colours have names, a light
+and a dark value each; whoever draws with them gives each thing a shape or a pattern of its own as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from kafkafeatures.core.words import printable
+
+STYLE = """
+:root { color-scheme: light dark; --text: #1a1a1a; --muted: #555; --page: #fff; --line: #ccc; --box: #f4f4f4;
+  --good: #0a5d24; --bad: #a11212; --wait: #7a4b00; --bar: #2b62a8; }
+@media (prefers-color-scheme: dark) { :root { --text: #eee; --muted: #b5b5b5; --page: #161616; --line: #444;
+  --box: #222; --good: #7fd89a; --bad: #ff9c9c; --wait: #f2c573; --bar: #7fb0ee; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); margin: 2rem auto;
+  max-width: 72rem; padding: 0 1rem; }
+p { overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; } caption { text-align: left; color: var(--muted); margin-top: .8rem; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line);
+  overflow-wrap: break-word; }
+.good { color: var(--good); } .bad { color: var(--bad); } .wait { color: var(--wait); } .muted { color: var(--muted); }
+.box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
+.scroll { overflow-x: auto; }
+"""
+
+
+def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> str:
+    """`rows`: of HTML. `style`: a class of its own."""
+    heads = "".join(f'<th scope="col">{escape(one)}</th>' for one in head)
+    body = "".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{one}</td>" for one in row[1:])}</tr>\n' for row in rows
+    )
+    kind = f' class="{style}"' if style else ""
+    return (
+        f'<div class="scroll"><table{kind}><caption>{escape(caption)}</caption>\n<thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>\n{body}</tbody></table></div>"
+    )
+
+
+def text(value: object) -> str:
+    """Of others: nothing that a browser would obey, or that turns the direction of a line."""
+    return escape(printable(str(value)))
+
+
+def time_of(value: object) -> datetime | None:
+    """None for what is none, or has no time zone."""
+    try:
+        found = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def time_in_log(at_ms: int) -> datetime:
+    """Of a record; the beginning of time for one that says none that there is."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
+
+
+def day_and_time(moment: datetime | None) -> str:
+    """To the second."""
+    return moment.strftime("%Y-%m-%d %H:%M:%S %Z") if moment is not None else "?"
+
+
+def lasting(seconds: float) -> str:
+    """For people: 0.3 s, 12 s, 4 min 12 s, 3 h 5 min."""
+    if seconds < 1:
+        return f"{max(seconds, 0):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

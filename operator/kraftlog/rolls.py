@@ -1,0 +1,325 @@
+"""What a metadata log tells of a rolling restart: when each node went and came back, and what partitions had of it.
+
+    reader = RollReader(since_ms=...); reader.append(data, below=high_watermark); reader.finish()
+
+Given the bytes of the log from its beginning, or of a snapshot and of the log behind it. Whatever it says, the record
+that says so is named by its offset. It reads nothing itself; who has the bytes calls it: a command with a live cluster,
+later one with files.
+
+A broker is told to stop (controlled shutdown) or just fenced, registers as a new process, is unfenced, and is in sync
+once it is in the ISR of every partition it hosts, but for those it was not in sync with before. Of a controller the log
+tells no more than that a new process registered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from kraftlog.batches import HEADER, HEADER_SIZE, Batch, Buffer, Head, view_of
+from kraftlog.errors import ContradictionError
+from kraftlog.records import Decoded, decode, key_of
+from kraftlog.replay import ONLY_NO_OP, Replay, SnapshotReader
+from kraftlog.schema import table
+from kraftlog.strips import RULES as OF_PARTITIONS
+from kraftlog.strips import Key, Moment, PartitionStrips, Strip, worst_first
+
+Data = Mapping[str, Any]
+
+MAX_ABSENCES = 10_000
+"""The latest that are kept: a thousand nodes, ten times."""
+
+_BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """One time that a node was away. role: "broker", "controller", or "node" for both in one process.
+
+    stopping: it asked for its controlled shutdown. fenced: it was, after that or without. registered: as a new process;
+    None where the same one came back. unfenced, in_sync: as the prologue says. None: no record says so, or none yet.
+    unregistered: it does not come back.
+    """
+
+    role: str
+    node_id: int
+    stopping: Moment | None = None
+    fenced: Moment | None = None
+    registered: Moment | None = None
+    unfenced: Moment | None = None
+    in_sync: Moment | None = None
+    unregistered: bool = False
+
+    @property
+    def moments(self) -> tuple[Moment | None, ...]:
+        """In the order in which they happen."""
+        return self.stopping, self.fenced, self.registered, self.unfenced, self.in_sync
+
+    @property
+    def first(self) -> Moment:
+        """The first that is known."""
+        return next(one for one in self.moments if one is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class RollHistory:
+    """What was read. known_from: what was before is not known; None where the log was read from its beginning.
+
+    end: the last record. absences: in the order in which they began. strips: the worst, worst first. affected: how many
+    partitions had one; of these without_leader and below_minimum. partitions: how many there are at the end.
+    minimum_known: whether min.insync.replicas was known of every partition that was affected. unreadable: records that
+    are not known to this version, or that contradict what they act on: with any, the rest may be wrong.
+    """
+
+    known_from: Moment | None
+    end: Moment
+    absences: tuple[Absence, ...]
+    strips: tuple[Strip, ...]
+    affected: int
+    without_leader: int
+    below_minimum: int
+    partitions: int
+    minimum_known: bool
+    unreadable: int
+
+
+@dataclass(slots=True)
+class _Broker:
+    """`absence`: that is not over. `before`: what it was not in sync with when it began."""
+
+    epoch: int
+    incarnation: UUID
+    absence: Absence | None = None
+    before: frozenset[Key] = frozenset()
+
+
+class RollReader:
+    """Takes a log in order. Not thread-safe. `since_ms`, `default_minimum`: as of `PartitionStrips`."""
+
+    def __init__(self, *, since_ms: int, default_minimum: int | None = None) -> None:
+        self._since_ms = since_ms
+        self._replay = Replay(sections=())  # judges batches: whole, undamaged, in order, committed
+        self._partitions = PartitionStrips(since_ms, default_minimum)
+        self._brokers: dict[int, _Broker] = {}
+        self._controllers: dict[int, UUID] = {}
+        self._returning: set[int] = set()  # brokers that were unfenced, and are not in sync yet
+        self._over: deque[Absence] = deque(maxlen=MAX_ABSENCES)
+        self._pending: list[tuple[int, Data]] | None = None  # None outside of a metadata transaction (KIP-868)
+        self._known_from: Moment | None = None
+        self._at = Moment(-1, 0)
+        self._batch_begins = 0
+        self._unreadable = 0
+
+    @property
+    def offset(self) -> int:
+        """End offset, exclusive: where the next batch starts."""
+        return self._replay.offset
+
+    @property
+    def epoch(self) -> int:
+        """Leader epoch of the last batch; 0 before any."""
+        return max(self._replay.epoch, 0)
+
+    def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
+        """Begin with a whole snapshot, of which (end_offset, epoch) is the id. Raises what a SnapshotReader raises."""
+        reader = SnapshotReader(end_offset=end_offset, epoch=epoch, sections=())
+        reader.feed(data)
+        self._replay = reader.finish()
+        at = self._known_from = Moment(self._replay.image().timestamp_ms, end_offset)
+        self._batch_begins = end_offset
+        for batch in _batches(view_of(data)):
+            for record in () if batch.is_control else batch.records():
+                self._value(record.value, at)
+        self._at = at
+
+    def append(self, data: Buffer, *, below: int) -> int:
+        """Take the batches that lie below `below`; the new end offset. Raises what `Replay.append` raises."""
+        view, begin = view_of(data), self._replay.offset
+        end = self._replay.append(view, below=below)
+        for batch in _batches(view, begin, end):
+            self._batch_begins = batch.base_offset
+            for record in () if batch.is_control else batch.records():
+                if record.offset >= begin:
+                    self._value(record.value, Moment(record.timestamp_ms, record.offset))
+        if end > begin:
+            self._at = Moment(max(self._at.at_ms, self._replay.image().timestamp_ms), end - 1)
+        return end
+
+    def finish(self, most: int) -> RollHistory:
+        """What was read, with so many strips at most. Once: the reader is of no use afterwards."""
+        under_way = [one.absence for one in self._brokers.values() if one.absence is not None]
+        recent = (one for one in (*self._over, *under_way) if self._is_recent(one))
+        absences = sorted(self._with_roles(recent), key=lambda one: (one.first.at_ms, one.node_id))
+        strips = worst_first(self._partitions.finish(self._at.at_ms))
+        return RollHistory(
+            known_from=self._known_from,
+            end=self._at,
+            absences=tuple(absences),
+            strips=tuple(strips[:most]),
+            affected=len(strips),
+            without_leader=sum(one.without_leader_ms > 0 for one in strips),
+            below_minimum=sum(one.below_minimum_ms > 0 for one in strips),
+            partitions=len(self._partitions),
+            minimum_known=all(one.below_minimum is not None for strip in strips for one in strip.stretches),
+            unreadable=self._unreadable,
+        )
+
+    def _is_recent(self, one: Absence) -> bool:
+        return one.in_sync is None or one.in_sync.at_ms >= self._since_ms
+
+    def _with_roles(self, absences: Iterable[Absence]) -> Iterator[Absence]:
+        """A node that is both registers twice; what it says as a broker has all of it."""
+        both = self._brokers.keys() & self._controllers.keys()
+        for one in absences:
+            if one.node_id not in both:
+                yield one
+            elif one.role == "broker":
+                yield replace(one, role="node")
+
+    # --- records
+
+    def _value(self, value: bytes | None, at: Moment) -> None:
+        key = key_of(value)
+        if key >= 0 and key not in _READ:
+            return
+        found = decode(value)
+        if not isinstance(found, Decoded):
+            self._unreadable += 1
+            return
+        if key == _BEGIN:
+            self._pending = []
+        elif key in (_END, _ABORT):
+            pending, self._pending = self._pending or [], None
+            for each, data in pending if key == _END else ():
+                self._apply(each, data, at)
+        elif self._pending is not None:
+            self._pending.append((key, found.data))
+        else:
+            self._apply(key, found.data, at)
+
+    def _apply(self, key: int, data: Data, at: Moment) -> None:
+        try:
+            if key in OF_PARTITIONS:
+                OF_PARTITIONS[key](self._partitions, data, at)
+                self._look_who_is_in_sync(at)
+            else:
+                _OF_NODES[key](self, data, at)
+        except ContradictionError:
+            self._unreadable += 1
+
+    def _look_who_is_in_sync(self, at: Moment) -> None:
+        for id_ in tuple(self._returning):
+            broker = self._brokers[id_]
+            if broker.absence is not None and broker.before.issuperset(self._partitions.missed(id_)):
+                self._over.append(replace(broker.absence, in_sync=at))
+                self._returning.discard(id_)
+                broker.absence = None
+
+    # --- nodes
+
+    def _register(self, data: Data, at: Moment) -> None:
+        id_, incarnation, epoch = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
+        now = self._brokers.get(id_)
+        if now is None:  # new in the cluster, or new to us
+            self._brokers[id_] = _Broker(epoch, incarnation)
+            if at == self._known_from and data["fenced"]:  # of a snapshot: since when, it does not say
+                self._begin(id_, self._brokers[id_], Absence("broker", id_, fenced=at))
+            elif at == self._known_from and data.get("inControlledShutdown"):
+                self._begin(id_, self._brokers[id_], Absence("broker", id_, stopping=at))
+            return
+        now.epoch = epoch
+        if now.incarnation == incarnation:
+            return
+        now.incarnation = incarnation
+        if now.absence is None or now.absence.registered is not None:
+            self._begin(id_, now, Absence("broker", id_, registered=at))
+        else:
+            now.absence = replace(now.absence, registered=at)
+
+    def _unregister(self, data: Data, _: Moment) -> None:
+        gone = self._broker(data["brokerId"], data["brokerEpoch"])
+        del self._brokers[data["brokerId"]]
+        self._returning.discard(data["brokerId"])
+        if gone.absence is not None:
+            self._over.append(replace(gone.absence, unregistered=True))
+
+    def _change(self, data: Data, at: Moment) -> None:
+        node = {"id": data["brokerId"], "epoch": data["brokerEpoch"]}
+        now = self._broker(**node)
+        if data.get("inControlledShutdown") and (now.absence is None or now.absence.unfenced is not None):
+            self._begin(data["brokerId"], now, Absence("broker", data["brokerId"], stopping=at))
+        if data.get("fenced") == 1:
+            self._fence(node, at)
+        elif data.get("fenced") == -1:
+            self._unfence(node, at)
+
+    def _fence(self, data: Data, at: Moment) -> None:
+        id_, now = data["id"], self._broker(data["id"], data["epoch"])
+        if now.absence is None or now.absence.unfenced is not None:
+            self._begin(id_, now, Absence("broker", id_))
+        if now.absence is not None and now.absence.fenced is None and now.absence.registered is None:
+            now.absence = replace(now.absence, fenced=at)
+
+    def _unfence(self, data: Data, at: Moment) -> None:
+        now = self._broker(data["id"], data["epoch"])
+        if now.absence is not None:
+            now.absence = replace(now.absence, unfenced=at)
+            self._returning.add(data["id"])
+            self._look_who_is_in_sync(at)
+
+    def _broker(self, id: int, epoch: int) -> _Broker:  # noqa: A002 - as the record has it
+        found = self._brokers.get(id)
+        if found is None or found.epoch != epoch:
+            raise ContradictionError(f"broker {id} is not registered with epoch {epoch}")
+        return found
+
+    def _begin(self, id_: int, broker: _Broker, absence: Absence) -> None:
+        """It goes, whatever became of the time before.
+
+        What it is taken out of because it goes may stand before that in the same batch, as where it is fenced
+        (`ReplicationControlManager.handleBrokerFenced`).
+        """
+        if broker.absence is not None:
+            self._over.append(broker.absence)
+        self._returning.discard(id_)
+        missed = self._partitions.missed(id_).items()
+        broker.absence = absence
+        broker.before = frozenset(key for key, since in missed if since < self._batch_begins)
+
+    def _register_controller(self, data: Data, at: Moment) -> None:
+        id_, incarnation = data["controllerId"], data["incarnationId"]
+        if self._controllers.get(id_, incarnation) != incarnation:
+            self._over.append(Absence("controller", id_, registered=at))
+        self._controllers[id_] = incarnation
+
+    def _unregister_controller(self, data: Data, _: Moment) -> None:
+        self._controllers.pop(data["controllerId"], None)
+
+
+_OF_NODES = {
+    table.REGISTER_BROKER.key: RollReader._register,
+    table.UNREGISTER_BROKER.key: RollReader._unregister,
+    table.BROKER_REGISTRATION_CHANGE.key: RollReader._change,
+    table.FENCE_BROKER.key: RollReader._fence,
+    table.UNFENCE_BROKER.key: RollReader._unfence,
+    table.REGISTER_CONTROLLER.key: RollReader._register_controller,
+    table.UNREGISTER_CONTROLLER.key: RollReader._unregister_controller,
+}
+_READ = frozenset({*OF_PARTITIONS, *_OF_NODES, _BEGIN, _END, _ABORT})
+
+
+def _batches(view: memoryview, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
+    """Of what was judged already: those with an offset from `begin` on and below `end`. None of an idle controller."""
+    position = 0
+    while position + HEADER_SIZE <= len(view):
+        head = Head._make(HEADER.unpack_from(view, position))
+        start, position = position, position + head.size
+        last = head.base_offset + head.last_offset_delta
+        if last < begin or view[start + HEADER_SIZE : position] == ONLY_NO_OP:
+            continue
+        if end is not None and last >= end:
+            return
+        yield head.batch(view, start)

@@ -1,0 +1,181 @@
+"""The roll on the page: every node, every phase and the worst partitions are in the document, each with its numbers."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.cli.html_parts import lasting, time_in_log
+from kafkafeatures.cli.report_page import page
+from kafkafeatures.cli.roll_page import MAX_ROWS, MAX_STRIPS, STYLE_OF_ROLLS
+from kafkafeatures.core.report import stamp
+from kraftlog.rolls import Absence, RollHistory, RollReader
+from kraftlog.strips import Moment
+from tests.kafkafeatures import statuses
+from tests.kafkafeatures.cli.restarts import BY_HAND, LATER, RESTART, ended, event, in_flight
+from tests.kafkafeatures.cli.test_report_page import NOT_READ, Page
+from tests.kafkafeatures.statuses import resource
+from tests.kafkafeatures.worlds import NOW
+from tests.kraftlog.build import log, no_op
+from tests.kraftlog.golden import KRAFT, MIGRATION, snapshot_id
+from tests.kraftlog.partitions import ALL, change, partition, topic
+
+MS = int(NOW.timestamp() * 1000)
+
+
+def of_log(data: bytes, default: int | None = None) -> RollHistory:
+    reader = RollReader(since_ms=0, default_minimum=default)
+    reader.append(data, below=ALL)
+    return reader.finish(MAX_STRIPS)
+
+
+def shown(log: RollHistory | str, status: dict[str, Any] | None = None, events: Any = ()) -> tuple[Page, str]:
+    """When the log ended, or when the operator told the last."""
+    now = LATER if isinstance(log, str) else time_in_log(log.end.at_ms)
+    text = page(resource(status or statuses.in_sync()), list(events), now, log)
+    return Page(text), text
+
+
+def rows_of(made: Page, caption: str) -> list[list[str]]:
+    """Of one table."""
+    return made.rows_under(caption)
+
+
+def test_real_brokers_have_a_row_with_each_phase_and_the_records_that_say_so() -> None:
+    made, text = shown(of_log(MIGRATION.read_bytes()))
+    times = {row[0]: row[1:] for row in rows_of(made, "When, and the offset") if row[0].startswith("broker")}
+    assert times == {
+        "broker 1": [
+            "00:14:18offset 550", "00:14:22offset 571", "00:14:25offset 579", "00:14:26offset 581",
+            "00:14:26offset 605", "00:14:56whole log", "38 s",
+        ],
+        "broker 2": [
+            "00:14:29offset 612", "00:14:31offset 629", "00:14:35offset 637", "00:14:35offset 639",
+            "00:14:35offset 664", "00:15:05whole log", "36 s",
+        ],
+        "broker 3": [
+            "00:14:36offset 666", "00:14:40offset 687", "00:14:43offset 694", "00:14:43offset 696",
+            "00:14:44offset 721", "00:15:14whole log", "38 s",
+        ],
+    }  # fmt: skip
+    drawn = re.findall(r'<span class="(\w+)" style="left:', text)
+    assert {"stopping", "down", "fenced", "catching", "watched"} <= set(drawn)
+
+
+def test_real_partitions_have_a_strip_the_worst_first_and_the_others_are_counted() -> None:
+    made, _ = shown(of_log(MIGRATION.read_bytes()))
+    strips = rows_of(made, "Availability of 12 partitions")[1:]
+    assert len(strips) == 12
+    assert strips[0] == ["t1-112 of 3 in sync", "", "-", "-", "23 s"]
+    assert "The other 2 partitions had all replicas in sync all the time." in made.text
+
+
+def test_below_the_minimum_is_a_time_or_unknown_and_never_a_guess() -> None:
+    data = log((topic(1, "t"), partition(1, 0, 1, 2)), [change(1, 0, isr=(1,))], [no_op()] * 4000)
+    unknown, _ = shown(of_log(data))
+    assert rows_of(unknown, "Availability")[1] == ["t-01 of 2 in sync", "", "-", "?", "4 sstill"]
+    assert "at least 0 of 1partitions below min.insync.replicas" in unknown.text
+    assert "min.insync.replicas is not known of every topic" in unknown.text
+    known, text = shown(of_log(data, default=2))
+    assert rows_of(known, "Availability")[1] == ["t-01 of 2 in sync", "", "-", "4 s", "4 sstill"]
+    assert '<span class="below" style="left:' in text
+    assert "not known" not in known.text
+
+
+def test_a_partition_without_a_leader_is_told_by_word_and_pattern() -> None:
+    made, text = shown(of_log(KRAFT.read_bytes()))
+    assert "3 of 3partitions without a leader" in made.text
+    assert rows_of(made, "Availability")[1] == ["t1-01 of 1 in sync", "", "0.2 s", "?", "-still"]
+    assert '<span class="leaderless" style="left:' in text
+    assert "without a leader: unavailable" in made.text
+
+
+def test_where_everything_stayed_in_sync_it_says_so() -> None:
+    made, _ = shown(of_log(log((topic(1), partition(1, 0, 1, 2)), [no_op()])), {"rollout": {"total": 2, "done": 2}})
+    assert "All 1 partition had all replicas in sync all the time." in made.text
+    assert "0 of 1partitions below min.insync.replicas" in made.text
+
+
+def test_more_partitions_than_are_drawn_are_counted() -> None:
+    many = MAX_STRIPS + 7
+    values = [topic(1), *(partition(1, at, 1, 2) for at in range(many))]
+    made, _ = shown(of_log(log(values, [change(1, at, isr=(1,)) for at in range(many)], [no_op()])))
+    assert len(rows_of(made, "Availability")) == 1 + MAX_STRIPS
+    assert "7 more of them had it no worse than the last one here." in made.text
+
+
+def test_without_the_log_the_page_has_what_events_tell_and_says_what_is_missing_and_how_to_get_it() -> None:
+    told = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), NOW + timedelta(seconds=90))]
+    made, text = shown(NOT_READ, in_flight(BY_HAND).as_json(), told)
+    drawn = {row[0]: row[1:] for row in rows_of(made, "Timeline of 2 restarts")[1:]}
+    assert drawn == {"broker 3orders-3": ["", "1 min 30 s"], "broker 4by hand": ["", "in flight, 3 min 0 s"]}
+    times = {row[0]: row[1:] for row in rows_of(made, "When, and the offset")[1:]}
+    assert times["broker 3"] == ["03:04:05operator", "-", "-", "-", "-", "03:05:35operator", "1 min 30 s"]
+    bars = [tuple(map(float, one)) for one in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", text)]
+    assert bars == [(0.0, 50.0), (0.0, 100.0)]
+    assert "not shown" in made.text
+    assert NOT_READ in made.text
+    assert "partitions without a leader" not in made.text
+
+
+def test_the_two_halves_of_a_restart_stand_in_one_row() -> None:
+    steps = [Moment(MS + 1000 * at, 10 + at) for at in (1, 3, 9, 10, 12)]
+    away = Absence("broker", 3, steps[0], steps[1], steps[2], steps[3], steps[4])
+    told = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), NOW + timedelta(seconds=50))]
+    history = RollHistory(None, Moment(MS + 60_000, 99), (away,), (), 0, 0, 0, 4, True, 0)
+    made, _ = shown(history, {"rollout": {"startedAt": stamp(NOW)}}, told)
+    assert rows_of(made, "Timeline of 1 restart,")[1:] == [["broker 3orders-3", "", "49 s"]]
+    assert "1restart" in made.text
+    assert "1most nodes away at once" in made.text
+
+
+def test_a_snapshot_says_from_when_on_it_knows_and_what_is_missing() -> None:
+    path = MIGRATION.with_name("00000000000000000945-0000000004.checkpoint")
+    reader, (offset, epoch) = RollReader(since_ms=0), snapshot_id(path)
+    reader.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
+    reader.append(MIGRATION.read_bytes(), below=ALL)
+    made, _ = shown(reader.finish(9), {"rollout": {"total": 1, "done": 1, "startedAt": "2026-11-21T00:00:00Z"}})
+    assert "(a snapshot at offset 945)" in made.text
+    assert "What happened before that is no longer in the log and is missing here." in made.text
+
+
+def test_more_restarts_than_are_drawn_are_counted() -> None:
+    many = tuple(Absence("broker", at, fenced=Moment(MS + at, at)) for at in range(MAX_ROWS + 3))
+    made, _ = shown(RollHistory(None, Moment(MS + 60_000, 99), many, (), 0, 0, 0, 4, True, 0))
+    assert len(rows_of(made, "Timeline")) == 1 + MAX_ROWS
+    assert "the 3 earlier ones are not shown" in made.text
+
+
+def test_names_of_topics_are_text_and_never_markup() -> None:
+    evil = "<script>\u202e"
+    made, text = shown(of_log(log((topic(1, evil), partition(1, 0, 1, 2)), [change(1, 0, isr=(1,))], [no_op()])))
+    assert "<script>-0" in made.text.replace("\N{REPLACEMENT CHARACTER}", "")
+    assert "<script" not in text
+    assert "\u202e" not in text
+
+
+def test_times_that_no_calendar_has_end_no_page() -> None:
+    wild = Absence("broker", 3, fenced=Moment(1 << 62, 4))
+    made, _ = shown(RollHistory(None, Moment(MS, 99), (wild,), (), 0, 0, 0, 4, True, 0))
+    assert "broker 3" in made.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-1, "0.0 s"), (0.25, "0.2 s"), (1, "1 s"), (59.6, "1 min 0 s"), (252, "4 min 12 s"), (11_100, "3 h 5 min")],
+)
+def test_durations_are_words(seconds: float, words: str) -> None:
+    assert lasting(seconds) == words
+
+
+def test_everything_that_is_drawn_has_a_pattern_or_a_height_of_its_own() -> None:
+    looks = re.findall(r"\.(stopping|down|fenced|catching|watched|unclear) \{ (.*?) \}", STYLE_OF_ROLLS)
+    drawn = {name: re.sub(r"var\(--\w+\)", "colour", rule) for name, rule in looks}
+    assert len(drawn) == 6
+    assert len(set(drawn.values())) == 6
+    states = re.findall(r"\.(fewer|below|leaderless) \{ (.*?) \}", STYLE_OF_ROLLS)
+    assert len({re.sub(r"var\(--\w+\)", "colour", rule) for _, rule in states}) == 3

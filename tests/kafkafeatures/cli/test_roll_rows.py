@@ -1,0 +1,154 @@
+"""Which phases a restart had: what the metadata log says, put together with what the operator did and saw."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.cli.html_parts import time_in_log
+from kafkafeatures.cli.roll_rows import DAY, Point, Restart, Row, restarts_of, rows_of, window_begins
+from kafkafeatures.core.report import stamp
+from kraftlog.rolls import Absence, RollHistory
+from kraftlog.strips import Moment
+from tests.kafkafeatures.cli.restarts import BY_HAND, LATER, RESTART, ended, event, in_flight
+from tests.kafkafeatures.worlds import NOW
+
+MS = int(NOW.timestamp() * 1000)
+STABLE_FOR = timedelta(seconds=30)
+
+
+def after(seconds: float, offset: int = 0) -> Moment:
+    return Moment(MS + round(seconds * 1000), offset)
+
+
+def at(seconds: float) -> Point:
+    """By the operator."""
+    return Point(NOW + timedelta(seconds=seconds))
+
+
+def history(*absences: Absence, end: float = 600.0, known_from: Moment | None = None) -> RollHistory:
+    return RollHistory(known_from, after(end, 999), absences, (), 0, 0, 0, 9, True, 0)
+
+
+def broker(number: int, begin: float, role: str = "broker") -> Absence:
+    """Away for ten seconds."""
+    steps = [after(begin + more, 100 + index) for index, more in enumerate((0, 2, 8, 9, 10))]
+    return Absence(role, number, steps[0], steps[1], steps[2], steps[3], steps[4])
+
+
+def rows(*restarts: Restart, log: RollHistory | None, since: float = -60.0) -> list[Row]:
+    return rows_of(restarts, log, STABLE_FOR, NOW + timedelta(seconds=since), NOW + timedelta(seconds=600))
+
+
+def restart(node: str, began: float | None, ended_at: float | None = None, pod: str = "pod", **more: bool) -> Restart:
+    def moment(seconds: float | None) -> datetime | None:
+        return None if seconds is None else at(seconds).at
+
+    return Restart(node, pod, moment(began), None, moment(ended_at), **more)
+
+
+# --- what the operator says ---
+
+
+def test_a_restart_is_followed_from_its_announcement_to_its_end() -> None:
+    flight = in_flight(RESTART)
+    told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
+    assert restarts_of({}, told) == (Restart("broker 3", "orders-3", NOW, None, LATER),)
+    by_hand = in_flight(BY_HAND)
+    told = [*event(EMPTY, by_hand), *event(by_hand, ended(BY_HAND), LATER)]
+    assert restarts_of({}, told) == (Restart("broker 4", "", NOW, None, LATER),)
+
+
+def test_the_same_node_twice_is_two_restarts_and_what_is_in_flight_is_known_from_the_status() -> None:
+    flight = in_flight(RESTART, stable_since=stamp(LATER))
+    once = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), LATER)]
+    found = restarts_of(flight.as_json(), [*once, *event(EMPTY, flight)])
+    assert found == (
+        Restart("broker 3", "orders-3", NOW, None, LATER),
+        Restart("broker 3", "orders-3", NOW, LATER, is_in_flight=True),
+    )
+
+
+def test_of_what_events_have_forgotten_the_end_is_shown() -> None:
+    assert restarts_of({}, event(EMPTY, ended(RESTART), LATER)) == (Restart("broker 3", "orders-3", None, None, LATER),)
+
+
+def test_it_is_told_from_a_minute_before_the_roll_began_or_of_the_last_day() -> None:
+    assert window_begins({"rollout": {"startedAt": stamp(NOW)}}, LATER) == NOW - timedelta(minutes=1)
+    assert window_begins({"rollout": {"startedAt": "no time"}}, LATER) == LATER - DAY
+    assert window_begins({}, LATER) == LATER - DAY
+
+
+# --- together with the log ---
+
+
+def test_phases_are_the_logs_and_that_it_is_stable_says_the_operator() -> None:
+    (row,) = rows(restart("broker 3", -1.0, 45.0), log=history(broker(3, 0.0)))
+    offsets = [one and one.offset for one in row.points]
+    assert (row.node, row.pod, offsets) == ("broker 3", "pod", [100, 101, 102, 103, 104, None])
+    assert row.stable == at(45.0)
+    assert row.is_over
+
+
+def test_without_the_operator_a_node_is_stable_if_the_log_shows_it_staying() -> None:
+    stays, goes_again = history(broker(3, 0.0)), history(broker(3, 0.0), broker(3, 30.0), end=45.0)
+    assert [one.stable for one in rows(log=stays)] == [Point(at(40.0).at, by="whole log")]
+    assert [one.stable for one in rows(log=goes_again)] == [None, None]  # the second: the log ends before it is known
+    assert [one.pod for one in rows(log=stays)] == [None]
+
+
+def test_a_node_in_flight_is_not_stable_whatever_time_has_passed() -> None:
+    (row,) = rows(restart("broker 3", -1.0, is_in_flight=True), log=history(broker(3, 0.0)))
+    assert (row.stable, row.is_over) == (None, False)
+    away = Absence("broker", 3, after(0.0, 1), after(2.0, 2))
+    (row,) = rows(log=history(away))
+    assert (row.start, row.is_over) == (None, False)
+
+
+def test_each_restart_is_put_to_the_time_away_that_followed_it() -> None:
+    twice = history(broker(3, 0.0), broker(3, 60.0), broker(4, 60.0))
+    told = [restart("broker 3", -1.0, 40.0, "first"), restart("broker 3", 59.0, 100.0, "second")]
+    assert [(one.node, one.pod) for one in rows(*told, log=twice)] == [
+        ("broker 3", "first"),
+        ("broker 3", "second"),
+        ("broker 4", None),
+    ]
+
+
+def test_a_pod_that_was_evicted_again_before_its_node_was_back_is_one_row() -> None:
+    long = Absence("broker", 3, after(0.0, 1), after(2.0, 2), after(300.0, 3), after(301.0, 4), after(302.0, 5))
+    told = [restart("broker 3", -1.0), restart("broker 3", 290.0, 340.0, "again")]
+    (row,) = rows(*told, log=history(long))
+    assert (row.pod, row.stable) == ("again", at(340.0))
+
+
+@pytest.mark.parametrize("role", ["broker", "node"])
+def test_a_combined_node_is_the_same_by_either_name(role: str) -> None:
+    (row,) = rows(restart("node 3", -1.0, 45.0), log=history(broker(3, 0.0, role)))
+    assert row.pod == "pod"
+
+
+def test_of_a_controller_the_log_has_the_start_and_the_operator_the_rest() -> None:
+    (row,) = rows(restart("controller 3", 0.0, 36.0), log=history(Absence("controller", 3, registered=after(4.0, 7))))
+    assert row.points == (at(0.0), None, Point(at(4.0).at, 7), None, at(6.0), at(36.0))
+    (alone,) = rows(log=history(Absence("controller", 3, registered=after(4.0, 7))))
+    assert (alone.points.count(None), alone.is_over) == (5, True)
+
+
+def test_what_the_log_does_not_tell_of_is_the_operators_and_what_ended_before_the_window_is_left_out() -> None:
+    told = [restart("broker 3", 0.0, 40.0), restart("broker 4", -500.0, -400.0)]
+    assert [one.node for one in rows(*told, log=history())] == ["broker 3"]
+    assert [one.node for one in rows(*told, log=None)] == ["broker 4", "broker 3"]
+
+
+def test_of_a_snapshot_it_is_known_by_when_something_was_so() -> None:
+    begin = after(0.0, 50)
+    (row,) = rows(log=history(Absence("broker", 3, fenced=begin), known_from=begin))
+    assert row.stop == Point(time_in_log(begin.at_ms), 50, is_latest=True)
+
+
+def test_a_broker_that_was_unregistered_is_not_waited_for() -> None:
+    (row,) = rows(log=history(Absence("broker", 3, fenced=after(0.0, 1), unregistered=True)))
+    assert (row.is_over, row.is_restart) == (True, False)

@@ -1,0 +1,166 @@
+"""A log is read from the oldest record that its leader still has: a scripted leader, which answers as Kafka's does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.errors import ErrorCode, KafkaError, NoLeader, NotAuthorized, ServerError, TimedOut, TooLarge
+from kafkafeatures.kafka.leaders import Leaders
+from kafkafeatures.kafka.log_history import LogHistory
+from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.wire.messages import (
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    LeaderAndEpoch,
+    OffsetAndEpoch,
+)
+from kraftlog.rolls import RollHistory, RollReader
+from kraftlog.strips import Moment
+from tests.kraftlog.build import NOW, batch, broker, change, no_op, snapshot
+
+EPOCHS = (3, 5, 9)
+SNAPSHOTS = {
+    OffsetAndEpoch(100, 5): snapshot(broker(1, 1, fenced=False)),
+    OffsetAndEpoch(104, 9): snapshot(broker(1, 1, fenced=False), broker(2, 2, fenced=False)),
+}
+LATER = (
+    batch(100, change(1, 1, inControlledShutdown=1), epoch=5)
+    + batch(101, change(1, 1, fenced=1), broker(1, 102), epoch=9)
+    + batch(103, change(1, 102, fenced=-1), epoch=9)
+    + batch(104, no_op(), epoch=9)
+)
+"""Of offsets 100 to 104: the epoch of the oldest snapshot is 5, which the log itself does not tell."""
+
+
+@dataclass
+class Leader:
+    """Judges positions as `RaftLog.validateOffsetAndEpoch` does."""
+
+    start: int = 100
+    data: bytes = LATER
+    high_watermark: int = 105
+    snapshots: dict[OffsetAndEpoch, bytes] = field(default_factory=lambda: dict(SNAPSHOTS))
+    code: int = 0
+    per_reply: int = 1 << 20
+    asked: list[Any] = field(default_factory=list)
+    spoil: Callable[[FetchSnapshotResponse], FetchSnapshotResponse] = lambda reply: reply
+    closed: bool = False
+    address = Address("h", 1)
+
+    async def request(self, message: Any, *, timeout: float) -> Any:
+        self.asked.append(message)
+        here = LeaderAndEpoch(1, 9)
+        if isinstance(message, FetchSnapshotRequest):
+            found = self.snapshots.get(message.snapshot_id)
+            if found is None:
+                return FetchSnapshotResponse(ErrorCode.UNKNOWN_SERVER_ERROR, 0, None, None, 0, 0, b"")
+            part = found[message.position : message.position + 100]
+            return self.spoil(
+                FetchSnapshotResponse(0, 0, here, message.snapshot_id, len(found), message.position, part)
+            )
+        assert isinstance(message, FetchRequest)
+        reply = FetchResponse(self.code, 0, self.high_watermark, self.start, here, None, None, b"")
+        if message.current_leader_epoch < 9:
+            return replace(reply, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH)
+        offset, epoch = message.fetch_offset, message.last_fetched_epoch
+        if self.start == 0 and offset == 0:
+            return replace(reply, records=self.data[: self.per_reply])
+        oldest = min(self.snapshots, key=lambda one: one.offset, default=OffsetAndEpoch(0, 0))
+        if offset < self.start or (offset == self.start and epoch != oldest.epoch) or epoch < oldest.epoch:
+            return replace(reply, snapshot_id=max(self.snapshots, key=lambda one: one.offset))
+        if epoch not in (oldest.epoch, *EPOCHS):
+            return replace(reply, diverging=OffsetAndEpoch(offset, 5))
+        at = 0
+        while at < len(self.data) and int.from_bytes(self.data[at : at + 8], "big") < offset:
+            at += 12 + int.from_bytes(self.data[at + 8 : at + 12], "big")
+        return replace(reply, records=self.data[at : at + self.per_reply])
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def read(leader: Leader, until: int = 105, clock: Callable[[], float] = lambda: 0.0) -> RollHistory:
+    async def connect(_: Address) -> Leader:
+        return leader
+
+    reader = RollReader(since_ms=0)
+    leaders = Leaders(connect, [leader.address], 5.0)  # type: ignore[arg-type]  # a leader that is its own connection
+    await LogHistory(leaders, reader, timeout=5.0, monotonic=clock).read(until=until, epoch=9)
+    assert leader.closed
+    assert reader.offset == until
+    return reader.finish(50)
+
+
+async def test_a_log_that_is_still_whole_is_read_from_its_beginning() -> None:
+    leader = Leader(start=0, data=batch(0, broker(1, 1, fenced=False), epoch=3), high_watermark=1, snapshots={})
+    found = await read(leader, 1)
+    assert (found.known_from, found.end.offset) == (None, 0)
+
+
+async def test_of_a_log_without_its_beginning_the_oldest_snapshot_is_read_although_the_newest_is_named() -> None:
+    found = await read(Leader())
+    assert found.known_from == Moment(NOW - 5, 100)
+    (absence,) = found.absences
+    assert [one and one.offset for one in absence.moments] == [100, 101, 102, 103, 103]
+    assert found.end.offset == 104
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 5, 8])
+async def test_the_epoch_of_the_oldest_snapshot_is_found_wherever_it_lies(epoch: int) -> None:
+    oldest = OffsetAndEpoch(100, epoch)
+    leader = Leader(snapshots={oldest: SNAPSHOTS[OffsetAndEpoch(100, 5)], OffsetAndEpoch(104, 9): b""})
+    await read(leader)
+    assert {one.snapshot_id for one in leader.asked if isinstance(one, FetchSnapshotRequest)} == {oldest}
+    assert sum(isinstance(one, FetchRequest) for one in leader.asked) < 12
+
+
+async def test_where_the_oldest_snapshot_is_gone_the_newest_must_do() -> None:
+    leader = Leader()
+    leader.snapshots.pop(OffsetAndEpoch(100, 5))
+    found = await read(leader)
+    assert found.known_from == Moment(NOW - 5, 104)
+
+
+async def test_nothing_is_read_that_was_not_committed_when_it_began() -> None:
+    assert (await read(Leader(), 103)).end.offset == 102
+    with pytest.raises(NoLeader, match="run it again"):
+        await read(Leader(high_watermark=103))
+
+
+async def test_batches_that_come_cut_are_asked_for_again() -> None:
+    leader = Leader(per_reply=400)
+    assert (await read(leader)).end.offset == 104
+    assert sum(isinstance(one, FetchRequest) for one in leader.asked) > 3
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, NotAuthorized),
+        ({"data": LATER[:-1] + b"\1"}, ServerError),  # the CRC of the last batch
+        ({"spoil": lambda reply: replace(reply, position=7)}, ServerError),
+        ({"spoil": lambda reply: replace(reply, data=b"")}, ServerError),
+        ({"spoil": lambda reply: replace(reply, size=1 << 40)}, TooLarge),
+        ({"spoil": lambda reply: replace(reply, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH)}, NoLeader),
+        ({"snapshots": {OffsetAndEpoch(104, 9): SNAPSHOTS[OffsetAndEpoch(100, 5)][:-5]}}, ServerError),
+    ],
+)
+async def test_what_cannot_be_read_is_an_error_and_the_connection_is_closed(
+    change: dict[str, Any], error: type[KafkaError]
+) -> None:
+    leader = replace(Leader(), **change)
+    with pytest.raises(error):
+        await read(leader)
+    assert leader.closed
+
+
+async def test_a_log_that_takes_too_long_is_given_up() -> None:
+    times = iter(range(0, 1000, 50))
+    with pytest.raises(TimedOut, match="of 105 records were read within 60 s"):
+        await read(Leader(per_reply=200), clock=lambda: float(next(times)))

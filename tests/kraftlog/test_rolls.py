@@ -1,0 +1,287 @@
+"""What a log tells of restarts: of real nodes against Kafka's own dump, and what these do on demand only rarely."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog.batches import Record
+from kraftlog.encoding import encode_batch
+from kraftlog.errors import GapError
+from kraftlog.rolls import Absence, RollHistory, RollReader
+from kraftlog.strips import Moment
+from tests.kraftlog.build import NOW, abort, batch, begin, broker, change, controller, end, log, no_op, snapshot
+from tests.kraftlog.golden import CHANGES, GOLDEN, MIGRATION, SNAPSHOTS, dump_of, name, snapshot_id
+from tests.kraftlog.partitions import ALL, partition, topic
+from tests.kraftlog.partitions import change as partition_change
+
+Json = dict[str, Any]
+
+
+def told(data: bytes, since_ms: int = 0, most: int = 50) -> RollHistory:
+    reader = RollReader(since_ms=since_ms)
+    reader.append(data, below=ALL)
+    return reader.finish(most)
+
+
+def offsets(absence: Absence) -> list[int | None]:
+    return [one and one.offset for one in absence.moments]
+
+
+# --- real nodes ---
+
+
+def dumped() -> dict[int, Json]:
+    """Data by offset, as Kafka's dump tool prints a migration in which three brokers are restarted."""
+    lines = (line.partition(" payload: ") for line in dump_of(MIGRATION).splitlines() if "payload: {" in line)
+    return {int(head.split("offset: ")[1].split()[0]): json.loads(payload) for head, _, payload in lines}
+
+
+def in_effect() -> Iterator[tuple[Json, int]]:
+    """The same records, and the ms at which each took effect: of a metadata transaction its end."""
+    lines = [one for one in dump_of(MIGRATION).splitlines() if "payload: {" in one]
+    stamps = [int(one.split("CreateTime: ")[1].split()[0]) for one in lines]
+    waiting: list[Json] | None = None
+    for record, at_ms in zip(dumped().values(), stamps, strict=True):
+        if record["type"] == "BEGIN_TRANSACTION_RECORD":
+            waiting = []
+        elif record["type"] == "END_TRANSACTION_RECORD":
+            yield from ((one, at_ms) for one in waiting or ())
+            waiting = None
+        elif waiting is not None:
+            waiting.append(record)
+        else:
+            yield record, at_ms
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_each_phase_of_a_real_brokers_restart_is_the_record_that_the_dump_tool_shows(number: int) -> None:
+    records = dumped()
+    (found,) = (one for one in told(MIGRATION.read_bytes()).absences if (one.role, one.node_id) == ("broker", number))
+    stop, fenced, registered, unfenced, in_sync = (records[one.offset] for one in found.moments if one is not None)
+    assert (stop["data"]["inControlledShutdown"], fenced["data"]["fenced"], unfenced["data"]["fenced"]) == (1, 1, -1)
+    assert registered["type"] == "REGISTER_BROKER_RECORD"
+    assert {one["data"]["brokerId"] for one in (stop, fenced, registered, unfenced)} == {number}
+    assert number in in_sync["data"]["isr"]
+    begin, last = (one.offset for one in (found.moments[0], found.moments[-1]) if one is not None)
+    isrs: dict[int, list[int]] = {}
+    for offset, record in records.items():
+        if begin < offset <= last and record["data"].get("isr") is not None:
+            isrs[record["data"]["partitionId"]] = record["data"]["isr"]
+            assert (offset == last) == all(number in isr for isr in isrs.values())  # not one record earlier
+
+
+def test_partitions_of_real_nodes_lacked_a_replica_for_as_long_as_the_dump_says() -> None:
+    found = told(MIGRATION.read_bytes())
+    assert (found.partitions, found.affected, found.without_leader, found.unreadable) == (14, 12, 0, 0)
+    lacked: dict[int, int] = {}
+    since: dict[int, int] = {}
+    for record, at_ms in in_effect():
+        if record["data"].get("isr") is None:
+            continue
+        number, is_whole = record["data"]["partitionId"], len(record["data"]["isr"]) == 3
+        if is_whole and number in since:
+            lacked[number] = lacked.get(number, 0) + at_ms - since.pop(number)
+        elif not is_whole:
+            since.setdefault(number, at_ms)
+    assert {one.partition: one.under_replicated_ms for one in found.strips} == lacked
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
+def test_from_a_snapshot_on_it_says_the_same_as_from_the_beginning(path: Path) -> None:
+    offset, epoch = snapshot_id(path)
+    data = path.with_name("00000000000000000000.log").read_bytes()
+    whole, late = told(data), RollReader(since_ms=0)
+    late.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
+    late.append(data, below=ALL)
+    found = late.finish(50)
+    assert found.known_from is not None
+    assert (found.known_from.offset, found.end, found.partitions) == (offset, whole.end, whole.partitions)
+    assert found.absences == tuple(one for one in whole.absences if one.first.offset >= offset)
+    assert found.unreadable == 0
+
+
+def test_a_real_broker_that_was_unregistered_does_not_come_back() -> None:
+    (gone,) = (one for one in told(CHANGES.read_bytes()).absences if one.node_id == 4)
+    assert gone.unregistered
+    assert gone.registered is None
+
+
+def bytes_of(cluster: Json, timeline: Iterable[Json]) -> bytes:
+    """Records of real nodes, as batches; before them the partitions they are about."""
+    names = {one["topic"] for one in timeline if "topic" in one}
+    ids = {name: uuid.uuid5(uuid.NAMESPACE_DNS, name).int % 1000 for name in names}
+    nodes = {one["brokerId"] for one in timeline if "brokerId" in one}
+    replicas = {("orders", int(at)): tuple(ids_) for at, ids_ in cluster["partitions"].items()}
+    for one in timeline:
+        if "isr" in one:
+            key = one["topic"], one["partitionId"]
+            replicas[key] = tuple(dict.fromkeys((*replicas.get(key, ()), *one["isr"])))
+    values = [broker(node, 1, fenced=False) for node in sorted(nodes)]
+    values += [controller(int(node)) for node, pod in cluster["nodes"].items() if "controllers" in pod]
+    values += [topic(number, name) for name, number in ids.items()]
+    values += [partition(ids[name], at, *of) for (name, at), of in replicas.items() if name in ids]
+    made, offset, epochs = log(values), len(values), dict.fromkeys(nodes, 1)
+    for one in timeline:
+        if one["type"] == "REGISTER_BROKER_RECORD":
+            epochs[one["brokerId"]] = one["brokerEpoch"]
+            value = broker(one["brokerId"], one["brokerEpoch"])
+        elif one["type"] == "REGISTER_CONTROLLER_RECORD":
+            value = controller(one["controllerId"], 2)
+        elif one["type"] == "PARTITION_CHANGE_RECORD":
+            value = partition_change(ids[one["topic"]], one["partitionId"], **_given(one, "isr", "leader"))
+        else:
+            given = _given(one, "fenced", "inControlledShutdown")
+            value = change(one["brokerId"], epochs[one["brokerId"]], **given)
+        at_ms = NOW + round(one["at"] * 1000)
+        made += encode_batch([Record(offset, at_ms, value)], leader_epoch=1)
+        offset += 1
+    return made
+
+
+def _given(record: Json, *names: str) -> Json:
+    return {name: record[name] for name in names if name in record}
+
+
+@pytest.mark.parametrize("release", ["4.1.2", "4.4.0"])
+def test_the_phases_of_recorded_restarts_on_kubernetes_are_as_recorded(release: str) -> None:
+    lines = gzip.decompress((GOLDEN / "restarts" / f"{release}.jsonl.gz").read_bytes()).splitlines()
+    cluster, *restarts = map(json.loads, lines)
+    for restart in restarts:
+        records = [one for one in restart["timeline"] if "type" in one]
+        found = told(bytes_of(cluster, records))
+        assert found.unreadable == 0
+        assert {one.node_id for one in found.absences} == set(restart["restarted"])
+        for one in found.absences:
+            if one.role == "controller":
+                continue
+            told_of = [record for record in records if record.get("brokerId") == one.node_id]
+            expected = [
+                next(record["at"] for record in told_of if record.get("inControlledShutdown")),
+                next(record["at"] for record in told_of if record.get("fenced") == 1),
+                next(record["at"] for record in told_of if record["type"] == "REGISTER_BROKER_RECORD"),
+                next(record["at"] for record in told_of if record.get("fenced") == -1),
+                [record["at"] for record in records if one.node_id in record.get("isr", ())][-1],
+            ]
+            assert [moment and (moment.at_ms - NOW) / 1000 for moment in one.moments] == expected
+        assert len(restart["restarted"]) == len(found.absences)
+
+
+# --- what real nodes do on demand only rarely ---
+
+START = (broker(1, 1, fenced=False), broker(2, 2, fenced=False), topic(1), partition(1, 0, 1, 2), partition(1, 1, 1, 2))
+"""Two brokers with two partitions; what follows is at offset 5."""
+
+
+def test_what_a_fenced_broker_is_taken_out_of_in_the_same_batch_is_waited_for() -> None:
+    """A controller writes the partitions first, and then that the broker is fenced."""
+    crash = (partition_change(1, 0, isr=(2,), leader=2), partition_change(1, 1, isr=(2,)), change(1, 1, fenced=1))
+    back = (broker(1, 9), change(1, 9, fenced=-1))
+    (found,) = told(log(START, crash, back, [partition_change(1, 0, isr=(2, 1))])).absences
+    assert offsets(found) == [None, 7, 8, 9, None]
+    (found,) = told(
+        log(START, crash, back, [partition_change(1, 0, isr=(2, 1))], [partition_change(1, 1, isr=(1, 2))])
+    ).absences
+    assert offsets(found) == [None, 7, 8, 9, 11]
+
+
+def test_a_partition_that_a_broker_was_not_in_sync_with_before_is_not_waited_for() -> None:
+    stop = (change(1, 1, inControlledShutdown=1), partition_change(1, 0, isr=(2,), leader=2))
+    back = (change(1, 1, fenced=1), broker(1, 9), change(1, 9, fenced=-1), partition_change(1, 0, isr=(2, 1)))
+    (found,) = told(log(START, [partition_change(1, 1, isr=(2,), leader=2)], stop, back)).absences
+    assert offsets(found) == [6, 8, 9, 10, 11]
+
+
+def test_a_broker_without_partitions_is_in_sync_once_it_is_unfenced() -> None:
+    (found,) = told(log([broker(7, 1, fenced=False)], [broker(7, 2), change(7, 2, fenced=-1)])).absences
+    assert offsets(found) == [None, None, 1, 2, 2]
+
+
+def test_a_broker_that_was_only_fenced_for_a_while_was_not_restarted() -> None:
+    (found,) = told(log(START, [change(1, 1, fenced=1)], [change(1, 1, fenced=-1)])).absences
+    assert offsets(found) == [None, 5, None, 6, 6]
+
+
+def test_a_broker_that_goes_again_before_it_is_in_sync_is_away_twice() -> None:
+    crash = (partition_change(1, 0, isr=(2,), leader=2), change(1, 1, fenced=1))
+    found = told(log(START, crash, [broker(1, 9), change(1, 9, fenced=-1)], [change(1, 9, fenced=1)], [broker(1, 12)]))
+    assert [offsets(one) for one in found.absences] == [[None, 6, 7, 8, None], [None, 9, 10, None, None]]
+
+
+def test_a_broker_that_begins_its_first_life_was_not_away() -> None:
+    assert told(log(START, [broker(3, 5), change(3, 5, fenced=-1)])).absences == ()
+
+
+def test_a_combined_node_is_told_of_once() -> None:
+    both = (broker(1, 1, fenced=False), controller(1))
+    again = (controller(1, 2), change(1, 1, fenced=1), broker(1, 4), change(1, 4, fenced=-1))
+    (found,) = told(log(both, again)).absences
+    assert (found.role, offsets(found)) == ("node", [None, 3, 4, 5, 5])
+
+
+def test_of_a_snapshot_who_is_away_is_known_but_not_since_when() -> None:
+    reader = RollReader(since_ms=0)
+    reader.load_snapshot(
+        snapshot(broker(1, 1, fenced=True), broker(2, 2, version=3, fenced=False, inControlledShutdown=True)),
+        end_offset=100, epoch=1,
+    )  # fmt: skip
+    reader.append(batch(100, broker(1, 101), change(1, 101, fenced=-1)), below=ALL)
+    found = reader.finish(50)
+    assert found.known_from == Moment(NOW - 5, 100)
+    assert [offsets(one) for one in found.absences] == [[None, 100, 100, 101, 101], [100, None, None, None, None]]
+
+
+def test_what_a_transaction_that_was_aborted_says_did_not_happen() -> None:
+    whole = told(log(START, [begin(), change(1, 1, fenced=1), end()]))
+    assert [offsets(one) for one in whole.absences] == [[None, 7, None, None, None]]  # at the end of it
+    assert told(log(START, [begin(), change(1, 1, fenced=1), abort()])).absences == ()
+
+
+def test_what_was_over_before_the_window_is_not_told() -> None:
+    crash, back = [change(1, 1, fenced=1)], [broker(1, 6), change(1, 6, fenced=-1)]
+    data = log(START, crash, back, [change(2, 2, fenced=1)])
+    assert [one.node_id for one in told(data, since_ms=NOW + 7).absences] == [1, 2]
+    assert [one.node_id for one in told(data, since_ms=NOW + 8).absences] == [2]
+
+
+def test_nothing_that_is_not_committed_counts_and_records_are_taken_once() -> None:
+    data = log(START, [change(1, 1, fenced=1)], [no_op()])
+    reader = RollReader(since_ms=0)
+    assert reader.append(data, below=5) == 5
+    assert reader.append(data, below=7) == reader.offset == 7
+    assert reader.append(data, below=7) == 7
+    assert [offsets(one) for one in reader.finish(50).absences] == [[None, 5, None, None, None]]
+
+
+def test_a_log_with_a_gap_is_refused() -> None:
+    with pytest.raises(GapError):
+        told(log(START) + batch(9, no_op()))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x02\x00\x00",  # another frame version
+        change(1, 1, version=3)[:2] + b"\x09" + change(1, 1, version=3)[3:],  # a version of tomorrow
+        change(1, 77, fenced=1),  # of another epoch
+        change(9, 1, fenced=1),
+        partition(8, 0, 1, 2),  # of a topic that is not there
+        partition_change(1, 7, isr=(1,)),
+        partition_change(1, 0, isr=(1, 3)),
+        partition(1, 2, 1, 1),
+    ],
+)
+def test_what_does_not_read_or_contradicts_is_counted(value: bytes) -> None:
+    found = told(log(START, [value]))
+    assert (found.unreadable, found.absences, found.affected) == (1, (), 0)
+
+
+def test_the_end_is_that_of_an_idle_log_too() -> None:
+    found = told(log(START, [no_op()], [no_op()]))
+    assert found.end == Moment(NOW + 6, 6)

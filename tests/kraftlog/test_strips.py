@@ -1,0 +1,174 @@
+"""How long partitions were without a replica or a leader: rules one by one, and any log against its image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog import Replay, Section, strips
+from kraftlog.errors import TooLargeError
+from kraftlog.partitions import Partition
+from kraftlog.rolls import RollHistory, RollReader
+from kraftlog.strips import Strip
+from tests.kraftlog.build import NOW, log, no_op
+from tests.kraftlog.partitions import ALL, change, config, partition, remove, topic
+from tests.kraftlog.test_partition_models import record
+
+TOPIC, BROKER = 2, 4
+CLEAR_ELR = b"\x01\x1c"  # an ELR is nothing to a strip
+ONE = (topic(1), partition(1, 0, 1, 2, 3))
+"""What follows is at offset 2, and a ms later for each offset."""
+
+
+def told(data: bytes, *, since_ms: int = 0, default: int | None = None, most: int = 50) -> RollHistory:
+    reader = RollReader(since_ms=since_ms, default_minimum=default)
+    reader.append(data, below=ALL)
+    return reader.finish(most)
+
+
+def only(found: RollHistory) -> Strip:
+    (strip,) = found.strips
+    return strip
+
+
+def test_a_partition_lacks_a_replica_from_the_record_that_says_so_to_the_one_that_has_all_back() -> None:
+    found = told(log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(2, 1, 3))], [no_op()]))
+    strip = only(found)
+    assert (strip.topic, strip.partition, strip.fewest, strip.replicas) == ("topic-1", 0, 2, 3)
+    assert (strip.under_replicated_ms, strip.without_leader_ms, strip.lasts) == (8, 0, False)
+    ((begin, end, in_sync, led),) = [(o.begin_ms, o.end_ms, o.in_sync, o.has_leader) for o in strip.stretches]
+    assert (begin, end, in_sync, led) == (NOW + 2, NOW + 10, 2, True)
+    assert (found.partitions, found.affected) == (1, 1)
+
+
+def test_each_number_of_replicas_in_sync_is_a_stretch_of_its_own_and_the_last_lasts_until_the_end() -> None:
+    strip = only(told(log(ONE, [change(1, 0, isr=(1, 2))], [change(1, 0, isr=(1,))], [no_op()] * 5)))
+    assert [(o.in_sync, o.end_ms - o.begin_ms) for o in strip.stretches] == [(2, 1), (1, 5)]
+    assert (strip.fewest, strip.lasts, strip.under_replicated_ms) == (1, True, 6)
+
+
+def test_who_is_in_sync_may_change_without_a_new_stretch() -> None:
+    strip = only(told(log(ONE, [change(1, 0, isr=(1, 2))], [change(1, 0, isr=(1, 3))], [no_op()])))
+    assert [(o.offset, o.in_sync) for o in strip.stretches] == [(2, 2)]
+
+
+def test_the_only_replica_stays_in_sync_and_the_partition_has_no_leader() -> None:
+    single = (topic(1), partition(1, 0, 1))
+    found = told(log(single, [change(1, 0, leader=-1)], [no_op()] * 3, [change(1, 0, leader=1)]))
+    strip = only(found)
+    assert (strip.without_leader_ms, strip.under_replicated_ms, strip.fewest) == (4, 0, 1)
+    assert found.without_leader == 1
+
+
+def test_a_replica_that_is_being_added_is_not_missed() -> None:
+    move: dict[str, Any] = {"replicas": (1, 2, 3, 4), "addingReplicas": (4,), "removingReplicas": (1,)}
+    done: dict[str, Any] = {"replicas": (2, 3, 4), "isr": (2, 3, 4), "addingReplicas": (), "removingReplicas": ()}
+    assert told(log(ONE, [change(1, 0, **move)], [no_op()], [change(1, 0, **done)])).affected == 0
+    strip = only(told(log(ONE, [change(1, 0, **move)], [change(1, 0, isr=(1, 2))], [no_op()])))
+    assert (strip.replicas, strip.fewest) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings_of_it", "default", "below"),
+    [
+        ((), None, None),
+        ((), 2, False),
+        ((), 3, True),
+        ((config(BROKER, "", "3"),), None, True),
+        ((config(BROKER, "", "2"),), 3, False),  # what was set by a request is before what a file says
+        ((config(BROKER, "2", "3"),), 1, True),  # the highest of any broker
+        ((config(TOPIC, "topic-1", "3"), config(BROKER, "", "1")), None, True),
+        ((config(TOPIC, "topic-1", "3"), config(TOPIC, "topic-1", None)), 2, False),
+        ((config(TOPIC, "topic-2", "3"),), 2, False),
+    ],
+)
+def test_below_the_minimum_is_told_where_the_minimum_is_known(
+    settings_of_it: tuple[bytes, ...], default: int | None, below: bool | None
+) -> None:
+    found = told(log((*ONE, *settings_of_it), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
+    assert [one.below_minimum for one in only(found).stretches] == [below]
+    assert found.minimum_known == (below is not None)
+    assert (found.below_minimum, only(found).below_minimum_ms) == ((1, 4) if below else (0, 0))
+
+
+def test_the_worst_is_first_and_the_rest_is_counted() -> None:
+    several = (topic(1), *(partition(1, at, 1, 2, 3) for at in range(4)))
+    found = told(
+        log(
+            several,
+            [change(1, 0, isr=(1, 2)), change(1, 1, isr=(1,)), change(1, 2, leader=-1, isr=(1,))],
+            [no_op()] * 9,
+            [change(1, 2, leader=1)],
+        ),
+        default=2,
+        most=2,
+    )
+    assert [one.partition for one in found.strips] == [2, 1]
+    assert (found.affected, found.partitions, found.without_leader, found.below_minimum) == (3, 4, 1, 2)
+
+
+def test_what_was_before_the_window_is_not_counted() -> None:
+    data = log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(1, 2, 3))], [no_op()])
+    assert only(told(data, since_ms=NOW + 6)).under_replicated_ms == 4
+    assert told(data, since_ms=NOW + 11).affected == 0
+
+
+def test_a_topic_that_is_deleted_lacks_nothing_any_more() -> None:
+    found = told(log(ONE, [change(1, 0, isr=(1,))], [remove(1)], [no_op()] * 5))
+    assert (found.partitions, only(found).under_replicated_ms, only(found).lasts) == (0, 1, False)
+
+
+def test_of_too_many_stretches_those_of_the_best_are_given_up_and_no_number_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = (topic(1), *(partition(1, at, 1, 2, 3) for at in range(6)))
+    turns = [one for _ in range(5) for at in range(6) for one in _gone_for(at, at + 1)]
+    whole = told(log(many, *turns))
+    monkeypatch.setattr(strips, "MAX_STRETCHES", 12)
+    bounded = told(log(many, *turns))
+    assert sum(len(one.stretches) for one in bounded.strips) <= 12
+    assert [one.severity for one in bounded.strips] == [one.severity for one in whole.strips]
+    assert [one.is_cut for one in whole.strips] == [False] * 6
+    assert all(one.is_cut or len(one.stretches) == 5 for one in bounded.strips)
+
+
+def _gone_for(at: int, ms: int) -> Iterator[list[bytes]]:
+    yield [change(1, at, isr=(1, 2))]
+    yield [no_op()] * ms
+    yield [change(1, at, isr=(1, 2, 3))]
+
+
+def test_more_partitions_than_a_cluster_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strips, "MAX_PARTITIONS", 1)
+    with pytest.raises(TooLargeError, match="more than 1 partitions"):
+        told(log(ONE, [partition(1, 1, 1, 2)]))
+
+
+# --- any log ---
+
+
+def is_ill(one: Partition) -> bool:
+    return bool(set(one.replicas) - one.adding - one.in_sync) or one.leader == -1
+
+
+@settings(deadline=None)
+@given(st.lists(record().filter(lambda one: one[:2] != CLEAR_ELR), max_size=40))
+def test_after_any_records_those_lack_something_that_do_by_the_image(values: list[bytes]) -> None:
+    replay = Replay(sections=[Section.PARTITIONS])
+    now: set[tuple[str, int]] = set()
+    before: dict[tuple[str, int], int] = {}
+    for offset, one in enumerate(values):
+        replay.append(log([one], start=offset), below=ALL)
+        rows = {(name, number): row for name, number, row in replay.image().partitions.rows()}
+        now = {key for key, row in rows.items() if is_ill(row)}
+        for key in now:
+            before.setdefault(key, offset)
+    found = told(log(*([one] for one in values)), most=10_000)
+    assert {(one.topic, one.partition) for one in found.strips if one.lasts} == now
+    assert {(one.topic, one.partition) for one in found.strips} >= set(before)
+    assert found.partitions == len(replay.image().partitions)
+    assert found.unreadable == replay.image().unreadable

@@ -62,6 +62,9 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_it
     message = refused(rolled(crashing, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert "CrashLoopBackOff, restarted 7 times" in message
     assert "kubectl logs broker-1" in message
+    homeless = cluster({**ROLLED_CONTROLLERS, **replaced(1, phase="Pending", waiting="Unschedulable", ready=False)})
+    message = refused(rolled(homeless, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    assert "pod broker-1 does not run: Unschedulable" in message
     fenced = replace(a_node(1, state=NodeState.FENCED), broker_epoch=900, incarnation="second")
     recovering = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, {1: fenced})
     assert who(rolled(recovering, sent(1, minutes=20))) == 4

@@ -40,6 +40,11 @@ def test_what_was_asked_for_is_withdrawn_with_its_reason_and_levels_go_on(driver
     assert (first["kind"], first["result"]) == ("RestartNode", "NotApplied")
 
 
+def test_there_are_no_revisions_to_approve_and_the_levels_of_the_plan_stand_for_the_restarts() -> None:
+    _, store = asked_for()
+    assert [stage["kind"] for stage in store.status["plan"]["stages"]] == ["Levels"]
+
+
 def test_what_was_asked_for_stays_while_it_is_needed() -> None:
     cluster, store = asked_for()
     before = store.status["intents"]

@@ -68,7 +68,10 @@ DEFECTS = (
         "wall-clock",
         "how long a broker may keep a request is measured by the wall clock",
         "kafkafeatures.reconcile.ages",
-        (("        since = self._since.get(stamp)\n", "        since = None\n"),),
+        (
+            ("        found = self._met.get(stamp)\n", "        found = None\n"),
+            ("return timedelta(seconds=self._monotonic() - met)", "return self.of(stamp, now)"),
+        ),
     ),
     Defect(
         "younger-acts",
@@ -114,7 +117,7 @@ DEFECTS = (
         "kept-by-a-broker",
         "a request that a broker may still keep is believed undone",
         "kafkafeatures.core.steps",
-        (("or (sent.via is Via.BROKER and sent.age < BROKER_KEEPS)", ""),),
+        (("        if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:", "        if False:"),),
     ),
     Defect(
         "pause-ignored",

@@ -176,13 +176,8 @@ def what_became_of_an_effect_is_told_as_it_was(facts: Facts) -> Iterator[Violati
                 yield Violation("outcome", version.at, f"{sent} is told as {said}, but the level was never read")
             elif said not in ("NotSent", "Rejected") and not looks:
                 yield Violation("outcome", version.at, f"{sent} is told as {said}, but its cluster was not read")
-            elif facts.is_kept(sent.number, place) and not read and _in_one_process(facts, sent, version):
+            elif facts.is_kept(sent.number, place) and not read:
                 yield Violation("outcome", version.at, f"{sent} is told as {said}, but a broker still keeps it")
-
-
-def _in_one_process(facts: Facts, sent: Sent, until: Stored) -> bool:
-    """From one process to the next only the wall clock tells how long ago something was."""
-    return writer(until) == sent.process or not facts.clock_was_set(sent.at, until.at)
 
 
 def every_node_supports_what_is_sent(facts: Facts) -> Iterator[Violation]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from tests.reliability.records import History, Jumped, Kept, Looked, Moved, Record, Sent, Stored
+from tests.reliability.records import History, Kept, Looked, Moved, Record, Sent, Stored
 
 OPERATOR = "kafkafeatures.dev/"
 RESTART = "RestartNode"
@@ -172,10 +172,6 @@ class Facts:
         if act.begun is None:
             return []
         return list(takewhile(lambda each: each[1] is not act.begun, self.versions[act.sent.uid]))
-
-    def clock_was_set(self, since: float, until: float) -> bool:
-        """Whether the wall clock jumped in between."""
-        return any(since <= one.at <= until for _, one in self.of_kind(Jumped))
 
     def is_kept(self, number: int, place: int) -> bool:
         """Whether a broker keeps this effect at that place in the record."""

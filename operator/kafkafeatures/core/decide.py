@@ -186,7 +186,8 @@ def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
         )
     return Wait(
         Reason.VERIFYING,
-        f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice",
+        f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice, "
+        "for which a request that a broker passed on has 5 minutes",
         after=1.0,
     )
 

@@ -308,11 +308,12 @@ def _restarted_before(question: RestartQuestion, id_: int) -> bool:
     after = owner.update_revision if owner is not None else ""
     if status.rollout is None or status.rollout.id != question.roll_id:
         return False
-    return any(
-        (entry.target, entry.after, entry.result) == (target, after, Result.APPLIED)
-        and entry.at >= (status.rollout.started_at or "")
-        for entry in status.history
-        if entry.kind == RestartNode.kind
+    ours = (entry for entry in reversed(status.history) if (entry.kind, entry.target) == (RestartNode.kind, target))
+    last = next(ours, None)  # an image may have been taken back and set again since those before it
+    return (
+        last is not None
+        and (last.after, last.result) == (after, Result.APPLIED)
+        and last.at >= (status.rollout.started_at or "")
     )
 
 

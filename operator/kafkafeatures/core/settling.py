@@ -12,8 +12,9 @@ from kafkafeatures.api.status import Via
 class Sent:
     """How a step left this process. `age`: of its intent. `accepted`: the active controller answered with yes.
 
-    `offset`: the end of the metadata log that the decision rested on; -1 where it was not read. `stable`: for how
-    long a restarted node has been back, None while it is not; and for how long it must be.
+    `age` of a change of a level is what this process knows of it itself. `offset`: the end of the metadata log that the
+    decision rested on; -1 where it was not read. `stable`: for how long a restarted node has been back, None while it
+    is not; and for how long it must be.
     """
 
     via: Via

@@ -93,12 +93,12 @@ class UpdateFeature:
             return Open()
         if level == self.after:
             return Result.APPLIED
+        if before.level_of(self.feature) != level or not worked_between(before, after):
+            return Open()
+        if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:  # also where somebody moved the level meanwhile
+            return Open()
         if level != self.before:
-            return Result.SUPERSEDED if before.level_of(self.feature) == level else Open()
-        if before.level_of(self.feature) != self.before:
-            return Open()
-        if not worked_between(before, after) or (sent.via is Via.BROKER and sent.age < BROKER_KEEPS):
-            return Open()
+            return Result.SUPERSEDED
         if sent.accepted:  # two readings here as well: what a controller answers may lag what it has just written
             return Result.SUPERSEDED
         return Result.NOT_APPLIED if nothing_was_moved_since(sent.offset, after) else Result.UNVERIFIED

@@ -2,7 +2,9 @@
 
 A status holds stamps of the wall clock, which may be a day wrong and set right at any time. So a stamp is only a hint,
 and counts once: when this process meets it. From then on the monotonic clock counts, and a stamp of the future is met
-as one of just now. One for each resource, for as long as the process works on it. Used by `reconcile/evaluate.py`.
+as one of just now. What must not come too early, whatever a clock says, does not even take the hint: it counts from
+when this process met the stamp. One for each resource, for as long as the process works on it. Used by
+`reconcile/evaluate.py`.
 """
 
 from __future__ import annotations
@@ -21,22 +23,33 @@ class Ages:
 
     def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
         self._monotonic = monotonic
-        self._since: dict[str, float] = {}
+        self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
 
     def begins(self, stamp: str) -> None:
         """It was made just now."""
-        self._keep(stamp, self._monotonic())
+        now = self._monotonic()
+        self._keep(stamp, now, now)
 
     def of(self, stamp: str, now: datetime) -> timedelta:
         """Its age. `now`, of the wall clock, counts where the stamp is met for the first time."""
-        since = self._since.get(stamp)
-        if since is None:
-            since = self._monotonic() - max((now - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
-        self._keep(stamp, since)
-        return timedelta(seconds=self._monotonic() - since)
+        _, made = self._of(stamp, now)
+        return timedelta(seconds=self._monotonic() - made)
 
-    def _keep(self, stamp: str, since: float) -> None:
-        self._since.pop(stamp, None)
-        self._since[stamp] = since
-        if len(self._since) > MOST:
-            del self._since[next(iter(self._since))]
+    def known_for(self, stamp: str, now: datetime) -> timedelta:
+        """How much of its age this process has lived through."""
+        met, _ = self._of(stamp, now)
+        return timedelta(seconds=self._monotonic() - met)
+
+    def _of(self, stamp: str, now: datetime) -> tuple[float, float]:
+        found = self._met.get(stamp)
+        if found is None:
+            met = self._monotonic()
+            found = met, met - max((now - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
+        self._keep(stamp, *found)
+        return found
+
+    def _keep(self, stamp: str, met: float, made: float) -> None:
+        self._met.pop(stamp, None)
+        self._met[stamp] = met, made
+        if len(self._met) > MOST:
+            del self._met[next(iter(self._met))]

@@ -94,6 +94,10 @@ class ReconcileContext:
         """How long ago a stamp of the status was."""
         return self.ages.of(moment, self.now())
 
+    def known_for(self, moment: str) -> timedelta:
+        """How much of that this process has lived through: no clock that was set makes it longer."""
+        return self.ages.known_for(moment, self.now())
+
 
 @dataclass(frozen=True, slots=True)
 class Unread:
@@ -362,7 +366,7 @@ def _close(
 ) -> tuple[Status, list[InFlight]]:
     still_open = []
     for one in sent:
-        result = one.step.settle(first, second, one.sent(context.age_of))
+        result = one.step.settle(first, second, one.sent(context.known_for))
         if isinstance(result, Open):
             still_open.append(one)
         else:

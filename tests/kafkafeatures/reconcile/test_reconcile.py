@@ -21,6 +21,8 @@ from kafkafeatures.core.steps import (
     UpdateFeature,
 )
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.evaluate import ReconcileContext
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Crash,
@@ -153,19 +155,37 @@ def test_another_cluster_tells_nothing_about_an_open_intent() -> None:
     assert "history" not in store.status
 
 
-def test_what_a_broker_passed_on_is_waited_for_as_long_as_it_may_keep_it() -> None:
+def lost_through_a_broker() -> tuple[Cluster, Store, ReconcileContext]:
+    """One process, whose request was passed on by a broker and not answered."""
     cluster = Cluster(BEGIN)
     cluster.through_broker = True
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]
-    once(cluster, store)
+    context = replace(context_of(cluster, store), ages=Ages(lambda: cluster.world.now_ms / 1000))
+    asyncio.run(reconcile_once(context))
     assert store.status["intents"][0]["via"] == "Broker"
-    last = once(cluster, store)
+    return cluster, store, context
+
+
+def test_what_a_broker_passed_on_is_waited_for_as_long_as_it_may_keep_it() -> None:
+    cluster, _, context = lost_through_a_broker()
+    last = asyncio.run(reconcile_once(context))
     assert isinstance(last.decision, Wait)
+    assert "5 minutes" in last.decision.message
     assert len(cluster.sent) == 1
     asyncio.run(cluster.sleep(360))
-    once(cluster, store)
+    asyncio.run(reconcile_once(context))
     assert len(cluster.sent) == 2
+
+
+def test_what_a_broker_passed_on_is_waited_for_also_when_somebody_moved_the_level_meanwhile() -> None:
+    cluster, store, context = lost_through_a_broker()
+    assert cluster.move("metadata.version", 25)
+    assert isinstance(asyncio.run(reconcile_once(context)).decision, Wait)
+    assert len(cluster.sent) == 1
+    asyncio.run(cluster.sleep(360))
+    asyncio.run(reconcile_once(context))
+    assert [entry["result"] for entry in store.status["history"]] == ["Superseded"]
 
 
 def test_where_noops_are_off_a_majority_that_fetched_since_settles_it_too() -> None:

@@ -8,6 +8,7 @@ nobody; what it read, and what it did itself, does.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
@@ -116,6 +117,26 @@ def nothing_begins_that_is_held_back(facts: Facts) -> Iterator[Violation]:
     for one in restarts(facts):
         if one.begun is not None and not applies(one.begun):
             yield Violation("held back", one.asked.at, f"{one} while it was suspended, paused or observed")
+
+
+def nothing_begins_outside_the_windows(facts: Facts) -> Iterator[Violation]:
+    """By the clock that stamped the intent. A node that does not run may be replaced at any time."""
+    for one in restarts(facts):
+        windows = one.rollout.get("windows") or ()
+        if one.begun is None or one.nodes is None or not windows:
+            continue
+        if one.asked.node in one.nodes.stuck or _gone(facts, one):
+            continue
+        (at,) = (it["at"] for it in restarts_in(one.begun) if it.get("podUid") == one.asked.pod_uid)
+        if not any(_is_open(each, datetime.fromisoformat(at)) for each in windows):
+            yield Violation("windows", one.asked.at, f"{one}, decided at {at}, outside of {windows}")
+
+
+def _is_open(window: dict[str, str], at: datetime) -> bool:
+    """Of a schedule such as */2 * * * *, and a duration in minutes; from the decision to the stamp is a moment."""
+    every, minutes = int(window["schedule"].split()[0].removeprefix("*/")), int(window["duration"].removesuffix("m"))
+    moments = (at, at - timedelta(seconds=SETTLING))
+    return any(each.minute % every < minutes for each in moments)
 
 
 def no_partition_falls_below_min_insync_replicas(facts: Facts) -> Iterator[Violation]:
@@ -287,6 +308,7 @@ def rolled_means_every_pod(facts: Facts) -> Iterator[Violation]:
 ROLL_RULES = (
     a_restart_is_announced_before_it_is_asked_for,
     nothing_begins_that_is_held_back,
+    nothing_begins_outside_the_windows,
     no_partition_falls_below_min_insync_replicas,
     under_replicated_partitions_keep_what_they_have,
     no_node_is_restarted_twice_for_one_revision,

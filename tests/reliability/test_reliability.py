@@ -140,10 +140,13 @@ def everybody_behind(nodes: Nodes) -> Nodes:
     return replace(nodes, behind=frozenset(nodes.templates))
 
 
+NEVER = [{"schedule": "*/2 * * * *", "duration": "0m"}]
+
 FORGED_ROLLS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "intent before restart": (Stored, in_each_version(lambda one: one.get("status", {}).pop("intents", None))),
     "effect log": (Asked, lambda one: replace(one, logged=False)),
     "held back": (Stored, in_each_version(lambda one: one["spec"].update(suspend=True))),
+    "windows": (Stored, in_each_version(lambda one: one["spec"].setdefault("rollout", {}).update(windows=NEVER))),
     "min.insync.replicas": (Looked, of_nodes(all_needed)),
     "under-replicated": (Looked, of_nodes(out_of_sync)),
     "once": (Stopped, lambda one: replace(one, runs=one.next)),

@@ -19,22 +19,22 @@ NOT_ASKED = ("Pending", "Succeeded", "Failed")
 """Phases of pods that are evicted whatever a budget says."""
 
 
-def keeping(reading: WorkloadsReading, pod: Pod) -> Blocker | None:
-    """The budget that does not let this pod go now, by the rules of the API server (`eviction.go`); None: none does.
+def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
+    """Which budget does not let this pod go now, by the rules of the API server (`eviction.go`); empty: none.
 
     It spares a pod that is not ready; of that no use is made for one that runs, as its node may serve.
     """
     if pod.terminating or pod.phase in NOT_ASKED:
-        return None
+        return ""
     for one in reading.budgets:
         is_stuck = bool(pod.waiting) and not pod.ready
         spared = is_stuck and (one.always_allows_unhealthy or one.has_enough_healthy)
         if pod.name in one.pods and one.disruptions_allowed <= 0 and not spared:
             message = f"PodDisruptionBudget {one.name} ({one.limit}) allows no eviction of pod {pod.name} now"
             if not is_stuck:
-                return _blocker(message, "it does once enough of its other pods are ready")
-            return _blocker(f"{message}, which does not run ({pod.waiting})", _always_allow(reading, one))
-    return None
+                return f"{message}; it does once enough of its other pods are ready"
+            return f"{message}, which does not run ({pod.waiting}); {_always_allow(reading, one)}"
+    return ""
 
 
 def parallelism(reading: WorkloadsReading) -> int | None:

@@ -40,7 +40,7 @@ NAMED = 3
 """Pods in a line; "and 5 more" where there are more."""
 
 
-class Stranger(NamedTuple):
+class PodWithoutNode(NamedTuple):
     """A pod that no node is known to run in, and its StatefulSet."""
 
     pod: Pod
@@ -57,9 +57,10 @@ class Fleet:
     """Nodes in their pods. By node id, only where it is certain which pod runs the node.
 
     needing: nodes that need a restart, and why. unavailable: nodes whose pod stops, does not run, is not there, or is
-    being drained, whoever did it. blockers: why nothing may be evicted at all. waits, strangers: what no further node
-    is restarted for, and pods that run no registered node; only where some pod needs a restart, or may need one. notes:
-    what could be better. kept: those of `needing` whose eviction a PodDisruptionBudget refuses now.
+    being drained, whoever did it. blockers: why nothing may be evicted at all. waits: what no further node is restarted
+    for; without_node: pods that run no registered node, which are waited for as well; both only where some pod needs a
+    restart, or may need one. notes: what could be better. kept: those of `needing` whose eviction a PodDisruptionBudget
+    refuses now, and which.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -70,9 +71,9 @@ class Fleet:
     unavailable: frozenset[int] = frozenset()
     blockers: tuple[Blocker, ...] = ()
     waits: tuple[str, ...] = ()
-    strangers: tuple[Stranger, ...] = ()
+    without_node: tuple[PodWithoutNode, ...] = ()
     notes: tuple[str, ...] = ()
-    kept: Mapping[int, Blocker] = field(default_factory=dict)
+    kept: Mapping[int, str] = field(default_factory=dict)
 
 
 Fleet.EMPTY = Fleet()
@@ -99,9 +100,9 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | No
         unavailable=frozenset(found.unavailable()),
         blockers=(*_of_documents(reading, rollout), *(budgets.blockers(reading) if is_due else ()), *found.blockers),
         waits=(*_of_controllers(reading), *(found.waits if is_due else ())),
-        strangers=tuple(found.strangers) if is_due else (),
+        without_node=tuple(found.without_node) if is_due else (),
         notes=(*_of_templates(reading), *budgets.notes(reading, rollout.max_parallel, _brokers(seen))),
-        kept={id_: why for id_ in needing if (why := budgets.keeping(reading, pods[id_])) is not None},
+        kept={id_: why for id_ in needing if (why := budgets.refused_now(reading, pods[id_]))},
     )
 
 
@@ -153,7 +154,7 @@ class _Matching:
         self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
         self.blockers: list[Blocker] = []
         self.waits: list[str] = []
-        self.strangers: list[Stranger] = []
+        self.without_node: list[PodWithoutNode] = []
         nodes = [
             node
             for node in seen.nodes
@@ -177,7 +178,7 @@ class _Matching:
                 titles = " and ".join(node.title for node in several[:NAMED])
                 self._refuse(tuple(several), f"pod {name} is what {titles} advertise: one pod runs one node")
         self._judge_homeless(is_due)
-        self._judge_strangers(set(claimed))
+        self._judge_pods_without_node(set(claimed))
 
     def unavailable(self) -> Iterator[int]:
         """Nodes without a pod that runs and may stay."""
@@ -261,14 +262,14 @@ class _Matching:
             nodes=(node,),
         )
 
-    def _judge_strangers(self, claimed: set[str]) -> None:
+    def _judge_pods_without_node(self, claimed: set[str]) -> None:
         """Pods that no node is known to run in. A new node registers once it has started."""
         for name, (pod, owner) in self._pods.items():
             if name in claimed or name in self._flying.values():
                 continue
             is_new = pod.created_at is None or self._reading.at - pod.created_at < REGISTERS_WITHIN
             if not pod.ready or is_away(pod) or is_new:
-                self.strangers.append(Stranger(pod, owner))
+                self.without_node.append(PodWithoutNode(pod, owner))
             else:
                 self.blockers.append(
                     _blocker(

@@ -328,15 +328,15 @@ def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
     """Of a StatefulSet that was scaled up. A pod without a registered node has no partitions, but it may be the first
     that fails on the new image; and one that has found no place takes that of the next pod that is evicted.
     """
-    if not question.fleet.strangers:
+    if not question.fleet.without_node:
         return None
     timeout, now = question.wanted.rollout.node_timeout, question.remembered.now
     late = [
         one
-        for one in question.fleet.strangers
+        for one in question.fleet.without_node
         if one.pod.created_at is not None and now - one.pod.created_at > timeout and not one.pod.terminating
     ]
-    pod, owner = (late or question.fleet.strangers)[0]
+    pod, owner = (late or question.fleet.without_node)[0]
     why = "it is stopping" if pod.terminating else pod.waiting
     since = f"after {format_span(timeout)}" if late else "yet"
     told = f"pod {pod.name} of StatefulSet {owner.name} runs no registered node {since}" + (f" ({why})" if why else "")
@@ -454,11 +454,8 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
 
 def budget_allows(question: RestartQuestion, id_: int) -> Wait | None:
     """A PodDisruptionBudget has the last word at the eviction; it is not asked for what it refuses now."""
-    found = question.fleet.kept.get(id_)
-    if found is None:
-        return None
-    text = f"{found.message}; {found.remedy}"
-    return Wait(Reason.WAITING_FOR_BUDGET, text, after=REFUSED_POLL, blockers=(found,))
+    why_not = question.fleet.kept.get(id_)
+    return Wait(Reason.WAITING_FOR_BUDGET, why_not, after=REFUSED_POLL) if why_not else None
 
 
 def waiting(question: RestartQuestion) -> Wait:

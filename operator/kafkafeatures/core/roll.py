@@ -120,7 +120,7 @@ def roll_of(
     decision: Next | None = None
     if driver is Driver.STATEFUL_SET and isinstance(seen.workloads, Unknown):
         decision = unread(seen.workloads, "the pods could not be read")
-    elif (needing or in_flight or fleet.blockers or fleet.waits or fleet.strangers) and not first:
+    elif (needing or in_flight or fleet.blockers or fleet.waits or fleet.without_node) and not first:
         decision = _next(question, frozenset(needing))
     return Roll(
         id=question.roll_id,

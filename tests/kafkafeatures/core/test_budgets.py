@@ -30,8 +30,7 @@ def notes(found: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
 
 
 def kept(found: Budget, one: Pod = PODS[0]) -> str:
-    why = budgets.keeping(reading(found), one)
-    return f"{why.message}; {why.remedy}" if why else ""
+    return budgets.refused_now(reading(found), one)
 
 
 def test_a_pod_that_a_budget_keeps_now_is_named_with_the_budget() -> None:
@@ -45,8 +44,8 @@ def test_a_pod_that_a_budget_keeps_now_is_named_with_the_budget() -> None:
 
 def test_each_pod_is_held_against_its_own_budget() -> None:
     racks = reading(budget(PODS[0], name="a", disruptions_allowed=0), budget(*PODS[1:], name="b"))
-    assert budgets.keeping(racks, PODS[0])
-    assert not budgets.keeping(racks, PODS[1])
+    assert budgets.refused_now(racks, PODS[0])
+    assert not budgets.refused_now(racks, PODS[1])
 
 
 UNREADY = replace(PODS[0], ready=False, waiting="CrashLoopBackOff")

@@ -213,7 +213,7 @@ def test_a_new_pod_is_waited_for_until_its_node_registers_and_named_when_it_does
     young = pod(2, created_at=NOW - timedelta(minutes=1))
     for new in (young, pod(2, ready=False)):
         fleet = judged(in_pod(1), pods=(pod(1), new))
-        assert [(one.pod.name, one.owner.name) for one in fleet.strangers] == [("broker-2", "broker")]
+        assert [(one.pod.name, one.owner.name) for one in fleet.without_node] == [("broker-2", "broker")]
         assert not fleet.blockers
     assert texts(judged(in_pod(1), pods=(pod(1), pod(2)))) == [
         "pod broker-2 of broker is ready, and no node of the cluster advertises it"

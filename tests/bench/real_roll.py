@@ -35,11 +35,6 @@ class Roll:
     phases: dict[str, float]
     busy: float
 
-    @property
-    def away(self) -> float:
-        """Seconds from the word to stop until one broker is in sync again."""
-        return sum(self.phases.values())
-
 
 def real_roll(rounds: int) -> None:
     """As many rolls of both kinds, in turn."""
@@ -83,23 +78,25 @@ def _told(many: int, rolls: Sequence[Roll]) -> Roll:
     phases = {name: statistics.median(one.phases[name] for one in rolls) for name in rolls[0].phases}
     median = Roll(statistics.median(seconds), phases, statistics.median(one.busy for one in rolls))
     told = ", ".join(f"{name} {took:.1f} s" for name, took in phases.items())
-    each = median.seconds * many / len(BROKERS)
     print(
         f"real roll of {len(BROKERS)} brokers, at most {many} at once: {median.seconds:.0f} s "
         f"({min(seconds):.0f}-{max(seconds):.0f}), processors {median.busy:.0%} busy; of one broker: {told}, "
-        f"then {each - median.away:.1f} s (stable for {ROLLOUT['stableFor']}, read, decided)"
+        f"then {_each(many, median) - sum(phases.values()):.1f} s (stable for {ROLLOUT['stableFor']}, read, decided)"
     )
     return median
 
 
+def _each(many: int, roll: Roll) -> float:
+    """Seconds that one broker takes, where so many are always in flight."""
+    return roll.seconds * many / len(BROKERS)
+
+
 def _bound(one: Roll, two: Roll) -> str:
-    """Seconds of each broker that are there whatever is in flight beside it, and those that are not."""
-    slower = {name: two.phases[name] - took for name, took in one.phases.items()}
-    worst = max(slower, key=lambda name: slower[name])
+    longest = max(two.phases, key=lambda name: two.phases[name])
     return (
-        f"what bounded it: beside another one a broker is away for {two.away:.1f} s instead of {one.away:.1f} s, most "
-        f"of that from {worst} ({slower[worst]:+.1f} s), with {os.cpu_count()} processors {two.busy:.0%} busy instead "
-        f"of {one.busy:.0%}"
+        f"what bounded it: {longest} takes {two.phases[longest]:.1f} s of the {_each(2, two):.1f} s of each broker "
+        f"beside another one ({one.phases[longest]:.1f} s of {_each(1, one):.1f} s alone), with "
+        f"{os.cpu_count()} processors {two.busy:.0%} busy"
     )
 
 

@@ -28,8 +28,6 @@ QUIET = 8.0
 """Seconds: longer than from one restart to the next."""
 ROLLED = 300.0
 """Seconds for nine nodes; no promise, a machine may be busy with other things."""
-IN_SYNC = 5_000
-"""Milliseconds after it was unfenced; what an ISR tells of a broker later is about others."""
 STATEFUL_SETS = "system:serviceaccount:kube-system:statefulset-controller"
 TOPICS = "TOPIC_RECORD"
 ALL = (*pods_of("controllers"), *pods_of("brokers"))
@@ -210,18 +208,23 @@ class Judged:
     def phases(self) -> dict[str, float]:
         """Mean seconds of a restarted broker in each phase, by the metadata log."""
         marks: dict[int, dict[str, int]] = {}
-        for one in self._records():
+        in_sync: dict[tuple[str, int], set[int]] = {}
+        for one in self._racks.records():
             data, at, id_ = one["data"], one["at"], one["data"].get("brokerId")
+            joined: set[int] = set()
+            if (isr := data.get("isr")) is not None:
+                where = data["topicId"], data["partitionId"]
+                joined, in_sync[where] = {*isr} - in_sync.get(where, {*isr}), {*isr}
+            if one["offset"] <= self._offset:
+                continue
             if one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD" and data.get("inControlledShutdown") == 1:
                 marks[id_] = {"asked": at}
             elif one["type"] == "BROKER_REGISTRATION_CHANGE_RECORD" and id_ in marks and "fenced" in data:
                 marks[id_].setdefault("fenced" if data["fenced"] == 1 else "unfenced", at)
             elif one["type"] == "REGISTER_BROKER_RECORD" and id_ in marks:
                 marks[id_]["registered"] = at
-            elif one["type"] == "PARTITION_CHANGE_RECORD":
-                for back in {*(data.get("isr") or ())} & {it for it, told in marks.items() if "unfenced" in told}:
-                    marks[back].setdefault("in sync", at)
-                    marks[back]["in sync"] = at if at < marks[back]["unfenced"] + IN_SYNC else marks[back]["in sync"]
+            for back in joined & {it for it, told in marks.items() if "unfenced" in told}:
+                marks[back]["in sync"] = at
         steps = list(pairwise(("asked", "fenced", "registered", "unfenced", "in sync")))
         return {
             f"{first} to {then}": round(mean(told[then] - told[first] for told in marks.values()) / 1000, 1)

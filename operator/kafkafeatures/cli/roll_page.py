@@ -62,7 +62,7 @@ summary { cursor: pointer; margin: .6rem 0; }
 _PHASES = (
     ("stopping", "stopping: leaders move away"),
     ("down", "stopped, and started again"),
-    ("fenced", "registered, still fenced: recovers its log, loads the metadata"),
+    ("fenced", "runs, and is fenced: recovers its log, loads the metadata"),
     ("catching", "unfenced, replicas catch up"),
     ("watched", "in sync, to stay so"),
     ("unclear", "phases not known"),
@@ -188,7 +188,7 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
     more = f"; the {len(rows) - len(drawn)} earlier ones are not shown" if len(drawn) < len(rows) else ""
     words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
-    caption = f"Timeline of {_many(len(rows), 'restart')}, {window}, {words}{more}"
+    caption = f"Timeline of {_many(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{more}"
     pictures = [(_name(row), _track(row, axis, now), text(_took(row, now))) for row in drawn]
     used = {style for row in drawn for style, _, _ in _pieces(row, now)}
     times = [(text(row.node), *(_cell(one) for one in row.points), text(_took(row, now))) for row in drawn]
@@ -203,17 +203,18 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
 
 def _name(row: Row) -> str:
     who = row.pod or ("by hand" if row.pod == "" else "")
-    what = who if row.is_restart else "not restarted: the same process came back, or is still away"
+    what = who if row.is_restart else "not restarted"
     return f'{text(row.node)}<span class="at">{text(what)}</span>'
 
 
 def _pieces(row: Row, now: datetime) -> list[tuple[str, datetime, datetime]]:
     """What is drawn, in order: from each moment that is known to the next one."""
-    styles = ("stopping", "down", "fenced", "catching", "watched")
-    if row.down is None:
-        styles = ("down", "down", "fenced", "catching", "watched")
-    if row.start is None and row.unfenced is None and (row.down is None or row.in_sync is not None):
-        styles = ("unclear", "unclear", "unclear", "unclear", "watched")
+    gone = ("stopping" if row.down is not None else "down", "down", "fenced")
+    if row.start is None and row.unfenced is not None:
+        gone = ("fenced",) * 3  # it may have run all the time
+    elif row.start is None and (row.down is None or row.in_sync is not None):
+        gone = ("unclear",) * 3
+    styles = (*gone, "catching", "watched")
     known = [(at, one) for at, one in enumerate(row.points) if one is not None]
     found = []
     for (at, one), (_, after) in pairwise(known):
@@ -231,7 +232,7 @@ def _track(row: Row, axis: Axis, now: datetime) -> str:
 
 def _took(row: Row, now: datetime) -> str:
     if not row.is_over:
-        return f"in flight, {lasting((now - row.begin).total_seconds())}"
+        return f"{lasting((now - row.begin).total_seconds())} so far"
     return lasting((row.last - row.begin).total_seconds()) if row.stop is not None and row.stable is not None else "?"
 
 

@@ -23,7 +23,7 @@ Shape = Mapping[str, Any]
 CLOCKS = timedelta(seconds=60)
 """So far the clocks of the operator and of the controllers may be apart, and an eviction and what follows it."""
 
-DAY = timedelta(days=1)
+DAY, BEFORE = timedelta(days=1), timedelta(seconds=10)
 
 _BEGUN = re.compile(r"^(?:restarting )(?P<title>.+): pod (?P<pod>\S+) is evicted$|^restart (?P<by_hand>.+)$")
 _ENDED = re.compile(r"^(?P<title>.+?)(?: \((?P<pod>\S+)\))?(?::.*)?$")
@@ -135,7 +135,7 @@ def _in_flight(found: list[Restart], intent: Shape) -> None:
 def window_begins(status: Shape, now: datetime) -> datetime:
     """From when on it is told of: a little before the last roll began; without one the last day."""
     began = time_of((status.get("rollout") or {}).get("startedAt"))
-    return now - DAY if began is None else began - CLOCKS
+    return now - DAY if began is None else began - BEFORE
 
 
 def rows_of(

@@ -75,8 +75,8 @@ def test_of_what_events_have_forgotten_the_end_is_shown() -> None:
     assert restarts_of({}, event(EMPTY, ended(RESTART), LATER)) == (Restart("broker 3", "orders-3", None, None, LATER),)
 
 
-def test_it_is_told_from_a_minute_before_the_roll_began_or_of_the_last_day() -> None:
-    assert window_begins({"rollout": {"startedAt": stamp(NOW)}}, LATER) == NOW - timedelta(minutes=1)
+def test_it_is_told_from_ten_seconds_before_the_roll_began_or_of_the_last_day() -> None:
+    assert window_begins({"rollout": {"startedAt": stamp(NOW)}}, LATER) == NOW - timedelta(seconds=10)
     assert window_begins({"rollout": {"startedAt": "no time"}}, LATER) == LATER - DAY
     assert window_begins({}, LATER) == LATER - DAY
 

@@ -118,10 +118,9 @@ class RollReader:
         """End offset, exclusive: where the next batch starts."""
         return self._replay.offset
 
-    @property
-    def epoch(self) -> int:
-        """Leader epoch of the last batch; 0 before any."""
-        return max(self._replay.epoch, 0)
+    def skip_first(self) -> None:
+        """Begin at offset 1. At 0 there is the first leader's announcement of itself, which says nothing here."""
+        self._replay._offset = max(self._replay.offset, 1)
 
     def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
         """Begin with a whole snapshot, of which (end_offset, epoch) is the id. Raises what a SnapshotReader raises."""

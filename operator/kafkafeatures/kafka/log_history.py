@@ -3,10 +3,14 @@
 Called by `cluster.py` once it has read the log as it is now, with evidence of a majority. It asks the same leader for
 no more than was committed then, and keeps nothing.
 
-A leader that has cut off the beginning of its log names its newest snapshot, which may be of a minute ago. The oldest
-one lies where its log begins, and is served as well; of which epoch it is, the leader shows by what it takes for a
-position in its log (`RaftLog.validateOffsetAndEpoch`): with a lower epoch than that of its oldest snapshot it names a
-snapshot instead.
+Who asks for offset 0 is given the newest snapshot, which may be of a minute ago, by most releases also where the log
+still begins there. What it really begins with is had otherwise (`RaftLog.validateOffsetAndEpoch`):
+
+- The log is whole: it is read from offset 1 on. What is at 0 is the first leader's announcement of itself.
+- Its beginning was cut off: the oldest snapshot lies where it begins now, and is served as well. Of which epoch that
+  is, the leader shows: asked for a position with a lower epoch, it names a snapshot instead.
+
+Positions behind that are asked for with the epoch of the leader itself, which has all of its log behind it.
 """
 
 from __future__ import annotations
@@ -45,9 +49,8 @@ class LogReader(Protocol):
     def offset(self) -> int:
         """Where the next batch starts."""
 
-    @property
-    def epoch(self) -> int:
-        """Of the last batch."""
+    def skip_first(self) -> None:
+        """Begin at offset 1."""
 
     def load_snapshot(self, data: bytes, *, end_offset: int, epoch: int) -> None:
         """Begin with it."""
@@ -67,6 +70,7 @@ class LogHistory:
         self._monotonic = monotonic
         self._link: Connection | None = None
         self._leader = LeaderAndEpoch(-1, 0)
+        self._snapshot_id = OffsetAndEpoch(-1, 0)  # that it began with
 
     async def read(self, *, until: int, epoch: int) -> None:
         """Give the reader everything below `until`, of a leader of this epoch or a later one.
@@ -86,10 +90,13 @@ class LogHistory:
     async def _read(self, until: int) -> None:
         deadline = self._monotonic() + WITHIN * self._timeout
         first = await self._fetch(0, 0)
-        if first.snapshot_id is not None:
+        if first.snapshot_id is not None and first.log_start_offset == 0:
+            self._reader.skip_first()
+        elif first.snapshot_id is not None:
             await self._begin_with_snapshot(first.snapshot_id, first.log_start_offset)
         while (before := self._reader.offset) < until:
-            reply = await self._fetch(before, self._reader.epoch)
+            known = before == self._snapshot_id.offset
+            reply = await self._fetch(before, self._snapshot_id.epoch if known else self._leader.epoch)
             self._reader.append(reply.records, below=min(until, reply.high_watermark))
             if reply.snapshot_id is not None or reply.diverging is not None or self._reader.offset == before:
                 raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log changed while it was read; run it again")
@@ -103,6 +110,7 @@ class LogHistory:
         for snapshot in (await self._oldest(newest, start), newest):
             data = await self._snapshot(snapshot)
             if data is not None:
+                self._snapshot_id = snapshot
                 self._reader.load_snapshot(data, end_offset=snapshot.offset, epoch=snapshot.epoch)
                 return
         raise NoLeader(ErrorCode.SNAPSHOT_NOT_FOUND, "the snapshot was replaced while it was read; run it again")

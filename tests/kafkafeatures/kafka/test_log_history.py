@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.kafka import batch_heads
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, NoLeader, NotAuthorized, ServerError, TimedOut, TooLarge
 from kafkafeatures.kafka.leaders import Leaders
 from kafkafeatures.kafka.log_history import LogHistory
@@ -21,8 +22,9 @@ from kafkafeatures.kafka.wire.messages import (
     OffsetAndEpoch,
 )
 from kraftlog.rolls import RollHistory, RollReader
+from kraftlog.schema import table
 from kraftlog.strips import Moment
-from tests.kraftlog.build import NOW, batch, broker, change, no_op, snapshot
+from tests.kraftlog.build import NOW, batch, broker, change, control_batch, no_op, snapshot
 
 EPOCHS = (3, 5, 9)
 SNAPSHOTS = {
@@ -47,6 +49,7 @@ class Leader:
     high_watermark: int = 105
     snapshots: dict[OffsetAndEpoch, bytes] = field(default_factory=lambda: dict(SNAPSHOTS))
     code: int = 0
+    prefers_snapshots: bool = True  # since Kafka 3.9: whoever has nothing gets one, also where the log is whole
     per_reply: int = 1 << 20
     asked: list[Any] = field(default_factory=list)
     spoil: Callable[[FetchSnapshotResponse], FetchSnapshotResponse] = lambda reply: reply
@@ -69,16 +72,16 @@ class Leader:
         if message.current_leader_epoch < 9:
             return replace(reply, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH)
         offset, epoch = message.fetch_offset, message.last_fetched_epoch
-        if self.start == 0 and offset == 0:
+        if self.start == 0 and offset == 0 and not (self.prefers_snapshots and self.snapshots):
             return replace(reply, records=self.data[: self.per_reply])
         oldest = min(self.snapshots, key=lambda one: one.offset, default=OffsetAndEpoch(0, 0))
-        if offset < self.start or (offset == self.start and epoch != oldest.epoch) or epoch < oldest.epoch:
+        at_the_start = offset == self.start and epoch != oldest.epoch
+        if (offset == 0 and self.snapshots) or offset < self.start or at_the_start or epoch < oldest.epoch:
             return replace(reply, snapshot_id=max(self.snapshots, key=lambda one: one.offset))
         if epoch not in (oldest.epoch, *EPOCHS):
             return replace(reply, diverging=OffsetAndEpoch(offset, 5))
-        at = 0
-        while at < len(self.data) and int.from_bytes(self.data[at : at + 8], "big") < offset:
-            at += 12 + int.from_bytes(self.data[at + 8 : at + 12], "big")
+        starts = (at for at, _, last, _ in batch_heads.heads(self.data) if last >= offset)
+        at = next(starts, len(self.data))
         return replace(reply, records=self.data[at : at + self.per_reply])
 
     async def close(self) -> None:
@@ -101,6 +104,24 @@ async def test_a_log_that_is_still_whole_is_read_from_its_beginning() -> None:
     leader = Leader(start=0, data=batch(0, broker(1, 1, fenced=False), epoch=3), high_watermark=1, snapshots={})
     found = await read(leader, 1)
     assert (found.known_from, found.end.offset) == (None, 0)
+
+
+@pytest.mark.parametrize("prefers_snapshots", [True, False])
+async def test_a_whole_log_is_read_from_its_beginning_although_a_snapshot_is_named(prefers_snapshots: bool) -> None:
+    """The epoch of the oldest snapshot is above that of the first records, and no snapshot is asked for."""
+    first = control_batch(0, (table.LEADER_CHANGE, {"version": 0, "leaderId": 1, "voters": (), "grantingVoters": ()}))
+    data = (
+        first
+        + batch(1, broker(1, 1, fenced=False), epoch=3)
+        + batch(2, change(1, 1, fenced=1), epoch=3)
+        + batch(3, no_op(), epoch=9)
+    )
+    snapshots = {OffsetAndEpoch(2, 5): b"", OffsetAndEpoch(3, 9): b""}
+    leader = Leader(0, data, 4, snapshots, prefers_snapshots=prefers_snapshots, per_reply=len(first) + 150)
+    found = await read(leader, 4)
+    assert (found.known_from, found.unreadable) == (None, 0)
+    assert [one.first.offset for one in found.absences] == [2]
+    assert not any(isinstance(one, FetchSnapshotRequest) for one in leader.asked)
 
 
 async def test_of_a_log_without_its_beginning_the_oldest_snapshot_is_read_although_the_newest_is_named() -> None:

@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import base64
 import enum
+import math
 import struct
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from kraftlog.errors import MalformedError
 from kraftlog.schema import BY_KEY, NAMES, RecordType
-from kraftlog.schema.compiler import reader, writer
 from kraftlog.varints import read_unsigned, unsigned
+
+if TYPE_CHECKING:
+    from kraftlog.decoders.parts import Readers
 
 FRAME_VERSION = 1  # 0 was the 2.8 preview, which Kafka itself refuses
 _CONTROL_KEY = struct.Struct(">hh")  # version 0, type
@@ -102,12 +107,13 @@ def decode(value: bytes | None) -> Decoded | Raw | Unreadable:
         version, position = read_unsigned(value, position)
         if key > _INT16_MAX or version > _INT16_MAX:
             return Unreadable(-1, -1, value, "a key or version beyond 16 bits")
-        known = BY_KEY.get((False, key))
-        if known is None:
+        found = _known(False, key)
+        if found is None:
             return Raw(key, version, value, RawReason.TYPE)
+        known, readers = found
         if version > known.last_version:
             return Raw(key, version, value, RawReason.VERSION)
-        data, layout = _body(known, version, value, position)
+        data, layout = _body(readers, version, value, position)
         return Decoded(known, version, data, layout)
     except MalformedError as error:
         return Unreadable(key, version, value, str(error))
@@ -121,30 +127,49 @@ def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Un
         return Unreadable(-1, -1, value or b"", "a control record without type or version", key or b"")
     key_version, number = _CONTROL_KEY.unpack_from(key)
     (version,) = _VERSION.unpack_from(value)
-    known = BY_KEY.get((True, number))
-    if known is None or key_version < 0:
+    found = _known(True, number)
+    if found is None or key_version < 0:
         return Raw(number, version, value, RawReason.TYPE, control=True, control_key=key)
+    known, readers = found
     if not 0 <= version <= known.last_version:
         return Raw(number, version, value, RawReason.VERSION, control=True, control_key=key)
     try:
-        data, layout = _body(known, version, value, 0)
+        data, layout = _body(readers, version, value, 0)
     except MalformedError as error:
         return Unreadable(number, version, value, str(error), key)
     return Decoded(known, version, data, layout)
 
 
-def _body(known: RecordType, version: int, value: bytes, position: int) -> tuple[dict[str, Any], str]:
+@cache
+def _known(control: bool, key: int) -> tuple[RecordType, Readers] | None:
+    """The type and its decoders, which are loaded here; None for a key that no release has."""
+    known = BY_KEY.get((control, key))
+    if known is None and not control and key in NAMES:
+        from kraftlog.schema.others import OTHER_TYPES
+
+        known = next(kind for kind in OTHER_TYPES if kind.key == key)
+    if known is None:
+        return None
+    module = import_module(f"kraftlog.decoders.{known.name.removesuffix('_RECORD').lower()}")
+    readers: Readers = module.READERS
+    return known, readers
+
+
+def _body(readers: Readers, version: int, value: bytes, position: int) -> tuple[dict[str, Any], str]:
     """The first layout that takes all bytes. Raises what the current layout had to say when none does."""
     first: MalformedError | None = None
-    for layout in known.layouts:
+    for reader, layout in readers[version]:
         try:
-            data, end = reader(layout, version)(value, position)
-            if end != len(value):
-                raise MalformedError(f"{len(value) - end} bytes behind the body")
+            data, end = reader(value, position)
+            if end == len(value):
+                return data, layout
+            first = first or MalformedError(f"{len(value) - end} bytes behind the body")
         except MalformedError as error:
             first = first or error
-        else:
-            return data, layout.name
+        except (IndexError, struct.error):
+            first = first or MalformedError(f"the body is cut: {len(value) - position} bytes")
+        except UnicodeDecodeError:
+            first = first or MalformedError("a text is not UTF-8")
     raise first or MalformedError("no layout")
 
 
@@ -155,6 +180,8 @@ def encode(record: Decoded | Raw | Unreadable) -> bytes:
     """
     if not isinstance(record, Decoded):
         return record.value
+    from kraftlog.schema.writer import writer  # most who read write nothing
+
     layout = next(layout for layout in record.type.layouts if layout.name == record.layout)
     body = writer(layout, record.version)(dict(record.data))
     if record.type.control:
@@ -183,9 +210,15 @@ def parse_kafka_uuid(text: str) -> uuid.UUID:
 
 
 def to_json(value: Any) -> Any:
-    """Decoded data as Kafka's dump tool prints it: uuids as text, unknown tags left out."""
+    """Decoded data as Kafka's dump tool prints it: uuids and bytes as text, unknown tags left out."""
     if isinstance(value, Mapping):
         return {name: to_json(each) for name, each in value.items() if not name.startswith("_")}
     if isinstance(value, tuple):
         return [to_json(each) for each in value]
-    return kafka_uuid(value) if isinstance(value, uuid.UUID) else value
+    if isinstance(value, uuid.UUID):
+        return kafka_uuid(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has no number for it
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    return value

@@ -87,8 +87,18 @@ AFTER_WALK = """
 Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. Damage is
 a value with its position, and the walk continues at the next batch whose CRC-32C holds. A record of a type or version
 that the tables do not have is `Raw`, one that contradicts its layout `Unreadable`; both keep their bytes, and `encode`
-writes all three back bit for bit. Access control, quotas and credentials are not in
-the tables yet.
+writes all three back bit for bit.
+
+The tables have every metadata record of Kafka 3.0 to 4.4, made from the message definitions in Kafka's jars. Four
+things in them are not what a reader of the KIPs expects:
+
+- `FEATURE_LEVEL_RECORD`, `USER_SCRAM_CREDENTIAL_RECORD` and `DELEGATION_TOKEN_RECORD` have two layouts under version 0.
+  `Decoded.layout` names the releases of the older one (`3.0-3.2`), and is empty for the one of today.
+- `ZK_MIGRATION_STATE_RECORD`: codes 1 and 2 changed places in Kafka 3.5. A 1 from Kafka 3.4 is its pre-migration, and
+  later releases read it as migration.
+- `PRODUCER_IDS_RECORD`: `nextProducerId` is called `producerIdsEnd` in Kafka 3.0 and 3.1.
+- `BROKER_REGISTRATION_CHANGE_RECORD` has key 17, not 15 as in KIP-746. 16 was `REMOVE_FEATURE_LEVEL_RECORD` up to
+  Kafka 3.2, and 6 `ACCESS_CONTROL_RECORD` up to 3.4.
 
 ## Partitions as columns
 

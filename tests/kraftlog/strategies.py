@@ -7,11 +7,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kraftlog.schema import CONTROL_TYPES, METADATA_TYPES, Array, Field, RecordType, Scalar, Struct
-from kraftlog.schema.compiler import UNKNOWN_TAGS
+from kraftlog.schema.others import OTHER_TYPES
+from kraftlog.schema.types import UNKNOWN_TAGS
 
 TYPES_AND_VERSIONS = [
     (kind, version, layout)
-    for kind in METADATA_TYPES + CONTROL_TYPES
+    for kind in METADATA_TYPES + OTHER_TYPES + CONTROL_TYPES
     for version in range(kind.last_version + 1)
     for layout in kind.layouts
 ]
@@ -28,7 +29,9 @@ _SCALARS: dict[Scalar, st.SearchStrategy[Any]] = {
     Scalar.UINT16: st.integers(0, 2**16 - 1),
     Scalar.INT32: st.integers(-(2**31), 2**31 - 1),
     Scalar.INT64: st.integers(-(2**63), 2**63 - 1),
+    Scalar.FLOAT64: st.floats(allow_nan=False),  # a NaN is not equal to itself
     Scalar.UUID: st.uuids(),
+    Scalar.BYTES: st.binary(max_size=200),
     Scalar.STRING: st.text(max_size=200),
 }
 

@@ -24,8 +24,7 @@ from kraftlog.records import (
     to_json,
 )
 from kraftlog.schema import NAMES, RecordType, table
-from kraftlog.schema.compiler import UNKNOWN_TAGS
-from kraftlog.schema.table import Layout
+from kraftlog.schema.types import UNKNOWN_TAGS, Layout
 from kraftlog.varints import unsigned
 from tests.kraftlog.build import broker, change, level, no_op
 from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
@@ -99,7 +98,8 @@ def test_whatever_a_control_record_is_it_is_decoded_or_kept_bit_for_bit(key: byt
 @pytest.mark.parametrize(
     ("value", "key", "version", "reason", "name"),
     [
-        (bytes((1, 14, 0)) + b"body", 14, 0, RawReason.TYPE, "CLIENT_QUOTA_RECORD"),
+        (bytes((1, 13, 0)) + b"body", 13, 0, RawReason.TYPE, None),
+        (bytes((1, 14, 1)) + b"body", 14, 1, RawReason.VERSION, "CLIENT_QUOTA_RECORD"),
         (bytes((1, 30, 0)), 30, 0, RawReason.TYPE, None),
         (b"\1" + unsigned(0x7FFF) + b"\0", 0x7FFF, 0, RawReason.TYPE, None),
         (bytes((1, 0, 5)) + b"body", 0, 5, RawReason.VERSION, "REGISTER_BROKER_RECORD"),
@@ -171,7 +171,7 @@ def test_a_control_record_without_type_or_version_is_unreadable(key: bytes | Non
     ("content", "layout", "data"),
     [
         ("0366 6f 0015 00", "", {"name": "fo", "featureLevel": 21}),
-        ("0366 6f 0001 0003 00", "range", {"name": "fo", "minFeatureLevel": 1, "maxFeatureLevel": 3}),
+        ("0366 6f 0001 0003 00", "3.0-3.2", {"name": "fo", "minFeatureLevel": 1, "maxFeatureLevel": 3}),
     ],
 )
 def test_the_two_layouts_of_a_feature_level_are_told_apart_and_remembered(

@@ -127,8 +127,8 @@ def test_brokers_and_controllers_go_when_they_are_unregistered() -> None:
         ([level("kraft.version", 1)], {}, 1),
         ([level("kraft.version", 1), level("kraft.version", 0)], {}, None),
         ([level("a", 1), frame(table.REMOVE_FEATURE_LEVEL, {"name": "a"})], {}, None),
-        ([encode(Decoded(table.FEATURE_LEVEL, 0, {"name": "a", "minFeatureLevel": 1, "maxFeatureLevel": 3}, "range"))],
-         {"a": 3}, None),
+        ([encode(Decoded(table.FEATURE_LEVEL, 0, {"name": "a", "minFeatureLevel": 1, "maxFeatureLevel": 3},
+                         "3.0-3.2"))], {"a": 3}, None),
     ],
 )  # fmt: skip
 def test_levels_are_what_the_last_record_says(

@@ -1,4 +1,5 @@
-"""The vocabulary of the schema table: what Kafka's message JSON says about a field, as far as metadata records use it.
+"""The vocabulary of the schema tables: what Kafka's message definitions say about a record, as far as records of
+metadata logs use it.
 
 Everything here is flexible (KIP-482): compact lengths, and a tagged section at the end of every struct.
 """
@@ -8,9 +9,14 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+UNKNOWN_TAGS = "_unknownTags"
+"""The key in decoded data under which tags that no table knows are kept, as ((tag, bytes), ...)."""
+
 
 class Scalar(enum.Enum):
-    """Types without parts. Numbers are big-endian; a uuid is 16 raw bytes; a string is a compact one, in UTF-8."""
+    """Types without parts. Numbers are big-endian; a uuid is 16 raw bytes; strings (in UTF-8) and bytes have a compact
+    length in front.
+    """
 
     BOOL = "bool"
     INT8 = "int8"
@@ -18,8 +24,10 @@ class Scalar(enum.Enum):
     UINT16 = "uint16"
     INT32 = "int32"
     INT64 = "int64"
+    FLOAT64 = "float64"
     UUID = "uuid"
     STRING = "string"
+    BYTES = "bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,39 @@ class Field:
     nullable: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)  # one is itself alone: its encoder is looked up for every record
+class Layout:
+    """One way to lay out the body. `name` is empty for the one of today; an older one is named after the Kafka releases
+    that had it.
+    """
+
+    fields: Struct
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A type of record: its api key (metadata) or type number (control), its versions from 0 on, and its layouts, the
+    one of today first.
+    """
+
+    key: int
+    name: str
+    last_version: int
+    layouts: tuple[Layout, ...]
+    control: bool = False
+
+
 def struct(*fields: Field) -> Struct:
     """A struct written as its fields."""
     return Struct(fields)
+
+
+def metadata(key: int, name: str, *fields: Field, last_version: int = 0) -> RecordType:
+    """A metadata record with one layout."""
+    return RecordType(key, name, last_version, (Layout(Struct(fields)),))
+
+
+def control(key: int, name: str, *fields: Field, last_version: int = 0) -> RecordType:
+    """A control record; its body repeats its version first."""
+    return RecordType(key, name, last_version, (Layout(Struct(fields)),), control=True)

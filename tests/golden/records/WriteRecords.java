@@ -1,8 +1,8 @@
 // Writes records with Kafka's own classes: random values, one line of JSON per record, for the decoder's tests.
 //
-//   java -cp kafka-metadata:kafka-clients:kafka-server-common:jackson-* WriteRecords.java > <version>.jsonl
+//   java -cp kafka-metadata:kafka-clients:kafka-server-common:jackson-*:slf4j-api WriteRecords.java > <version>.jsonl
 //
-// Fields a version does not have stay at their defaults; a third of the others does too, so that tagged fields are
+// Fields a version does not have stay at their defaults; a quarter of the others does too, so that tagged fields are
 // sometimes absent; some structs get an unknown tag. The seed is fixed: the same classes give the same file.
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -28,10 +28,8 @@ public class WriteRecords {
     static final int EACH = 8;
 
     public static void main(String[] args) throws Exception {
-        for (String name : List.of("RegisterBroker", "UnregisterBroker", "FenceBroker", "UnfenceBroker", "FeatureLevel",
-                "RemoveFeatureLevel", "BrokerRegistrationChange", "NoOp", "ZkMigrationState", "BeginTransaction",
-                "EndTransaction", "AbortTransaction", "RegisterController", "UnregisterController")) {
-            write("org.apache.kafka.common.metadata." + name + "Record", false);
+        for (MetadataRecordType type : MetadataRecordType.values()) {
+            write(type.newMetadataRecord().getClass().getName(), false);
         }
         for (String name : List.of("LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord",
                 "KRaftVersionRecord", "VotersRecord")) {
@@ -89,9 +87,7 @@ public class WriteRecords {
             }
             Method getter = message.getClass().getMethod(Character.toLowerCase(name.charAt(3)) + name.substring(4));
             Object before = getter.invoke(message);
-            boolean tagged = List.of("setLogDirs", "setCordonedLogDirs", "setReason", "setRack").contains(name)
-                    || message.getClass().getSimpleName().startsWith("B");
-            if (tagged && RANDOM.nextInt(3) == 0) {
+            if (RANDOM.nextInt(4) == 0) {
                 continue;
             }
             setter.invoke(message, value(setter, version));
@@ -118,7 +114,13 @@ public class WriteRecords {
         if (type == int.class && setter.getName().equals("setPort")) return RANDOM.nextInt(65536);
         if (type == int.class) return RANDOM.nextInt();
         if (type == long.class) return RANDOM.nextLong();
-        if (type == String.class) return "n\u00e4me-" + "x".repeat(RANDOM.nextInt(150)) + RANDOM.nextInt(1000000);
+        if (type == double.class) return RANDOM.nextInt(5) == 0 ? Double.POSITIVE_INFINITY : RANDOM.nextGaussian() * 1e9;
+        if (type == byte[].class) {
+            byte[] bytes = new byte[RANDOM.nextInt(150)];
+            RANDOM.nextBytes(bytes);
+            return bytes;
+        }
+        if (type == String.class) return "n\u00e4me-" + "x".repeat(RANDOM.nextInt(RANDOM.nextInt(3) == 0 ? 150 : 9)) + RANDOM.nextInt(1000000);
         if (type == Uuid.class) return new Uuid(RANDOM.nextLong(), RANDOM.nextLong());
         if (Collection.class.isAssignableFrom(type)) {
             Collection items = type == List.class ? new ArrayList() : (Collection) type.getDeclaredConstructor().newInstance();
@@ -127,6 +129,8 @@ public class WriteRecords {
                     : (Class<?>) ((ParameterizedType) type.getGenericSuperclass()).getActualTypeArguments()[0];
             for (int i = RANDOM.nextInt(4); i > 0; i--) {
                 items.add(item == Uuid.class ? new Uuid(RANDOM.nextLong(), RANDOM.nextLong())
+                        : item == Integer.class ? (Object) RANDOM.nextInt()
+                        : item == String.class ? "r" + RANDOM.nextInt()
                         : fill((Message) item.getDeclaredConstructor().newInstance(), version));
             }
             return items;

@@ -1,0 +1,78 @@
+"""ACCESS_CONTROL_ENTRY_RECORD, version 0.
+
+Made of the schema tables by `python -m tests.kraftlog.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned, uuid_of
+
+_UUID_INT8 = Struct(">16sb")
+_INT8 = Struct(">b")
+_INT8_INT8 = Struct(">bb")
+
+
+def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+    end = len(data)
+    id_, resource_type = _UUID_INT8.unpack_from(data, at)
+    at += 17
+    size = data[at]
+    at += 1
+    if size > 127:
+        size, at = read_unsigned(data, at - 1)
+    if not size:
+        raise no_null("resourceName")
+    stop = at + size - 1
+    if stop > end:
+        raise beyond(size - 1, at, end)
+    resource_name = data[at:stop].decode()
+    at = stop
+    (pattern_type,) = _INT8.unpack_from(data, at)
+    at += 1
+    size = data[at]
+    at += 1
+    if size > 127:
+        size, at = read_unsigned(data, at - 1)
+    if not size:
+        raise no_null("principal")
+    stop = at + size - 1
+    if stop > end:
+        raise beyond(size - 1, at, end)
+    principal = data[at:stop].decode()
+    at = stop
+    size = data[at]
+    at += 1
+    if size > 127:
+        size, at = read_unsigned(data, at - 1)
+    if not size:
+        raise no_null("host")
+    stop = at + size - 1
+    if stop > end:
+        raise beyond(size - 1, at, end)
+    host = data[at:stop].decode()
+    at = stop
+    operation, permission_type = _INT8_INT8.unpack_from(data, at)
+    at += 2
+    found: dict[str, Any] = {
+        "id": uuid_of(id_),
+        "resourceType": resource_type,
+        "resourceName": resource_name,
+        "patternType": pattern_type,
+        "principal": principal,
+        "host": host,
+        "operation": operation,
+        "permissionType": permission_type,
+    }
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    if count:
+        at = other_tags(data, at, end, count, found)
+    return found, at
+
+
+READERS: Readers = (((_v0, ""),),)

@@ -1,0 +1,72 @@
+"""FEATURE_LEVEL_RECORD, version 0.
+
+Made of the schema tables by `python -m tests.kraftlog.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned
+
+_INT16 = Struct(">h")
+_INT16_INT16 = Struct(">hh")
+
+
+def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+    end = len(data)
+    size = data[at]
+    at += 1
+    if size > 127:
+        size, at = read_unsigned(data, at - 1)
+    if not size:
+        raise no_null("name")
+    stop = at + size - 1
+    if stop > end:
+        raise beyond(size - 1, at, end)
+    name = data[at:stop].decode()
+    at = stop
+    (feature_level,) = _INT16.unpack_from(data, at)
+    at += 2
+    found: dict[str, Any] = {"name": name, "featureLevel": feature_level}
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    if count:
+        at = other_tags(data, at, end, count, found)
+    return found, at
+
+
+def _v0_of_3_0_to_3_2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+    end = len(data)
+    size = data[at]
+    at += 1
+    if size > 127:
+        size, at = read_unsigned(data, at - 1)
+    if not size:
+        raise no_null("name")
+    stop = at + size - 1
+    if stop > end:
+        raise beyond(size - 1, at, end)
+    name = data[at:stop].decode()
+    at = stop
+    min_feature_level, max_feature_level = _INT16_INT16.unpack_from(data, at)
+    at += 4
+    found: dict[str, Any] = {"name": name, "minFeatureLevel": min_feature_level, "maxFeatureLevel": max_feature_level}
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    if count:
+        at = other_tags(data, at, end, count, found)
+    return found, at
+
+
+READERS: Readers = (
+    (
+        (_v0, ""),
+        (_v0_of_3_0_to_3_2, "3.0-3.2"),
+    ),
+)

@@ -1,0 +1,30 @@
+"""PRODUCER_IDS_RECORD, version 0.
+
+Made of the schema tables by `python -m tests.kraftlog.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from kraftlog.decoders.parts import Readers, other_tags, read_unsigned
+
+_INT32_INT64_INT64 = Struct(">iqq")
+
+
+def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+    end = len(data)
+    broker_id, broker_epoch, next_producer_id = _INT32_INT64_INT64.unpack_from(data, at)
+    at += 20
+    found: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch, "nextProducerId": next_producer_id}
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    if count:
+        at = other_tags(data, at, end, count, found)
+    return found, at
+
+
+READERS: Readers = (((_v0, ""),),)

@@ -1,0 +1,67 @@
+"""`python -m tests.kraftlog.generate` writes the schema tables, from Kafka's jars, and the decoders, from those tables.
+
+Needs Maven, once, for the jars. With `decoders` alone it needs nothing: the decoders are made of the tables that are
+there. Tests hold what it would write against what is there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.kraftlog.generate import decoders, tables
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMA = ROOT / "operator/kraftlog/schema"
+DECODERS = ROOT / "operator/kraftlog/decoders"
+BY_HAND = {"__init__.py", "parts.py"}
+
+
+def table_files() -> Mapping[Path, str]:
+    """The tables, from the definitions of Kafka's releases."""
+    from tests.kraftlog.generate import definitions
+
+    found, control = definitions.metadata(), definitions.control()
+    images = [one for one in found if one.type.key in tables.IN_IMAGES]
+    others = [one for one in found if one.type.key not in tables.IN_IMAGES]
+    texts = {SCHEMA / "table.py": tables.table(images, control, others), SCHEMA / "others.py": tables.others(others)}
+    return {path: formatted(text) for path, text in texts.items()}
+
+
+def decoder_files() -> Mapping[Path, str]:
+    """The decoders, from the tables."""
+    from kraftlog.schema import CONTROL_TYPES, METADATA_TYPES
+    from kraftlog.schema.others import OTHER_TYPES
+
+    kinds = (*METADATA_TYPES, *OTHER_TYPES, *CONTROL_TYPES)
+    return {DECODERS / f"{decoders.module_name(kind)}.py": formatted(decoders.module(kind)) for kind in kinds}
+
+
+def formatted(text: str) -> str:
+    """As the rest of the tree is."""
+    ruff = [sys.executable, "-m", "ruff"]
+    name = ["--stdin-filename", str(DECODERS / "made.py")]
+    sorted_ = [*ruff, "check", "--select", "I", "--fix", "-q", *name, "-"]
+    done = subprocess.run(sorted_, input=text, cwd=ROOT, capture_output=True, text=True, check=True)
+    last = [*ruff, "format", "-q", *name, "-"]
+    return subprocess.run(last, input=done.stdout, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def main(words: list[str]) -> None:
+    """Write what is not as it should be."""
+    for write in (decoder_files,) if words == ["decoders"] else (table_files, decoder_files):
+        files = write()
+        for path, text in files.items():
+            if not path.exists() or path.read_text() != text:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+                print(path.relative_to(ROOT))
+    for path in DECODERS.glob("*.py"):
+        if path not in files and path.name not in BY_HAND:
+            path.unlink()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

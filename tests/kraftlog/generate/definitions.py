@@ -1,0 +1,202 @@
+"""What Kafka says of its records: the message definitions in the jars of each release, merged into one type a record.
+
+Every jar of kafka-metadata has the definitions of the metadata records of its release, and every jar of kafka-clients
+those of the control records. Releases are taken from the oldest to the newest. A definition that only goes on where the
+one before it ended (more versions, more tagged fields) continues its layout; one that lays out the same version in
+another way begins a layout of its own, and the older one is named after the releases that had it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kraftlog.schema.types import Array, Field, Layout, RecordType, Scalar, Struct
+from tests.e2e.rig.releases import CACHE, MIDDLE, NEWEST, OLD, RECENT, MissingTool, release
+
+RELEASES = (
+    "3.0.2", "3.1.2", "3.2.3", "3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", OLD, "4.0.1", MIDDLE, "4.2.0",
+    RECENT, NEWEST,
+)  # fmt: skip
+"""One of each minor release that has metadata records with the frame version of today."""
+
+CONTROL = {2: "LeaderChangeMessage", 3: "SnapshotHeaderRecord", 4: "SnapshotFooterRecord", 5: "KRaftVersionRecord",
+           6: "VotersRecord"}  # fmt: skip
+"""Their numbers are not in the definitions: `ControlRecordType.java`."""
+CONTROL_NAMES = {
+    "LeaderChangeMessage": "LEADER_CHANGE",
+    "VotersRecord": "KRAFT_VOTERS",
+    "KRaftVersionRecord": "KRAFT_VERSION",
+}
+
+_ITEM = (
+    "<artifactItem><groupId>org.apache.kafka</groupId><artifactId>kafka-metadata</artifactId>"
+    "<version>{}</version></artifactItem>"
+)
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>rig</groupId><artifactId>definitions</artifactId><version>1</version><build><plugins><plugin>
+<artifactId>maven-dependency-plugin</artifactId><configuration><artifactItems>{}</artifactItems>
+<outputDirectory>{}</outputDirectory></configuration></plugin></plugins></build></project>
+"""
+
+
+@dataclass
+class Merged:
+    """One record, as far as the releases were read."""
+
+    type: RecordType
+    since: str
+    until: str
+    spans: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Of each layout, the first and the last release, counted from the oldest layout."""
+
+
+def jars() -> dict[str, Path]:
+    """The kafka-metadata of each release, fetched once and kept beside the other jars."""
+    home = CACHE / "definitions"
+    found = {version: home / f"kafka-metadata-{version}.jar" for version in RELEASES}
+    if not (home / "complete").exists() or not all(path.exists() for path in found.values()):
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "pom.xml").write_text(_POM.format("".join(map(_ITEM.format, RELEASES)), home))
+        command = ["mvn", "-q", "-B", "-f", str(home / "pom.xml"), "dependency:copy"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise MissingTool(f"Maven could not fetch the definitions of records:\n{done.stdout[-2000:]}")
+        (home / "complete").touch()
+    return found
+
+
+def metadata() -> list[Merged]:
+    """Every metadata record that a release from 3.0 to the newest defines, by its key."""
+    merged: dict[int, Merged] = {}
+    for version, jar in jars().items():
+        for defined in read(jar, "common/metadata/"):
+            if defined["type"] == "metadata":
+                _merge(
+                    merged, defined["apiKey"], _constant(defined["name"]) + "_RECORD", defined, version, control=False
+                )
+    return [merged[key] for key in sorted(merged)]
+
+
+def control() -> list[Merged]:
+    """The control records of a metadata log."""
+    merged: dict[int, Merged] = {}
+    for version in (OLD, MIDDLE, RECENT, NEWEST):
+        jar = release(version).home / "libs" / f"kafka-clients-{version}.jar"
+        by_name = {one["name"]: one for one in read(jar, "common/message/")}
+        for key, name in CONTROL.items():
+            _merge(merged, key, CONTROL_NAMES.get(name) or _constant(name), by_name[name], version, control=True)
+    return [merged[key] for key in sorted(merged)]
+
+
+def read(jar: Path, folder: str) -> Iterator[dict[str, Any]]:
+    """The definitions in a folder of a jar; they are JSON with comments."""
+    with zipfile.ZipFile(jar) as content:
+        for name in sorted(content.namelist()):
+            if name.startswith(folder) and name.endswith(".json"):
+                yield json.loads(re.sub(r"^\s*//.*$", "", content.read(name).decode(), flags=re.MULTILINE))
+
+
+def _constant(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Record")).upper()
+
+
+def _merge(
+    merged: dict[int, Merged], key: int, name: str, defined: dict[str, Any], version: str, *, control: bool
+) -> None:
+    minor = version.rsplit(".", 1)[0]
+    if defined["flexibleVersions"] != "0+":
+        raise ValueError(f"{name} of {version} is not flexible")
+    first, _, last = defined["validVersions"].partition("-")
+    if first != "0":
+        raise ValueError(f"{name} of {version} has no version 0")
+    structs = {one["name"]: one["fields"] for one in defined.get("commonStructs", ())}
+    layout = Layout(Struct(tuple(fields(defined["fields"], structs))))
+    now = RecordType(key, name, int(last or first), (layout,), control)
+    before = merged.get(key)
+    if before is None:
+        merged[key] = Merged(now, minor, minor, {0: (minor, minor)})
+        return
+    if before.type.name != name:
+        raise ValueError(f"key {key} is {name} in {version}, and was {before.type.name}")
+    newest, *older = before.type.layouts
+    count = len(before.type.layouts)
+    since, until = before.spans[count - 1]
+    if _continues(newest.fields, layout.fields, min(before.type.last_version, now.last_version)):
+        before.type, before.spans[count - 1] = replace(now, layouts=(layout, *older)), (since, minor)
+    else:
+        if now.last_version or before.type.last_version:
+            raise ValueError(f"{name} of {version} has another layout, and more than one version")
+        before.type = replace(now, layouts=(layout, Layout(newest.fields, f"{since}-{until}"), *older))
+        before.spans[count] = (minor, minor)
+    before.until = minor
+
+
+def fields(defined: Iterable[dict[str, Any]], structs: dict[str, list[dict[str, Any]]]) -> list[Field]:
+    """What Kafka's definition says, in our vocabulary."""
+    return [
+        Field(
+            one["name"][0].lower() + one["name"][1:],
+            _kind(one, structs),
+            since=_since(one["versions"]),
+            tag=int(one["tag"]) if "tag" in one else None,  # some have it in quotes
+            nullable=bool(one.get("nullableVersions")),
+        )
+        for one in defined
+    ]
+
+
+def _since(versions: str) -> int:
+    """Of `2+`: a field that was taken out again is none that we know how to lay out."""
+    if not (found := re.fullmatch(r"(\d+)\+", versions)):
+        raise ValueError(f"a field of versions {versions}")
+    return int(found[1])
+
+
+def _kind(one: dict[str, Any], structs: dict[str, list[dict[str, Any]]]) -> Scalar | Array | Struct:
+    name = one["type"].removeprefix("[]")
+    scalars = {each.value: each for each in Scalar}
+    inner: Scalar | Struct = (
+        scalars[name] if name in scalars else Struct(tuple(fields(one.get("fields") or structs[name], structs)))
+    )
+    return Array(inner) if one["type"].startswith("[]") else inner
+
+
+def _continues(before: Struct, now: Struct, last: int) -> bool:
+    """Whether all that was written by the one reads as the other, up to a version: field by field but for their names,
+    and with tags that only become more.
+    """
+    old, new = _present(before, last), _present(now, last)
+    tags = {one.tag: one for one in new if one.tag is not None}
+    return _all_same(_plain(old), _plain(new), last) and all(
+        one.tag in tags and _all_same([one], [tags[one.tag]], last) for one in old if one.tag is not None
+    )
+
+
+def _present(struct: Struct, version: int) -> list[Field]:
+    return [one for one in struct.fields if one.since <= version]
+
+
+def _plain(found: Sequence[Field]) -> list[Field]:
+    return [one for one in found if one.tag is None]
+
+
+def _all_same(old: Sequence[Field], new: Sequence[Field], last: int) -> bool:
+    return len(old) == len(new) and all(
+        (a.since, a.tag, a.nullable) == (b.since, b.tag, b.nullable) and _same(a.type, b.type, last)
+        for a, b in zip(old, new, strict=True)
+    )
+
+
+def _same(old: Scalar | Array | Struct, new: Scalar | Array | Struct, last: int) -> bool:
+    if isinstance(old, Array) and isinstance(new, Array):
+        return _same(old.of, new.of, last)
+    if isinstance(old, Struct) and isinstance(new, Struct):
+        return _continues(old, new, last)
+    return old == new

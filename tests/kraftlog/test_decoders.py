@@ -1,0 +1,86 @@
+"""The decoders are what the tables make them: against their text, a plain reader, and what Kafka itself wrote."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.decoders.parts import Reader
+from kraftlog.errors import MalformedError
+from kraftlog.records import Decoded, Unreadable, _known, decode, decode_control, encode
+from kraftlog.schema import RecordType, table
+from kraftlog.schema.others import OTHER_TYPES
+from kraftlog.schema.types import Layout
+from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, decoder_files
+from tests.kraftlog.plain_reader import reader as plain_reader
+from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
+from tests.kraftlog.test_golden_logs import CONTROL_NAMES, WRITTEN
+
+EVERY = pytest.mark.parametrize(
+    ("kind", "version", "layout"), TYPES_AND_VERSIONS, ids=[label(k, v, lay.name) for k, v, lay in TYPES_AND_VERSIONS]
+)
+
+
+def generated(kind: RecordType, version: int, layout: Layout) -> Reader:
+    found = _known(kind.control, kind.key)
+    assert found is not None
+    return {name: reader for reader, name in found[1][version]}[layout.name]
+
+
+def outcome(reader: Reader, data: bytes) -> object:
+    """What it gives, or that it refuses."""
+    try:
+        return reader(data, 0)
+    except (MalformedError, IndexError, struct.error, UnicodeDecodeError):
+        return "refused"
+
+
+def test_generating_the_decoders_again_gives_what_is_there() -> None:
+    made = decoder_files()
+    assert {path.name for path in made} | BY_HAND == {path.name for path in DECODERS.glob("*.py")}
+    assert [path.name for path, text in made.items() if path.read_text() != text] == []
+
+
+@EVERY
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_decoder_reads_what_a_plain_reader_of_the_table_reads(
+    kind: RecordType, version: int, layout: Layout, data: st.DataObject
+) -> None:
+    content = encode(Decoded(kind, version, data.draw(body(layout.fields, version)), layout.name))
+    value = bytearray(content if kind.control else content[3:])
+    ours, plain = generated(kind, version, layout), plain_reader(layout, version)
+    assert ours(bytes(value), 0) == plain(bytes(value), 0)
+    for _ in range(data.draw(st.integers(0, 3))):  # and it refuses what that refuses
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(value[: data.draw(st.integers(0, len(value)))])
+    for damaged in (bytes(value), cut):
+        assert repr(outcome(ours, damaged)) == repr(outcome(plain, damaged))  # NaN is not equal to itself
+
+
+def test_kafka_itself_wrote_a_record_of_every_type_version_and_layout_of_the_tables() -> None:
+    read = set()
+    for _, kind, _, _, hexadecimal in WRITTEN:
+        value = bytes.fromhex(hexadecimal)
+        found = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
+        assert isinstance(found, Decoded)
+        read.add((found.type.name, found.version, found.layout))
+    assert read == {(kind.name, version, layout.name) for kind, version, layout in TYPES_AND_VERSIONS}
+
+
+def test_the_names_of_the_other_records_are_those_of_their_table() -> None:
+    assert {kind.key: kind.name for kind in OTHER_TYPES} == table.OTHER_NAMES
+
+
+@pytest.mark.parametrize(
+    ("key", "before"),
+    [(3, bytes(20)), (10, b"\1\1"), (14, b""), (27, bytes(21))],
+    ids=["int32", "string", "struct", "struct of a controller"],
+)
+def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, before: bytes) -> None:
+    found = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
+    assert isinstance(found, Unreadable)
+    assert "268435454" in found.why

@@ -86,6 +86,7 @@ class DamageReason(enum.Enum):
     LENGTH = "the length of the batch is impossible"
     MAGIC = "the batch has another magic than 2"
     CRC = "the CRC-32C of the batch is wrong"
+    RECORDS = "the records of the batch do not follow their layout"
     OFFSET_ORDER = "the batch does not start where the one before it ended"
     EPOCH_ORDER = "the leader epoch goes back"
 

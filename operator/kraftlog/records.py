@@ -30,6 +30,8 @@ FRAME_VERSION = 1  # 0 was the 2.8 preview, which Kafka itself refuses
 _CONTROL_KEY = struct.Struct(">hh")  # version 0, type
 _VERSION = struct.Struct(">h")
 _INT16_MAX = 0x7FFF
+_FRAME = bytes([FRAME_VERSION])
+_SHORTEST = 3  # bytes of a frame
 
 
 class RawReason(enum.Enum):
@@ -100,11 +102,14 @@ def decode(value: bytes | None) -> Decoded | Raw | Unreadable:
         return Unreadable(-1, -1, b"", "a record without a value")
     key = version = -1
     try:
-        frame, position = read_unsigned(value, 0)
-        if frame != FRAME_VERSION:
-            return Raw(-1, -1, value, RawReason.FRAME)
-        key, position = read_unsigned(value, position)
-        version, position = read_unsigned(value, position)
+        if value[:1] == _FRAME and value[1:3].isascii() and len(value) > _SHORTEST:  # nearly all: a byte for each
+            key, version, position = value[1], value[2], _SHORTEST
+        else:
+            frame, position = read_unsigned(value, 0)
+            if frame != FRAME_VERSION:
+                return Raw(-1, -1, value, RawReason.FRAME)
+            key, position = read_unsigned(value, position)
+            version, position = read_unsigned(value, position)
         if key > _INT16_MAX or version > _INT16_MAX:
             return Unreadable(-1, -1, value, "a key or version beyond 16 bits")
         found = _known(False, key)

@@ -38,6 +38,20 @@ with open("{FOLDER}/00000000000000000000.log", "rb") as file:
                 if isinstance(content, Decoded) and content.type.name == "FEATURE_LEVEL_RECORD":
                     print(record.offset, content.data["name"], content.data["featureLevel"])
 '''
+READING = f'''
+from pathlib import Path
+from kraftlog import Damage, Decoded, to_json
+from kraftlog.reading import Reading
+from kraftlog.redaction import redacted
+
+reading = Reading(Path("{FOLDER}/00000000000000000000.log").read_bytes())
+for found in reading:
+    if isinstance(found, Damage):
+        print(f"{{found.size}} bytes at {{found.position}}: {{found.reason.value}}")
+    elif isinstance(found.content, Decoded) and found.content.type.name == "FEATURE_LEVEL_RECORD":
+        print(found.offset, to_json(redacted(found.content).data))
+print(reading.account.is_balanced, sum(one.records for one in reading.account.decoded.values()))
+'''
 PARTITIONED = """
 from pathlib import Path
 from kraftlog import Replay, Section, files
@@ -100,6 +114,15 @@ things in them are not what a reader of the KIPs expects:
 - `BROKER_REGISTRATION_CHANGE_RECORD` has key 17, not 15 as in KIP-746. 16 was `REMOVE_FEATURE_LEVEL_RECORD` up to
   Kafka 3.2, and 6 `ACCESS_CONTROL_RECORD` up to 3.4.
 
+## To the last byte, and without secrets
+
+`kraftlog.reading.Reading` goes over a file, gives out every record and every damage, and keeps an account: the bytes of
+a file are those of batch headers, of records that were decoded, of records that were kept as bytes, and of damage, each
+with a name; so are the records that batches claim to have. `kraftlog.redaction.redacted` takes the secrets out of a
+record: SCRAM salts and keys, and the values of configs that Kafka defines as passwords or does not define at all.
+
+```python{READING}```
+
 ## Partitions as columns
 
 `Section.PARTITIONS` holds topics, partitions and what was set of `min.insync.replicas`, in numpy arrays: a million
@@ -131,7 +154,7 @@ EXPORTS = """
 
 def page(note: str) -> str:
     """The whole page."""
-    after_walk = AFTER_WALK.replace("{PARTITIONED}", PARTITIONED)
+    after_walk = AFTER_WALK.replace("{PARTITIONED}", PARTITIONED).replace("{READING}", READING)
     shown = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{AFTER_IMAGE}\n```python{WALK}```\n{after_walk}"
     fields = [_row(name, found) for name, found in vars(kraftlog.Image).items() if isinstance(found, property)]
     exports = [_row(name, getattr(kraftlog, name)) for name in kraftlog.__all__]

@@ -12,7 +12,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from tests.contract.kraftlog_page import FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, WALK
+from tests.contract.kraftlog_page import FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, READING, WALK
 from tests.kraftlog.dump import parse_dump
 from tests.kraftlog.golden import CHANGES, KRAFT, dump_of
 
@@ -86,6 +86,12 @@ def test_a_file_is_walked_over_where_nothing_else_of_ours_can_be_imported(place:
         if name == "FEATURE_LEVEL_RECORD" and data is not None
     ]
     assert run(WALK, place).splitlines() == levels
+    assert len(levels) > 5
+
+
+def test_a_file_is_read_to_the_last_byte_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
+    *levels, account = run(READING, place).splitlines()
+    assert account == "True 495"
     assert len(levels) > 5
 
 

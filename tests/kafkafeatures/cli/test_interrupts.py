@@ -56,6 +56,7 @@ WORDS = {
     "completion": ("bash",),
     "demo": ("--story", "drift"),
     "version": (),
+    "log": ("decode", "levels.yaml"),
     "run": (),
     "suspend": ("a",),
     "resume": ("a",),

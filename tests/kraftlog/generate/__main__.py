@@ -1,7 +1,8 @@
-"""`python -m tests.kraftlog.generate` writes the schema tables, from Kafka's jars, and the decoders, from those tables.
+"""`python -m tests.kraftlog.generate` writes what is made from Kafka's jars (schema tables, and which configs may be
+shown), and the decoders, which are made of those tables.
 
-Needs Maven, once, for the jars. With `decoders` alone it needs nothing: the decoders are made of the tables that are
-there. Tests hold what it would write against what is there.
+Needs Java, and Maven once, for the jars. With `decoders` alone it needs nothing: the decoders are made of the tables
+that are there. Tests hold what it would write against what is there.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ BY_HAND = {"__init__.py", "parts.py"}
 
 
 def table_files() -> Mapping[Path, str]:
-    """The tables, from the definitions of Kafka's releases."""
-    from tests.kraftlog.generate import definitions
+    """The tables, and the configs that may be shown, from the definitions of Kafka's releases."""
+    from tests.kraftlog.generate import configs, definitions
 
     found, control = definitions.metadata(), definitions.control()
     images = [one for one in found if one.type.key in tables.IN_IMAGES]
     others = [one for one in found if one.type.key not in tables.IN_IMAGES]
-    texts = {SCHEMA / "table.py": tables.table(images, control, others), SCHEMA / "others.py": tables.others(others)}
+    texts = {
+        SCHEMA / "table.py": tables.table(images, control, others),
+        SCHEMA / "others.py": tables.others(others),
+        SCHEMA.parent / "shown_configs.py": configs.text(configs.defined()),
+    }
     return {path: formatted(text) for path, text in texts.items()}
 
 

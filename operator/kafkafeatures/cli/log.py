@@ -1,0 +1,259 @@
+"""`kafkafeatures log decode|verify`: what the files of a metadata log hold, without a JVM and without a cluster.
+
+`decode` shows every record of a node's `__cluster_metadata-0`, or of single files; `verify` only says whether every
+byte of them is accounted for. Both name each damage and continue behind it. Secrets are redacted unless `--no-redact`
+asks for them. Never writes to the files, and never takes a lock: a node may run on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import mmap
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.output import Patient
+from kafkafeatures.core.words import printable
+from kraftlog import Damage, DamageReason, Decoded, Raw, files, to_json
+from kraftlog.reading import Account, Entry, Reading, Share
+from kraftlog.records import kafka_uuid
+from kraftlog.redaction import redacted
+from kraftlog.schema import NAMES
+from kraftlog.schema.types import UNKNOWN_TAGS
+
+FOLDER = "__cluster_metadata-0"
+_END = (DamageReason.TRUNCATED, DamageReason.ZEROS)
+"""What the end of the newest segment of a running node looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to read. `is_open`: a node may be writing to its end."""
+
+    path: Path
+    is_open: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to do, with which files, and how to show it."""
+    parser.add_argument("action", choices=("decode", "verify"), help="show every record, or only check every byte")
+    parser.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH",
+        help="a log directory of a node, its __cluster_metadata-0, a segment (.log) or a snapshot (.checkpoint)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="a line for people, or an object, per record"
+    )
+    parser.add_argument(
+        "--no-redact", action="store_true",
+        help="show secrets as well: SCRAM credentials, sensitive configs, bytes that could not be decoded",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read all of them. 0 when every byte was decoded or kept, 1 where something is damaged."""
+    found = [one for path in arguments.paths for one in _files(path)]
+    # JSON escapes what does not print.
+    out = sys.stdout.for_clean_text if isinstance(sys.stdout, Patient) else sys.stdout
+    sound = True
+    for one in found:
+        with _opened(one.path) as data:
+            reading = Reading(data)
+            if arguments.action == "verify":
+                problems = [_damage(item) for item in reading if isinstance(item, Damage) and not _is_end(item, one)]
+            else:
+                problems = _decode(reading, one, arguments, out.write)
+            account = reading.account
+        sound = sound and not problems and _is_whole(account, one)
+        _report(arguments, one, account, problems)
+    return Exit.DONE if sound else Exit.FAILED
+
+
+def _files(path: Path) -> list[File]:
+    """The files behind a path: of a directory the segments, oldest first."""
+    if not path.is_dir():
+        return [File(path, is_open=path.suffix == ".log")]
+    folder = path / FOLDER if (path / FOLDER).is_dir() else path
+    try:
+        parsed = [files.parse(one.name) for one in folder.iterdir()]
+    except OSError as error:
+        raise CommandFailed(f"{printable(str(folder))}: {error.strerror}", Exit.BLOCKED) from None
+    segments = sorted((one for one in parsed if isinstance(one, files.Segment)), key=lambda one: one.base_offset)
+    if not segments:
+        text = f"{printable(str(folder))}: no segment of a metadata log is here; expected files like {0:020}.log"
+        raise CommandFailed(text, Exit.BLOCKED)
+    return [File(folder / one.name, is_open=one is segments[-1]) for one in segments]
+
+
+class _opened:  # noqa: N801 - reads as the function that it is
+    """The bytes of a file, mapped: as many as it has now."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._map: mmap.mmap | None = None
+
+    def __enter__(self) -> mmap.mmap | bytes:
+        try:
+            with self._path.open("rb") as file:
+                if not file.seek(0, 2):
+                    return b""
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                return self._map
+        except OSError as error:
+            raise CommandFailed(f"{printable(str(self._path))}: {error.strerror}", Exit.BLOCKED) from None
+
+    def __exit__(self, *_: object) -> None:
+        self._map = None  # views of it may live on in a traceback; it goes with the last of them
+
+
+def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: Callable[[str], object]) -> list[str]:
+    """Write every record, and every damage where it is; gives what is wrong."""
+    show = _object if arguments.output == "json" else _line
+    problems = []
+    for item in reading:
+        if isinstance(item, Entry):
+            write(show(item, arguments.no_redact) + "\n")
+            continue
+        if not _is_end(item, file):
+            problems.append(_damage(item))
+        if arguments.output == "json":
+            what = {"position": item.position, "size": item.size, "damage": item.reason.value, "detail": item.detail}
+            write(json.dumps(what) + "\n")
+        else:
+            write(f"# {_damage(item)}\n")
+    return problems
+
+
+def _object(entry: Entry, no_redact: bool) -> str:
+    """One object: offset, timestamp, type, version and data, or why there is none."""
+    name, version, content = _shown(entry, no_redact)
+    when = _time(entry.timestamp_ms)
+    return f'{{"offset":{entry.offset},"timestamp":"{when}","type":"{name}","version":{version},{content}}}'
+
+
+def _line(entry: Entry, no_redact: bool) -> str:
+    """The same for people."""
+    name, version, content = _shown(entry, no_redact)
+    return f"{entry.offset:>10}  {_time(entry.timestamp_ms)}  {name} v{version}  {content.removeprefix(_DATA)}"
+
+
+_DATA = '"data":'
+
+
+def _shown(entry: Entry, no_redact: bool) -> tuple[str, int, str]:
+    found = entry.content
+    if isinstance(found, Decoded):
+        text = _encoded((found if no_redact else redacted(found)).data, found.data, no_redact)
+        more = f',"layout":"{found.layout}"' if found.layout else ""
+        return found.type.name, found.version, f"{_DATA}{text}{more}"
+    name = "" if entry.control else NAMES.get(found.key, "")
+    why = found.reason.value if isinstance(found, Raw) else found.why
+    kept = _kept(found.value, no_redact, data=None, key=found.key, why=why)
+    return name or "UNKNOWN", found.version, json.dumps(kept, separators=(",", ":"))[1:-1]
+
+
+def _kept(content: bytes, no_redact: bool, **what: object) -> dict[str, object]:
+    """What was not decoded: how much it is, and itself only where secrets may be shown."""
+    raw = {"raw": base64.b64encode(content).decode()} if no_redact else {}
+    return {**what, "bytes": len(content), **raw}
+
+
+def _text(value: object) -> str:
+    """What JSON has no form for, as Kafka prints it."""
+    if isinstance(value, uuid.UUID):
+        return _uuid(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(type(value).__name__)
+
+
+_uuid = lru_cache(maxsize=10_000)(kafka_uuid)
+_encode = json.JSONEncoder(separators=(",", ":"), default=_text, allow_nan=False).encode
+
+
+def _encoded(data: Any, whole: Any, no_redact: bool) -> str:
+    """As Kafka's dump tool prints it; and tags that no table knows, by their number and size in the whole data."""
+    try:
+        text = _encode(data)
+    except ValueError:  # a quota that is infinite or no number
+        text = UNKNOWN_TAGS
+    if UNKNOWN_TAGS not in text:
+        return text
+    tags = [_kept(content, no_redact, tag=tag) for tag, content in _unknown(whole)]
+    return _encode({**to_json(data), UNKNOWN_TAGS: tags} if tags else to_json(data))
+
+
+def _unknown(value: Any) -> Iterator[tuple[int, bytes]]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from each if name == UNKNOWN_TAGS else _unknown(each)
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _unknown(each)
+
+
+@lru_cache(maxsize=1000)
+def _second(seconds: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):  # a time that no calendar has
+        return ""
+
+
+def _time(milliseconds: int) -> str:
+    seconds, rest = divmod(milliseconds, 1000)
+    text = _second(seconds)
+    return f"{text}.{rest:03}Z" if text else str(milliseconds)
+
+
+def _is_end(damage: Damage, file: File) -> bool:
+    return file.is_open and damage.reason in _END
+
+
+def _is_whole(account: Account, file: File) -> bool:
+    """Nothing damaged, nothing missing; the newest segment may end within a batch."""
+    return account.is_balanced and account.is_sound and (file.is_open or not account.damaged)
+
+
+def _damage(damage: Damage) -> str:
+    what = f"{damage.size} bytes damaged at byte {damage.position}" if damage.size else f"at byte {damage.position}"
+    return printable(f"{what}: {damage.reason.value}" + (f" ({damage.detail})" if damage.detail else ""))
+
+
+def _report(arguments: argparse.Namespace, file: File, account: Account, problems: list[str]) -> None:
+    """What became of each byte: the result of `verify`, beside the records for `decode`."""
+    stream = sys.stdout if arguments.action == "verify" else sys.stderr
+    name = printable(str(file.path))
+    if arguments.action == "verify" and arguments.output == "json":
+        shares = {kind: _counts(getattr(account, kind)) for kind in ("decoded", "kept", "damaged")}
+        document = {"file": str(file.path), "bytes": account.size, "batches": account.batches, **shares}
+        ends = {"headerBytes": account.headers, "inflatedBytes": account.inflated, "breaks": account.breaks}
+        print(json.dumps({**document, **ends, "sound": not problems and _is_whole(account, file)}), file=stream)
+        return
+    for problem in problems if arguments.action == "verify" else ():
+        print(f"{name}: {problem}", file=stream)
+    decoded, kept, damaged = (_sum(one) for one in (account.decoded, account.kept, account.damaged))
+    behind = sum(account.damaged[one.value].bytes for one in _END if file.is_open and one.value in account.damaged)
+    text = (
+        f"{name}: {account.size} bytes, {account.batches} batches, {account.claimed} records: "
+        f"{decoded.records} decoded, {kept.records} kept as bytes, {damaged.records} damaged"
+    )
+    text += f"; {damaged.bytes - behind} bytes damaged" if damaged.bytes > behind else ""
+    print(text + (f"; {behind} bytes behind the end" if behind else ""), file=stream)
+
+
+def _sum(shares: dict[str, Share]) -> Share:
+    return Share(sum(one.records for one in shares.values()), sum(one.bytes for one in shares.values()))
+
+
+def _counts(shares: dict[str, Share]) -> dict[str, dict[str, int]]:
+    return {name: {"records": one.records, "bytes": one.bytes} for name, one in sorted(shares.items())}

@@ -1,0 +1,154 @@
+"""A file read to the last byte: every record decoded or kept, every damage named, and an account of all of it.
+
+What it decides: what becomes of bytes that are no record, and how they are counted. `Reading` goes over one segment or
+snapshot; what it gives out is for whoever shows or stores records, and `account` for whoever asks whether anything is
+missing. It never raises for what the bytes hold, never opens a file, and holds one batch at a time.
+
+The account is a law, not a summary: the bytes of a file are those of batch headers, of records that were decoded, of
+records that were kept as bytes, and of damage; and the records that batches claim to have are those three as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, read_record, view_of, walk
+from kraftlog.errors import MalformedError
+from kraftlog.records import Decoded, Raw, Unreadable, decode, decode_control
+
+MAX_BATCH = 64 * 1024 * 1024
+"""Bytes of a batch that is read; a controller writes at most 8 MiB (KafkaRaftClient)."""
+UNREADABLE = "the record contradicts its layout"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record, and where it lies.
+
+    position: of its batch in the file. size: bytes of the record, its length included; in a compressed batch those
+    after it was inflated.
+    """
+
+    position: int
+    size: int
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+    control: bool
+    content: Decoded | Raw | Unreadable
+
+
+@dataclass(slots=True)
+class Share:
+    """So many records in so many bytes."""
+
+    records: int = 0
+    bytes: int = 0
+
+    def add(self, records: int, size: int) -> None:
+        """Count more of them."""
+        self.records += records
+        self.bytes += size
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of each byte and record.
+
+    size: bytes of the file. batches, headers: batches whose CRC holds, and the bytes of their headers. claimed: records
+    that these batches say they have. inflated: bytes by which compressed records are more than what lies in the file.
+    decoded: by the name of the type; kept: by why; damaged: by what is wrong. Of damaged bytes outside of batches
+    nobody knows how many records they held: they count as none. breaks: places where the order of offsets or epochs is
+    broken; no byte is damaged there.
+    """
+
+    size: int
+    batches: int = 0
+    headers: int = 0
+    claimed: int = 0
+    inflated: int = 0
+    breaks: int = 0
+    decoded: dict[str, Share] = field(default_factory=dict)
+    kept: dict[str, Share] = field(default_factory=dict)
+    damaged: dict[str, Share] = field(default_factory=dict)
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether all bytes and all records that batches claim are accounted for; true once all was read."""
+        shares = [*self.decoded.values(), *self.kept.values(), *self.damaged.values()]
+        read = self.headers + sum(share.bytes for share in shares)
+        return read == self.size + self.inflated and self.claimed == sum(share.records for share in shares)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every record was decoded or kept, in order. What follows the end of a live segment is no damage."""
+        return not self.breaks and not self.damaged.keys() - {DamageReason.TRUNCATED.value, DamageReason.ZEROS.value}
+
+    def add(self, where: dict[str, Share], name: str, records: int, size: int) -> None:
+        """Count records and bytes under a name."""
+        where.setdefault(name, Share()).add(records, size)
+
+
+class Reading:
+    """One file. Iterate it once; damage comes where it was met, the account is complete at the end."""
+
+    def __init__(self, data: Buffer) -> None:
+        self._view = view_of(data)
+        self.account = Account(len(self._view))
+
+    def __iter__(self) -> Iterator[Entry | Damage]:
+        for found in walk(self._view):
+            if isinstance(found, Batch):
+                yield from self._batch(found)
+            else:
+                yield self._damage(found)
+
+    def _damage(self, damage: Damage, records: int = 0) -> Damage:
+        if damage.size or records:
+            self.account.add(self.account.damaged, damage.reason.value, records, damage.size)
+        else:
+            self.account.breaks += 1
+        return damage
+
+    def _batch(self, batch: Batch) -> Iterator[Entry | Damage]:
+        account = self.account
+        account.batches += 1
+        account.headers += HEADER_SIZE
+        account.claimed += batch.count
+        left = batch.size - HEADER_SIZE
+        try:
+            if batch.size > MAX_BATCH:
+                raise MalformedError(f"a batch of {batch.size} bytes; at most {MAX_BATCH} are read")
+            section = batch.record_section()
+        except MalformedError as error:
+            yield self._damage(_in(batch, 0, left, str(error)), batch.count)
+            return
+        if batch.codec is not Codec.NONE:
+            account.inflated += len(section) - left
+        position, limit = 0, len(section)
+        for number in range(batch.count):
+            try:
+                record, behind = read_record(section, position, limit, batch.base_offset, batch.base_timestamp)
+            except MalformedError as error:
+                yield self._damage(_in(batch, position, limit - position, str(error)), batch.count - number)
+                return
+            size, position = behind - position, behind
+            content = decode_control(record.key, record.value) if batch.is_control else decode(record.value)
+            if isinstance(content, Decoded):
+                account.add(account.decoded, content.type.name, 1, size)
+            elif isinstance(content, Raw):
+                account.add(account.kept, content.reason.value, 1, size)
+            else:
+                account.add(account.damaged, UNREADABLE, 1, size)
+            yield Entry(
+                batch.position, size, record.offset, record.timestamp_ms, batch.leader_epoch, batch.is_control, content
+            )
+        if position != limit:
+            yield self._damage(_in(batch, position, limit - position, "bytes behind the last record"))
+
+
+def _in(batch: Batch, at: int, size: int, why: str) -> Damage:
+    """Damage at a byte of the records of a batch whose CRC holds: somebody wrote it so."""
+    position = batch.position + HEADER_SIZE + (at if batch.codec is Codec.NONE else 0)
+    return Damage(position, size, DamageReason.RECORDS, f"{why}; batch at offset {batch.base_offset}")

@@ -1,0 +1,61 @@
+"""Records without their secrets: what is shown to a person, or stored, unless somebody asks for all of it.
+
+What it decides: which values are secret. Of a SCRAM credential all from which a password could be guessed; of a config
+the value, unless Kafka defines the config and not as a password (`KafkaConfigSchema.isSensitive`: what nobody defines
+may be the password of a plugin). A delegation token has no secret in a log: nodes derive its HMAC from the id. Called
+with decoded records only; the bytes of any other record are not to be shown at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kraftlog.records import Decoded
+from kraftlog.schema import table
+from kraftlog.schema.types import UNKNOWN_TAGS
+
+REDACTED = "(redacted)"
+"""What Kafka itself writes into its logs (`RecordRedactor`)."""
+SECRET_FIELDS = frozenset({"salt", "storedKey", "serverKey", "saltedPassword"})
+_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[a-z0-9-]+\.(?=sasl\.|ssl\.|connections\.))?")
+
+
+def redacted(record: Decoded) -> Decoded:
+    """The same without secrets; the very same where it has none."""
+    if record.type.control:
+        return record
+    if record.type.key == table.CONFIG.key:
+        data = record.data
+        if data["value"] is None or is_shown(data["resourceType"], data["name"]):
+            return record
+        return replace(record, data={**data, "value": REDACTED})
+    clean = _without(record.data)
+    return record if clean is record.data else replace(record, data=clean)
+
+
+def is_shown(resource_type: int, name: str) -> bool:
+    """Whether the value of this config may be shown."""
+    from kraftlog.shown_configs import SHOWN  # hundreds of names, for whoever shows configs
+
+    names = SHOWN.get(resource_type, frozenset())
+    return name in names or _LISTENER.sub("", name, count=1) in names
+
+
+def _without(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same mapping where nothing in it is secret. What is in tags that no table knows could be."""
+    changed: dict[str, Any] = {}
+    for name, value in data.items():
+        if name in SECRET_FIELDS:
+            changed[name] = REDACTED
+        elif name == UNKNOWN_TAGS:
+            changed[name] = tuple((tag, REDACTED) for tag, _ in value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Mapping):
+            items = tuple(map(_without, value))
+            if any(now is not before for now, before in zip(items, value, strict=True)):
+                changed[name] = items
+        elif isinstance(value, Mapping) and (inner := _without(value)) is not value:
+            changed[name] = inner
+    return {**data, **changed} if changed else data

@@ -1,0 +1,163 @@
+"""`log decode` and `log verify` on files: what they show, what they hide, and what they say of damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.main import main
+from kraftlog.records import frame
+from kraftlog.schema import table
+from kraftlog.schema.others import USER_SCRAM_CREDENTIAL
+from kraftlog.schema.types import UNKNOWN_TAGS
+from tests.kraftlog.build import batch, no_op
+from tests.kraftlog.dump import parse_dump
+from tests.kraftlog.golden import CHANGES, FILES, dump_of, name
+
+FIRST = "00000000000000000000.log"
+SECRET = b"salt-of-alice-9f3c"
+CREDENTIAL = {
+    "name": "alice", "mechanism": 1, "salt": SECRET, "storedKey": SECRET, "serverKey": SECRET, "iterations": 4096,
+}  # fmt: skip
+
+
+def segment(folder: Path, *batches: bytes) -> Path:
+    path = folder / FIRST
+    path.write_bytes(b"".join(batches))
+    return path
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_every_record_is_shown_as_the_dump_tool_shows_it(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "decode", "-o", "json", str(path)]) == Exit.DONE
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    dumped = parse_dump(dump_of(path))
+    assert [(one["offset"], one["type"]) for one in shown] == [(offset, kind) for offset, kind, _ in dumped]
+    for one, (_, _, data) in zip(shown, dumped, strict=True):
+        assert data is None or one["data"] == data
+        assert one.keys() == {"offset", "timestamp", "type", "version", "data"}
+
+
+def test_a_directory_is_read_whole_and_what_became_of_it_is_said_beside(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "decode", str(CHANGES.parent)]) == Exit.DONE
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert len(lines) == 495
+    assert lines[187].split(maxsplit=4)[:4] == ["187", "2026-11-21T00:24:59.728Z", "KRAFT_VERSION", "v0"]
+    assert said.err.endswith("39297 bytes, 486 batches, 495 records: 495 decoded, 0 kept as bytes, 0 damaged\n")
+
+
+def test_the_segments_of_a_node_are_read_in_their_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "data" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    (folder / "00000000000000000002.log").write_bytes(batch(2, no_op()))
+    segment(folder, batch(0, no_op(), no_op()))
+    (folder / "00000000000000000003.log.deleted").write_bytes(b"no segment")
+    assert main(["log", "decode", "-o", "json", str(tmp_path / "data")]) == Exit.DONE
+    assert [json.loads(line)["offset"] for line in capsys.readouterr().out.splitlines()] == [0, 1, 2]
+
+
+def test_secrets_are_shown_to_whoever_asks_for_them_and_to_nobody_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unreadable = frame(USER_SCRAM_CREDENTIAL, CREDENTIAL) + b"\0"
+    unknown = bytes((1, 99, 0)) + SECRET
+    password = frame(
+        table.CONFIG, {"resourceType": 4, "resourceName": "", "name": "sasl.jaas.config", "value": "jaas-9f3c"}
+    )
+    tagged = frame(table.NO_OP, {UNKNOWN_TAGS: ((9, SECRET),)})
+    values = frame(USER_SCRAM_CREDENTIAL, CREDENTIAL), unreadable, unknown, password, tagged
+    path = segment(tmp_path, batch(0, *values))
+    for form in ("json", "text"):
+        main(["log", "decode", "-o", form, str(path)])
+        said = "".join(capsys.readouterr())
+        assert "9f3c" not in said
+        assert "c2FsdC1vZi1hbGljZS05ZjNj" not in said  # in base64
+        assert "(redacted)" in said
+        assert '"_unknownTags":[{"tag":9,"bytes":18}]' in said
+    main(["log", "decode", "-o", "json", "--no-redact", str(path)])
+    shown = capsys.readouterr().out
+    assert shown.count("c2FsdC1vZi1hbGljZS05ZjNj") == 6  # three fields, two that are kept, a tag
+    assert "jaas-9f3c" in shown
+    assert len([json.loads(line) for line in shown.splitlines()]) == 5
+
+
+def test_damage_is_named_where_it_is_and_everything_behind_it_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = bytearray(batch(0, no_op()) + batch(1, no_op()) + batch(2, no_op()))
+    data[-1 - len(batch(2, no_op()))] ^= 1
+    path = segment(tmp_path, bytes(data))
+    assert main(["log", "decode", "-o", "json", str(path)]) == Exit.FAILED
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one.get("offset") for one in shown] == [0, None, None, 2]
+    assert shown[1] == {
+        "position": 72, "size": 72, "damage": "the CRC-32C of the batch is wrong", "detail": "base offset 1",
+    }  # fmt: skip
+    assert main(["log", "verify", str(path)]) == Exit.FAILED
+    said = capsys.readouterr().out
+    assert "72 bytes damaged at byte 72: the CRC-32C of the batch is wrong (base offset 1)" in said
+    assert "216 bytes, 2 batches, 2 records: 2 decoded, 0 kept as bytes, 0 damaged; 72 bytes damaged" in said
+
+
+def test_a_batch_that_is_being_written_is_no_damage_in_the_newest_segment_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    segment(tmp_path, batch(0, no_op()), batch(1, no_op())[:-3])
+    assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
+    assert "69 bytes behind the end" in capsys.readouterr().out
+    (tmp_path / "00000000000000000002.log").write_bytes(batch(2, no_op()))
+    assert main(["log", "verify", str(tmp_path)]) == Exit.FAILED
+
+
+def test_verify_accounts_for_every_byte_in_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "verify", "-o", "json", str(CHANGES)]) == Exit.DONE
+    (found,) = map(json.loads, capsys.readouterr().out.splitlines())
+    shares = [share for kind in ("decoded", "kept", "damaged") for share in found[kind].values()]
+    assert sum(share["bytes"] for share in shares) + found["headerBytes"] == found["bytes"] == 39297
+    assert sum(share["records"] for share in shares) == 495
+    assert found["sound"] is True
+
+
+def test_a_name_from_a_log_does_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b[2J\r\u202e=cmd"
+    level = frame(table.FEATURE_LEVEL, {"name": hostile, "featureLevel": 1})
+    path = segment(tmp_path, batch(0, level))
+    for form in ("json", "text"):
+        assert main(["log", "decode", "-o", form, str(path)]) == Exit.DONE
+        said = "".join(capsys.readouterr())
+        assert all(one.isprintable() or one == "\n" for one in said)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [("nothing.log", "No such file"), ("empty", "no segment of a metadata log is here"), ("closed", "Is a directory")],
+)
+def test_a_path_that_is_none_is_one_line(
+    path: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "closed" / FIRST).mkdir(parents=True)
+    assert main(["log", "decode", str(tmp_path / path)]) == Exit.BLOCKED
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert says in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_an_empty_file_holds_nothing_and_nothing_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "verify", str(segment(tmp_path))]) == Exit.DONE
+    assert "0 bytes, 0 batches, 0 records" in capsys.readouterr().out
+
+
+def test_a_file_is_only_read(tmp_path: Path) -> None:
+    path = Path(shutil.copy(CHANGES, tmp_path / FIRST))
+    path.chmod(0o444)
+    before = path.stat()
+    assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
+    assert (path.stat().st_mtime_ns, path.stat().st_size) == (before.st_mtime_ns, before.st_size)
+    assert [one.name for one in tmp_path.iterdir()] == [FIRST]

@@ -1,0 +1,158 @@
+"""Every byte and record of a file is accounted for, whatever was done to it; and what is damaged is named."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.batches import HEADER_SIZE, Damage, DamageReason, Record
+from kraftlog.encoding import encode_batch
+from kraftlog.reading import UNREADABLE, Account, Entry, Reading
+from kraftlog.records import Decoded, RawReason
+from tests.fuzz.decoders import resealed
+from tests.kraftlog.build import batch, level, no_op
+from tests.kraftlog.dump import parse_dump
+from tests.kraftlog.golden import CHANGES, FILES, KRAFT, SNAPSHOTS, dump_of, name
+
+SMALL = next(path for path in SNAPSHOTS if path.parent == KRAFT.parent).read_bytes()
+ENDS = DamageReason.TRUNCATED, DamageReason.ZEROS
+DAMAGE = st.one_of(
+    st.tuples(st.just("flip"), st.integers(0, 1 << 16), st.integers(1, 255)),
+    st.tuples(st.just("cut"), st.integers(0, 1 << 16), st.integers(0, 300)),
+    st.tuples(st.just("zeros"), st.integers(0, 1 << 16), st.integers(1, 300)),
+    st.tuples(st.just("twice"), st.integers(0, 1 << 16), st.integers(1, 300)),
+)
+
+
+def read(data: bytes) -> tuple[list[Entry], list[Damage], Account]:
+    reading = Reading(data)
+    items = list(reading)
+    entries = [one for one in items if isinstance(one, Entry)]
+    return entries, [one for one in items if isinstance(one, Damage)], reading.account
+
+
+def damaged(data: bytes, kind: str, at: int, how: int) -> bytes:
+    at %= max(len(data), 1)
+    if kind == "flip":
+        return data[:at] + bytes([data[at] ^ how]) + data[at + 1 :]
+    if kind == "cut":
+        return data[:at] + data[at + how :]
+    return data[:at] + (bytes(how) if kind == "zeros" else data[at : at + how]) + data[at:]
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_of_what_a_controller_wrote_every_record_is_decoded_and_every_byte_accounted_for(path: Path) -> None:
+    data = path.read_bytes()
+    entries, damage, account = read(data)
+    dumped = Counter(kind for _, kind, _ in parse_dump(dump_of(path)))
+    assert damage == []
+    assert account.is_balanced
+    assert account.is_sound
+    assert {kind: share.records for kind, share in account.decoded.items()} == dumped
+    assert sum(one.size for one in entries) + account.headers == len(data) == account.size
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(DAMAGE, min_size=1, max_size=4), st.booleans(), st.sampled_from([SMALL, KRAFT.read_bytes()[:1500]]))
+def test_whatever_is_done_to_a_file_its_bytes_and_records_are_accounted_for(
+    changes: list[tuple[str, int, int]], sealed: bool, data: bytes
+) -> None:
+    for change in changes:
+        data = damaged(data, *change) if data else data
+    _, found, account = read(resealed(data) if sealed else data)
+    assert account.is_balanced
+    assert sum(share.bytes for share in account.damaged.values()) >= sum(one.size for one in found if one.size)
+
+
+def test_a_file_cut_at_any_byte_is_balanced_and_says_where_it_was_cut() -> None:
+    for end in range(len(SMALL)):
+        _, found, account = read(SMALL[:end])
+        assert account.is_balanced
+        assert all(one.reason in ENDS and one.position + one.size == end for one in found)
+
+
+def test_what_is_not_in_the_tables_is_kept_and_what_contradicts_them_is_damaged() -> None:
+    _, found, account = read(batch(0, no_op(), bytes((1, 99, 0)), bytes((0, 1, 1)), no_op() + b"\0"))
+    assert found == []
+    assert {kind: share.records for kind, share in account.kept.items()} == {
+        RawReason.TYPE.value: 1, RawReason.FRAME.value: 1,
+    }  # fmt: skip
+    assert account.damaged[UNREADABLE].records == 1
+    assert account.is_balanced
+    assert not account.is_sound
+
+
+def test_records_that_a_batch_claims_and_does_not_have_are_damage() -> None:
+    data = bytearray(batch(0, no_op(), no_op()))
+    struct.pack_into(">i", data, HEADER_SIZE - 4, 7)
+    entries, found, account = read(resealed(bytes(data)))
+    assert [one.offset for one in entries] == [0, 1]
+    assert [one.reason for one in found] == [DamageReason.RECORDS]
+    assert (account.claimed, account.damaged[DamageReason.RECORDS.value].records) == (7, 5)
+    assert account.is_balanced
+
+
+def test_bytes_behind_the_records_of_a_batch_are_damage() -> None:
+    data = bytearray(batch(0, no_op(), no_op()))
+    struct.pack_into(">i", data, HEADER_SIZE - 4, 1)
+    _, (damage,), account = read(resealed(bytes(data)))
+    assert damage.position + damage.size == len(data)
+    assert "behind the last record" in damage.detail
+    assert account.is_balanced
+
+
+def test_records_of_a_compressed_batch_are_read_and_its_growth_is_told() -> None:
+    records = [Record(at, 1, level(f"feature.{at}.version", at)) for at in range(20)]
+    plain, packed = encode_batch(records, leader_epoch=1), encode_batch(records, leader_epoch=1, attributes=1)
+    entries, found, account = read(packed)
+    assert [one.content for one in entries] == [one.content for one in read(plain)[0]]
+    assert found == []
+    assert account.inflated == len(plain) - len(packed)
+    assert account.is_balanced
+
+
+@pytest.mark.parametrize("codec", [2, 3, 4])
+def test_a_batch_whose_codec_is_not_read_here_is_named_with_all_its_records(codec: int) -> None:
+    data = bytearray(batch(0, no_op(), no_op()))
+    data[22] |= codec
+    entries, (damage,), account = read(resealed(bytes(data)))
+    assert entries == []
+    assert (damage.position, damage.size) == (HEADER_SIZE, len(data) - HEADER_SIZE)
+    assert "which is not read here" in damage.detail
+    assert account.damaged[DamageReason.RECORDS.value].records == 2
+    assert account.is_balanced
+
+
+def test_a_gap_is_told_and_costs_no_byte() -> None:
+    _, (damage,), account = read(batch(0, no_op()) + batch(5, no_op()))
+    assert (damage.reason, damage.size) == (DamageReason.OFFSET_ORDER, 0)
+    assert (account.breaks, account.is_balanced, account.is_sound) == (1, True, False)
+
+
+def test_one_batch_with_a_wrong_checksum_costs_that_batch_alone() -> None:
+    data = bytearray(CHANGES.read_bytes())
+    data[HEADER_SIZE + 3] ^= 1
+    entries, found, account = read(bytes(data))
+    whole, _, _ = read(CHANGES.read_bytes())
+    lost = [one for one in whole if one.position == 0]
+    assert [one.reason for one in found] == [DamageReason.CRC]
+    assert [one.offset for one in entries] == [one.offset for one in whole[len(lost) :]]
+    assert all(isinstance(one.content, Decoded) for one in entries)
+    assert account.is_balanced
+
+
+def test_a_gzip_bomb_is_damage() -> None:
+    packer = zlib.compressobj(wbits=31)
+    section = packer.compress(bytes(50_000_000)) + packer.flush()
+    data = bytearray(batch(0, no_op())[:HEADER_SIZE]) + section
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    data[22] |= 1
+    _, (damage,), account = read(resealed(bytes(data)))
+    assert damage.reason is DamageReason.RECORDS
+    assert account.is_balanced

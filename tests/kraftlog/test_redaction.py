@@ -1,0 +1,115 @@
+"""What is shown of secrets: nothing, whoever wrote them and wherever they are; and all of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kraftlog.records import Decoded, decode, decode_control, frame, to_json
+from kraftlog.redaction import REDACTED, SECRET_FIELDS, redacted
+from kraftlog.schema import CONTROL_TYPES, METADATA_TYPES, Array, Scalar, Struct, table
+from kraftlog.schema.others import OTHER_TYPES
+from kraftlog.schema.types import UNKNOWN_TAGS
+from tests.kraftlog.test_golden_logs import CONTROL_NAMES, WRITTEN
+
+TOPIC, BROKER = 2, 4
+
+
+def config(kind: int, name: str, value: str | None) -> Decoded:
+    data = {"resourceType": kind, "resourceName": "1", "name": name, "value": value}
+    found = decode(frame(table.CONFIG, data))
+    assert isinstance(found, Decoded)
+    return found
+
+
+def of_bytes(struct: Struct) -> Iterator[str]:
+    for field in struct.fields:
+        inner = field.type.of if isinstance(field.type, Array) else field.type
+        if isinstance(inner, Struct):
+            yield from of_bytes(inner)
+        elif inner is Scalar.BYTES:
+            yield field.name
+
+
+def secrets(value: Any) -> Iterator[bytes]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name in SECRET_FIELDS:
+                yield each
+            yield from (content for _, content in each) if name == UNKNOWN_TAGS else secrets(each)
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from secrets(each)
+
+
+def test_whatever_the_tables_call_bytes_is_a_secret() -> None:
+    found = {
+        name
+        for kind in (*METADATA_TYPES, *OTHER_TYPES, *CONTROL_TYPES)
+        for layout in kind.layouts
+        for name in of_bytes(layout.fields)
+    }
+    assert found == SECRET_FIELDS
+
+
+def test_of_records_that_kafka_wrote_the_secrets_go_and_everything_else_stays() -> None:
+    credentials = 0
+    for _, kind, _, _, hexadecimal in WRITTEN:
+        value = bytes.fromhex(hexadecimal)
+        found = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
+        assert isinstance(found, Decoded)
+        if kind in CONTROL_NAMES or kind == "ConfigRecord":
+            continue
+        hidden, shown = [one for one in secrets(found.data) if len(one) > 3], redacted(found)
+        credentials += kind == "UserScramCredentialRecord" and bool(hidden)
+        assert not any(repr(one) in repr(shown) for one in hidden)
+        assert (shown is found) == (not list(secrets(found.data)))
+        before, after = to_json(found.data), to_json(shown.data)
+        assert before.keys() == after.keys()
+        if kind != "UserScramCredentialRecord":
+            assert before == after
+    assert credentials > 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (BROKER, "sasl.jaas.config"),
+        (BROKER, "listener.name.internal.scram-sha-512.sasl.jaas.config"),
+        (BROKER, "listener.name.internal.ssl.keystore.password"),
+        (BROKER, "ssl.truststore.certificates"),
+        (BROKER, "delegation.token.secret.key"),
+        (BROKER, "password.encoder.secret"),
+        (BROKER, "authorizer.of.somebody.ldap.bind"),
+        (BROKER, "listener.name.log.retention.ms.x"),
+        (TOPIC, "ssl.key.password"),
+        (99, "retention.ms"),
+    ],
+)
+def test_a_config_that_kafka_defines_as_a_password_or_not_at_all_is_redacted(kind: int, name: str) -> None:
+    shown = redacted(config(kind, name, "pass-9f3c"))
+    assert shown.data == {"resourceType": kind, "resourceName": "1", "name": name, "value": REDACTED}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (TOPIC, "retention.ms"),
+        (TOPIC, "min.insync.replicas"),
+        (BROKER, "log.cleaner.threads"),
+        (BROKER, "listener.name.internal.ssl.keystore.location"),
+        (BROKER, "listener.name.internal.oauthbearer.sasl.login.class"),
+        (16, "interval.ms"),
+        (32, "consumer.session.timeout.ms"),
+    ],
+)
+def test_a_config_that_kafka_defines_is_shown(kind: int, name: str) -> None:
+    found = config(kind, name, "17")
+    assert redacted(found) is found
+
+
+def test_a_config_that_was_removed_is_shown_as_that() -> None:
+    found = config(BROKER, "sasl.jaas.config", None)
+    assert redacted(found) is found

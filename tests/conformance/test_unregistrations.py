@@ -7,7 +7,7 @@ import struct
 from kafkafeatures.core.readings import Role
 from kafkafeatures.kafka.errors import ErrorCode
 from kafkafeatures.kafka.wire.codec import decode_response
-from kafkafeatures.kafka.wire.messages import UnregisterResponse
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterResponse
 from tests.conformance.unregistrations import FORMAT, RAISE, recorded, steps
 from tests.kafkasim.clusters import exchange, plan, served
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kafkafeatures.kafka.wire.codec import encode_request
-from kafkafeatures.kafka.wire.messages import UnregisterControllerRequest, UpdateFeaturesRequest
+from kafkafeatures.kafka.wire.messages import UpdateFeaturesRequest
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterControllerRequest
 from tests.conformance.cases import GOLDEN, UPGRADE
 from tests.conformance.changes import ACTIVE, BROKER, METADATA, STANDBY
 

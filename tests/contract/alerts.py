@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
+from kafkafeatures.api.explained import EXPLAINED
+from kafkafeatures.api.reasons import Condition, Reason
 
 STALLED = [reason for reason, info in EXPLAINED.items() if Condition.STALLED in info.conditions]
 

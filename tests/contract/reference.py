@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from kafkafeatures.api.reasons import EXPLAINED
+from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import COMMANDS
 from tests import examples

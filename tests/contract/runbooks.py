@@ -1,13 +1,14 @@
 """The runbooks: a page for each reason that requires action, and for each alert. `make docs` writes them.
 
-What a reason means stands in `api/reasons.py`, what to do about it in `runbook_texts.py`.
+What a reason means stands in `api/explained.py`, what to do about it in `runbook_texts.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkafeatures.api.reasons import EXPLAINED, Reason
+from kafkafeatures.api.explained import EXPLAINED
+from kafkafeatures.api.reasons import Reason
 from tests.contract.alerts import ALERTS, RESOURCE
 from tests.contract.runbook_texts import OPERATOR_DOWN, PAGES, Page
 
@@ -17,7 +18,7 @@ SECTIONS = {"Safe": "What is safe", "Confirm": "Confirm", "Fix": "Fix"}
 
 
 def page_of(reason: Reason) -> str:
-    """One page; the head is what `api/reasons.py` says."""
+    """One page; the head is what `api/explained.py` says."""
     info = EXPLAINED[reason]
     head = f"Reason of {' and '.join(info.conditions)}. {info.outcome.capitalize()}."
     return _written(reason, head, info.meaning, PAGES[reason])

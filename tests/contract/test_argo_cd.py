@@ -11,8 +11,9 @@ import pytest
 import yaml
 from lupa.lua51 import LuaRuntime, lua_type
 
+from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.names import APPROVE, PAUSE
-from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory

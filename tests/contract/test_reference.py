@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.api.reasons import EXPLAINED, Reason
+from kafkafeatures.api.explained import EXPLAINED
+from kafkafeatures.api.reasons import Reason
 from tests.contract.reference import PAGES, ROOT
 
 

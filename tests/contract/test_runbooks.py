@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.api.reasons import EXPLAINED, Condition, Reason
+from kafkafeatures.api.explained import EXPLAINED
+from kafkafeatures.api.reasons import Condition, Reason
 from tests.contract.reference import PAGES
 from tests.contract.runbook_texts import PAGES as TEXTS
 from tests.contract.runbooks import ACTED_ON, SECTIONS

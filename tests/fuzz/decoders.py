@@ -18,7 +18,7 @@ from kafkafeatures.kafka import batch_heads
 from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, NotKafka
 from kafkafeatures.kafka.settings import OAuthToken, Sasl
 from kafkafeatures.kafka.wire import sasl
-from kafkafeatures.kafka.wire.codec import APIS, decode_response, encode_request
+from kafkafeatures.kafka.wire.codec import decode_response, encode_request, every_api
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, length_of
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kafkafeatures.kafka.wire.oauth import read_token
@@ -58,14 +58,14 @@ SECRETS.add("alice-secret-9f3c", "SCRAM-SHA-512")  # one of them is said in repl
 
 def _reply(api: int, data: bytes) -> object:
     """As a connection does it."""
-    ours = APIS[api].versions
+    ours = every_api()[api].versions
     if not data:
         return None
     return SECRETS.removed_from(decode_response(api, ours.min + data[0] % (ours.max - ours.min + 1), data[1:])[1])
 
 
 def seed_of(reply: Reply) -> bytes:
-    return bytes([reply.version - APIS[reply.api].versions.min]) + reply.data
+    return bytes([reply.version - every_api()[reply.api].versions.min]) + reply.data
 
 
 def _replies_of(api: int) -> Bytes:
@@ -81,7 +81,7 @@ def _requests() -> Bytes:
     return [
         encode_request(message, version=version, correlation_id=7, client_id="fuzz")
         for message in [*BROKER, *CONTROL, *log_requests(3, OffsetAndEpoch(70, 2))]
-        for version in range(APIS[message.api_key].versions.min, APIS[message.api_key].versions.max + 1)
+        for version in range(every_api()[message.api_key].versions.min, every_api()[message.api_key].versions.max + 1)
     ]
 
 
@@ -269,7 +269,7 @@ def _head(data: bytes) -> object:
 
 
 DECODERS: Mapping[str, Decoder] = {
-    **{f"reply {api}": Decoder(partial(_reply, api), KafkaError, partial(_replies_of, api)) for api in APIS},
+    **{f"reply {api}": Decoder(partial(_reply, api), KafkaError, partial(_replies_of, api)) for api in every_api()},
     "request": Decoder(_request, NotKafkaError, _requests),
     "frame": Decoder(_head, NotKafka, lambda: [b"\0\0\1\0", b"HTTP", b"\x15\x03\x03\0", b"\x7f\xff\xff\xff"]),
     "log": Decoder(_replay, KraftLogError, pieces),

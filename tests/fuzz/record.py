@@ -15,14 +15,9 @@ from typing import IO, Any, cast
 
 from kafkafeatures.kafka.settings import Sasl
 from kafkafeatures.kafka.wire import sasl
-from kafkafeatures.kafka.wire.codec import APIS, decode_response, encode_request
-from kafkafeatures.kafka.wire.messages import (
-    ApiVersionsRequest,
-    DescribeQuorumRequest,
-    OffsetAndEpoch,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-)
+from kafkafeatures.kafka.wire.codec import decode_response, encode_request, every_api
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeQuorumRequest, OffsetAndEpoch
+from kafkafeatures.kafka.wire.sasl_codec import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.e2e.rig.cluster import CLIENT, CONTROLLER, INTERNAL, USERS, Cluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, RECENT
@@ -83,7 +78,7 @@ def answers(release: str, folder: Path) -> Iterator[Reply]:
                 theirs = decode_response(18, 0, asked.ask(ApiVersionsRequest(), 0).data)[1].api_keys
                 yield asked.ask(ApiVersionsRequest(), 4, as_version=ABROAD)
                 for message in messages:
-                    ours, offered = APIS[message.api_key].versions, theirs.get(message.api_key)
+                    ours, offered = every_api()[message.api_key].versions, theirs.get(message.api_key)
                     if offered is None:
                         continue  # UnregisterController before Kafka 4.4
                     for version in range(max(ours.min, offered.min), min(ours.max, offered.max) + 1):

@@ -10,24 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.kafka.wire.messages import (
-    BROKER_RESOURCE,
     SAFE_DOWNGRADE,
     UPGRADE,
     ApiVersionsRequest,
     DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeLogDirsRequest,
     DescribeQuorumRequest,
-    DescribeTopicPartitionsRequest,
     FetchRequest,
     FetchSnapshotRequest,
-    ListPartitionReassignmentsRequest,
-    MetadataRequest,
     OffsetAndEpoch,
-    UnregisterBrokerRequest,
-    UnregisterControllerRequest,
     UpdateFeaturesRequest,
 )
+from kafkafeatures.kafka.wire.topic_messages import (
+    BROKER_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+    MetadataRequest,
+)
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest, UnregisterControllerRequest
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 REPLIES = GOLDEN / "replies"

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.kafka.wire.codec import APIS
+from kafkafeatures.kafka.wire.codec import every_api
 from tests.fuzz.child import JOBS, SMALL
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.replies import one_of_each
+
+APIS = every_api()
 
 ROOT = Path(__file__).parents[2]
 

@@ -30,7 +30,7 @@ from kafkafeatures.kafka.errors import KafkaError, NotKafka, TooLarge, Unsupport
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.aside import aside
-from kafkafeatures.kafka.wire.messages import (
+from kafkafeatures.kafka.wire.topic_messages import (
     TOPIC_RESOURCE,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,

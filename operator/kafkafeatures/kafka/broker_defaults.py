@@ -19,7 +19,13 @@ from kafkafeatures.kafka.errors import ErrorCode, KafkaError, code_name, to_fail
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
-from kafkafeatures.kafka.wire.messages import BROKER_RESOURCE, DEFAULT, IN_FILE, ConfigAnswer, DescribeConfigsRequest
+from kafkafeatures.kafka.wire.topic_messages import (
+    BROKER_RESOURCE,
+    DEFAULT,
+    IN_FILE,
+    ConfigAnswer,
+    DescribeConfigsRequest,
+)
 from kraftlog import Image
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"

@@ -28,7 +28,6 @@ from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
-from kafkafeatures.kafka.identities import Identities
 from kafkafeatures.kafka.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.partition_images import PartitionImages
@@ -42,6 +41,7 @@ from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
     from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+    from kafkafeatures.kafka.identities import Identities
     from kafkafeatures.kafka.log_history import LogReader
     from kafkafeatures.kafka.partitions import PartitionReader
     from kafkafeatures.kafka.unregister import HostedTopics
@@ -81,7 +81,7 @@ class Cluster:
             environment=environment,
             share=self._share,
         )
-        self._identities = Identities(self._pool)
+        self._identities: Identities | None = None  # which nobody asks for before partitions
         self._last: ClusterProbe | None = None
         self._image: Image | None = None  # of the last reading, as it came; None where the log was not read
         self._position: OffsetAndEpoch | None = None  # in the log, of the last reading
@@ -126,7 +126,7 @@ class Cluster:
                 asked = await self._ask_registered(asked, log)
             found = refused if reader is None else await reader.read(asked, log)
             if partitions:  # also while they have to wait: who a node is takes no memory
-                asked = await self._identities.prove(asked, log)
+                asked = await self._prover().prove(asked, log)
         finally:
             reading.cancel()
         self._last, self._image = asked, image
@@ -234,6 +234,13 @@ class Cluster:
             self._partitions = PartitionReader(self._pool, self._share)
         self._log.hold_partitions(True)
         return self._partitions, NOT_ASKED
+
+    def _prover(self) -> Identities:
+        if self._identities is None:
+            from kafkafeatures.kafka.identities import Identities
+
+            self._identities = Identities(self._pool)
+        return self._identities
 
     def _without_partitions(self) -> None:
         self._log.hold_partitions(False)

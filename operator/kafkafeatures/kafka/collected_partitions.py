@@ -15,7 +15,7 @@ from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, code_name
 from kafkafeatures.kafka.rights import SEE_TOPICS, Right, missing
-from kafkafeatures.kafka.wire.messages import (
+from kafkafeatures.kafka.wire.topic_messages import (
     SET_ON_TOPIC,
     TOPIC_RESOURCE,
     ConfigAnswer,

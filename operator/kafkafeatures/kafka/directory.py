@@ -36,10 +36,10 @@ from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.quorum import NO_LEADER, describe_quorum, refused, short_timeout
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import (
+    METADATA,
     ApiVersionsResponse,
     DescribeClusterRequest,
     DescribeQuorumRequest,
-    MetadataRequest,
 )
 
 if TYPE_CHECKING:  # asking works without the library that reads logs, and starts faster
@@ -186,6 +186,8 @@ class Discovery:
                 raise Unusable(refused("DescribeCluster", address, answer.error_code, answer.error_message))
             cluster_id, hosts, lists_fenced = answer.cluster_id, answer.nodes, answer.version >= 2
         else:  # before Kafka 2.8
+            from kafkafeatures.kafka.wire.topic_messages import MetadataRequest  # most brokers have the other
+
             metadata = await self._pool.ask(address, Role.BROKER, MetadataRequest())
             cluster_id, hosts, lists_fenced = metadata.cluster_id or "", metadata.brokers, False
         if not hosts:  # seen for a quarter of a second after a start: it does not even know itself
@@ -333,7 +335,7 @@ class Discovery:
     async def _contact(self, address: Address, role: Role) -> Contact:
         api_versions = await self._pool.api_versions(address, role)
         # The reliable mark: a controller's listener never offers Metadata, a broker's always does.
-        actual = Role.BROKER if MetadataRequest.api_key in api_versions.api_keys else Role.CONTROLLER
+        actual = Role.BROKER if METADATA in api_versions.api_keys else Role.CONTROLLER
         if actual is not role:
             noun, place = _NODE_KIND[actual]
             remedy = f"put it under {place} ({_FLAG[actual]})"

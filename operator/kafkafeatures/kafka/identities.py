@@ -16,7 +16,7 @@ from kafkafeatures.core.readings import ClusterProbe, Failure, LogReading, NodeA
 from kafkafeatures.kafka.errors import KafkaError
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address
-from kafkafeatures.kafka.wire.messages import BROKER_RESOURCE, DescribeConfigsRequest
+from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, DescribeConfigsRequest
 from kraftlog import Image
 
 NODE_ID = "node.id"

@@ -53,6 +53,10 @@ def _is_name(host: str) -> bool:
         return False
 
 
+NEEDS_VERIFIED_TLS = frozenset({"PLAIN", "OAUTHBEARER"})
+"""Mechanisms that send the secret itself. SCRAM proves it without sending it, so it may go over any connection."""
+
+
 @dataclass(frozen=True, slots=True)
 class OAuthToken:
     """A token as it is: read from a Secret."""

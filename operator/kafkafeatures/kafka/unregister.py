@@ -18,9 +18,8 @@ from kafkafeatures.kafka.errors import ErrorCode, KafkaError, code_name, to_fail
 from kafkafeatures.kafka.features import AddressRoute
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.rights import Right, missing
-from kafkafeatures.kafka.wire.messages import (
-    MetadataRequest,
-    MetadataResponse,
+from kafkafeatures.kafka.wire.topic_messages import MetadataRequest, MetadataResponse
+from kafkafeatures.kafka.wire.unregister_codec import (
     UnregisterBrokerRequest,
     UnregisterControllerRequest,
     UnregisterResponse,

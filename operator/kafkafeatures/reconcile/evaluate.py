@@ -31,7 +31,6 @@ from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, in_flight
 from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Wanted
 from kafkafeatures.core.windows import closed_until
-from kafkafeatures.core.workloads import WorkloadsReading
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
@@ -39,6 +38,7 @@ from kafkafeatures.reconcile.ports import Resource, ResourceStore
 if TYPE_CHECKING:
     from kafkafeatures.core.replication import Replication
     from kafkafeatures.core.roll import Roll
+    from kafkafeatures.core.workloads import WorkloadsReading
 
 SETTLE_SECONDS = 1.0
 """Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""

@@ -24,7 +24,7 @@ from kafkafeatures.kafka.errors import KafkaError, Stale
 from kafkafeatures.kafka.metadata_log import PART, MetadataLog
 from kafkafeatures.kafka.settings import Address, Security, parse_addresses
 from kafkafeatures.kafka.wire.connection import Connection, connect
-from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
 from kraftlog import Batch, Image, Quorum, Replay, walk
 from tests.e2e.kafka.wire import send
 from tests.e2e.rig.cluster import Cluster, Node

@@ -30,8 +30,9 @@ from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.errors import UnsupportedApi
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Sasl, Security, parse_addresses
-from kafkafeatures.kafka.wire.messages import DescribeTopicPartitionsRequest, Request
+from kafkafeatures.kafka.wire.messages import Request
 from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.topic_messages import DescribeTopicPartitionsRequest
 from kraftlog.partitions import Partition
 from tests.e2e.rig.cluster import USERS, Cluster, listed_brokers
 from tests.e2e.rig.held import admin, hold_broker_default, hold_rights, hold_topic

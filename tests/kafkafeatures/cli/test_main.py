@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,17 @@ from tests.kafkasim.test_process import heard, simulator
 
 HEAVY = "kopf kubernetes pydantic pykube requests rich scramp urllib.request yaml kafkafeatures.core.decide".split()
 """Modules that cost time at the start, and that most commands have no use for."""
+SELDOM = """
+numpy kopf kubernetes pykube rich scramp urllib.request kafkafeatures.api.explained
+kafkafeatures.core.budgets kafkafeatures.core.planner kafkafeatures.core.pods kafkafeatures.core.replication
+kafkafeatures.core.restart_checks kafkafeatures.core.roll kafkafeatures.core.unregistration kafkafeatures.core.workloads
+kafkafeatures.kafka.identities kafkafeatures.kafka.partitions kafkafeatures.kafka.unregister
+kafkafeatures.kafka.wire.authentication kafkafeatures.kafka.wire.partition_codec kafkafeatures.kafka.wire.sasl
+kafkafeatures.kafka.wire.sasl_codec kafkafeatures.kafka.wire.topic_messages kafkafeatures.kafka.wire.unregister_codec
+kafkafeatures.kube kafkafeatures.reconcile.controller kafkafeatures.reconcile.kubernetes_store kraftlog.partitions
+""".split()
+"""What only rolls, Kubernetes, credentials, partitions, unregistering or people at a terminal need: a level is raised
+without it. Most of its cost are dataclasses, some 0.4 ms each."""
 SAY_IMPORTED = f"import sys\nprint(*(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)"
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 
@@ -158,15 +170,38 @@ def test_describe_imports_the_schemas_of_what_it_sends_and_no_others(simulated: 
     assert run(code=code).stderr == "api_versions describe_cluster describe_quorum fetch\n"
 
 
+def document_of(simulated: tuple[str, ...], folder: Path) -> Path:
+    document = folder / "levels.yaml"
+    document.write_text(
+        "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"
+        f"spec: {{cluster: {{bootstrapServers: '{simulated[1]}', bootstrapControllers: '{simulated[3]}'}}, "
+        "features: {levels: [{name: share.version, level: 1}]}}\n"
+    )
+    return document
+
+
+@pytest.mark.parametrize("command", ["describe", "plan", "apply"])
+def test_a_level_is_raised_without_what_only_rolls_credentials_and_partitions_need(
+    simulated: tuple[str, ...], tmp_path: Path, command: str
+) -> None:
+    of_file = ("-f", str(document_of(simulated, tmp_path)), "-o", "json")
+    words = [command, *((*simulated, "-o", "json") if command == "describe" else of_file)]
+    code = (
+        f"import sys\nfrom kafkafeatures.cli.main import main\nassert main({words}) == 0\n"
+        f"print(*(name for name in {SELDOM} if name in sys.modules), file=sys.stderr)"
+    )
+    assert run(code=code).stderr.splitlines()[-1] == ""
+
+
+def test_what_a_level_is_raised_without_is_there() -> None:
+    """A module that is renamed would not be missed otherwise."""
+    assert [name for name in SELDOM if find_spec(name) is None] == []
+
+
 @pytest.mark.parametrize("command", ["describe", "plan", "apply"])
 def test_a_command_never_looks_for_garbage(simulated: tuple[str, ...], tmp_path: Path, command: str) -> None:
     """There is next to none, and one look at all that was imported takes a fifteenth of the command."""
-    document = tmp_path / "levels.yaml"
-    document.write_text(
-        "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"
-        f"spec: {{cluster: {{bootstrapServers: '{simulated[1]}'}}, "
-        "features: {levels: [{name: share.version, level: 1}]}}\n"
-    )
+    document = document_of(simulated, tmp_path)
     words = [command, *(simulated if command == "describe" else ("-f", str(document)))]
     code = (
         "import gc, os, sys\nfrom kafkafeatures import __main__ as program, interrupts\n"

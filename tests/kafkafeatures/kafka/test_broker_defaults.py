@@ -12,7 +12,7 @@ from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.kafka.broker_defaults import BrokerDefaults
 from kafkafeatures.kafka.errors import Unreachable
 from kafkafeatures.kafka.settings import ClusterSettings
-from kafkafeatures.kafka.wire.messages import (
+from kafkafeatures.kafka.wire.topic_messages import (
     BROKER_RESOURCE,
     DEFAULT,
     DYNAMIC_BROKER,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.core.readings import FailureKind
 from kafkafeatures.kafka.collected_partitions import Collected, Incomplete
-from kafkafeatures.kafka.wire.messages import (
+from kafkafeatures.kafka.wire.topic_messages import (
     DEFAULT,
     SET_ON_TOPIC,
     ConfigAnswer,

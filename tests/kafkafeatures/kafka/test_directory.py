@@ -16,10 +16,9 @@ from kafkafeatures.kafka.wire.messages import (
     DescribeClusterResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
-    MetadataRequest,
-    MetadataResponse,
     UpdateFeaturesRequest,
 )
+from kafkafeatures.kafka.wire.topic_messages import MetadataRequest, MetadataResponse
 from tests.kafkafeatures.kafka.scripted import (
     BROKER_APIS,
     HANG,

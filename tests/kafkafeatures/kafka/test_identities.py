@@ -8,7 +8,7 @@ from uuid import UUID
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, ProbedNode, Role
 from kafkafeatures.kafka.errors import ErrorCode
 from kafkafeatures.kafka.identities import Identities
-from kafkafeatures.kafka.wire.messages import ConfigAnswer, DescribeConfigsRequest, DescribeConfigsResponse
+from kafkafeatures.kafka.wire.topic_messages import ConfigAnswer, DescribeConfigsRequest, DescribeConfigsResponse
 from kraftlog import Registrations
 from tests.kafkafeatures.kafka.scripted import BROKER_APIS, HANG, Cluster, Node, at
 from tests.kafkafeatures.kafka.test_directory import settings

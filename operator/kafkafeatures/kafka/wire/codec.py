@@ -1,7 +1,7 @@
 """Between our messages and bytes. Of the operator, only this and `unregister_controller.py` import kio.
 
-Called by `connection.py`. `APIS`, at the end, is what we speak, one entry for each: the versions, of which the
-connection picks the highest that both sides have, and a function each way. Schemas of kio are imported when a version
+Called by `connection.py`. `APIS`, at the end, has one entry for each API: the versions, of which the connection
+picks the highest that both sides have, and a function each way. Schemas of kio are imported when a version
 is first used: start-up time is a promise of the command line.
 
 Error codes come out as plain integers. A code that kio does not know would make it refuse the whole reply, so such a
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache, lru_cache
 from io import BytesIO
@@ -24,38 +23,17 @@ from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire import messages as m
-from kafkafeatures.kafka.wire import partition_codec as partitions
-from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME
+from kafkafeatures.kafka.wire.api import Api, plain
+from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
-from kafkafeatures.kafka.wire.partition_codec import plain
 
 SAID_ALIKE = 16
 """Different answers to ApiVersions that are kept, of some kilobytes each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One API. `write`: from kio's schema module and our request to kio's; `read`: from kio's answer and its version.
-
-    `most_bytes`: of an answer. `module`: of the schemas that kio does not have.
-    """
-
-    request: type[m.Request[Any]]
-    versions: VersionRange
-    write: Callable[[ModuleType, Any], Any]
-    read: Callable[[Any, int], Any]
-    most_bytes: int = MAX_FRAME
-    module: str = ""
-
-    @property
-    def name(self) -> str:
-        """As Kafka has it."""
-        return self.request.__name__.removesuffix("Request")
-
-
 def encode_request(message: m.Request[Any], *, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Header and body, without the length in front."""
-    body = APIS[message.api_key].write(_schema(message.api_key, version, "Request"), message)
+    body = api_of(message.api_key).write(_schema(message.api_key, version, "Request"), message)
     header_type = body.__header_schema__
     header = header_type(
         request_api_key=message.api_key,
@@ -72,7 +50,7 @@ def encode_request(message: m.Request[Any], *, version: int, correlation_id: int
 
 def limits(message: m.Request[Any]) -> tuple[int, int]:
     """How many bytes the answer to this request may have, and how many elements all its arrays together."""
-    most = APIS[message.api_key].most_bytes
+    most = api_of(message.api_key).most_bytes
     if most == MAX_TOPICS_FRAME or getattr(message, "all_topics", False):
         return MAX_TOPICS_FRAME, MAX_TOPICS_FRAME  # whoever asks that takes as many as there are
     return most, MAX_ITEMS
@@ -105,7 +83,7 @@ def _decoded(api_key: int, version: int, payload: bytes, most_items: int) -> Any
     end = judge(body_type, payload, begin, most_items=most_items)
     try:
         body, _ = _serial().entity_reader(body_type)(payload, begin)
-        message = APIS[api_key].read(body, version)
+        message = api_of(api_key).read(body, version)
     except Exception as error:
         raise _undecodable(error) from None
     if end < len(payload) and api_key != m.ApiVersionsRequest.api_key:
@@ -130,14 +108,14 @@ def _serial() -> ModuleType:
 
 @cache
 def _schema(api_key: int, version: int, kind: str) -> ModuleType:
-    api = APIS[api_key]
+    api = api_of(api_key)
     folder = re.sub(r"\B([A-Z])", r"_\1", api.name).lower()
     return importlib.import_module(api.module or f"kio.schema.{folder}.v{version}.{kind.lower()}")
 
 
 def entity(api_key: int, version: int, kind: str) -> Any:
     """The class of a message as kio reads and writes it. `kind`: Request or Response."""
-    return getattr(_schema(api_key, version, kind), APIS[api_key].name + kind)
+    return getattr(_schema(api_key, version, kind), api_of(api_key).name + kind)
 
 
 # --- requests ---
@@ -228,20 +206,6 @@ def _read_api_versions(body: Any, version: int) -> m.ApiVersionsResponse:
         zk_migration_ready=bool(body.zk_migration_ready),
         version=version,
     )
-
-
-def _read_sasl_authenticate(body: Any, version: int) -> m.SaslAuthenticateResponse:
-    lifetime = body.session_lifetime
-    return m.SaslAuthenticateResponse(
-        error_code=int(body.error_code),
-        error_message=plain(body.error_message),
-        auth_bytes=bytes(body.auth_bytes),
-        session_lifetime_ms=_milliseconds(lifetime),
-    )
-
-
-def _milliseconds(value: Any) -> int:
-    return int(value / timedelta(milliseconds=1)) if isinstance(value, timedelta) else int(value)
 
 
 def _read_describe_cluster(body: Any, version: int) -> m.DescribeClusterResponse:
@@ -340,77 +304,31 @@ def _read_fetch_snapshot(body: Any, version: int) -> m.FetchSnapshotResponse:
     )
 
 
-def _read_unregister(body: Any, version: int) -> m.UnregisterResponse:
-    return m.UnregisterResponse(int(body.error_code), plain(body.error_message))
-
-
-APIS: Mapping[int, Api] = {
+APIS: dict[int, Api] = {
     api.request.api_key: api
     for api in (
         # v17: by topic id and without replica id, as an ordinary client; Kafka 3.9+
         Api(m.FetchRequest, VersionRange(17, 17), _fetch, _read_fetch, MAX_FETCH_FRAME),
-        Api(m.MetadataRequest, VersionRange(9, 12), partitions.metadata, partitions.read_metadata),
-        Api(
-            m.SaslHandshakeRequest,
-            VersionRange(1, 1),  # tokens go in SaslAuthenticate
-            lambda schema, message: schema.SaslHandshakeRequest(mechanism=message.mechanism),
-            lambda body, version: m.SaslHandshakeResponse(int(body.error_code), tuple(body.mechanisms)),
-            MAX_SHORT_FRAME,
-        ),
         Api(m.ApiVersionsRequest, VersionRange(0, 4), _api_versions, _read_api_versions, MAX_SHORT_FRAME),
-        Api(
-            m.SaslAuthenticateRequest,
-            VersionRange(1, 2),  # v1: with the lifetime of the session
-            lambda schema, message: schema.SaslAuthenticateRequest(auth_bytes=message.auth_bytes),
-            _read_sasl_authenticate,
-            MAX_SHORT_FRAME,
-        ),
         Api(m.DescribeQuorumRequest, VersionRange(0, 2), _describe_quorum, _read_describe_quorum),
         # v0 has no validateOnly, and KRaft ignores its downgrade flag
         Api(m.UpdateFeaturesRequest, VersionRange(1, 2), _update_features, _read_update_features, MAX_SHORT_FRAME),
         # v1 names the leader's address
         Api(m.FetchSnapshotRequest, VersionRange(1, 1), _fetch_snapshot, _read_fetch_snapshot, MAX_FETCH_FRAME),
         Api(m.DescribeClusterRequest, VersionRange(0, 2), _describe_cluster, _read_describe_cluster),
-        Api(
-            m.UnregisterBrokerRequest,
-            VersionRange(0, 0),
-            lambda schema, message: schema.UnregisterBrokerRequest(broker_id=message.node_id),
-            _read_unregister,
-            MAX_SHORT_FRAME,
-        ),
-        Api(
-            m.UnregisterControllerRequest,
-            VersionRange(0, 0),
-            lambda schema, message: schema.UnregisterControllerRequest(controller_id=message.node_id),
-            _read_unregister,
-            MAX_SHORT_FRAME,
-            module="kafkafeatures.kafka.wire.unregister_controller",
-        ),
-        Api(
-            m.DescribeConfigsRequest, VersionRange(4, 4), partitions.configs, partitions.read_configs, MAX_TOPICS_FRAME
-        ),
-        # below v3, whoever lacks the right is told that nothing is hosted
-        Api(
-            m.DescribeLogDirsRequest,
-            VersionRange(3, 4),
-            partitions.log_dirs,
-            partitions.read_log_dirs,
-            MAX_TOPICS_FRAME,
-        ),
-        Api(
-            m.ListPartitionReassignmentsRequest,
-            VersionRange(0, 0),
-            partitions.reassignments,
-            partitions.read_reassignments,
-            MAX_TOPICS_FRAME,
-        ),
-        Api(
-            m.DescribeTopicPartitionsRequest,
-            VersionRange(0, 0),
-            partitions.topic_partitions,
-            partitions.read_topic_partitions,
-            MAX_TOPICS_FRAME,
-        ),
     )
 }
-"""By API key."""
+"""By API key: what every command asks."""
+
+
+def api_of(api_key: int) -> Api:
+    """The entry of an API, wherever it is."""
+    return APIS[api_key] if api_key in APIS else every_api()[api_key]
+
+
+@cache
+def every_api() -> Mapping[int, Api]:
+    """All that we speak. What most commands never ask is imported with the first question of it."""
+    from kafkafeatures.kafka.wire import partition_codec, sasl_codec, unregister_codec
+
+    return APIS | partition_codec.APIS | sasl_codec.APIS | unregister_codec.APIS

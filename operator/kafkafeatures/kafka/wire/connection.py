@@ -38,23 +38,14 @@ from kafkafeatures.kafka.errors import (
     UnsupportedApi,
     code_name,
 )
-from kafkafeatures.kafka.settings import Address, Sasl, Security
-from kafkafeatures.kafka.wire import codec, sasl, tls
+from kafkafeatures.kafka.settings import NEEDS_VERIFIED_TLS, Address, Security
+from kafkafeatures.kafka.wire import codec, tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.frame import framed, length_of
 from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
-from kafkafeatures.kafka.wire.messages import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    R,
-    Request,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-)
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
 
-RENEW_AFTER = 0.8
 HANDSHAKE_SHARE = 0.9  # of the time that is left, so that a silent handshake is told apart from a silent network
 CLOSING_SECONDS = 1.0
 LARGE = 128 * 1024  # bytes of a reply: some milliseconds
@@ -97,7 +88,7 @@ async def connect(
     environment: Environment = SYSTEM,
 ) -> Connection:
     """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent."""
-    if security.sasl is not None and security.sasl.mechanism in sasl.NEEDS_VERIFIED_TLS and security.tls is None:
+    if security.sasl is not None and security.sasl.mechanism in NEEDS_VERIFIED_TLS and security.tls is None:
         raise AuthenticationFailed(
             f"{security.sasl.mechanism} without TLS would send the secret unencrypted",
             remedy="use SASL_SSL (tls: {}), or SCRAM",
@@ -328,7 +319,7 @@ class Connection:
             await self._authenticate()
 
     def _version(self, message: Request[Any]) -> int:
-        api = codec.APIS[message.api_key]
+        api = codec.api_of(message.api_key)
         ours, theirs = api.versions, self.api_versions.api_keys.get(message.api_key)
         if theirs is None:
             raise UnsupportedApi(f"the node does not offer {api.name}")
@@ -339,10 +330,10 @@ class Connection:
 
     async def _negotiate(self) -> ApiVersionsResponse:
         message = ApiVersionsRequest(client_software_version=__version__)
-        response = await self._exchange(message, codec.APIS[message.api_key].versions.max)
+        response = await self._exchange(message, codec.api_of(message.api_key).versions.max)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             theirs = response.api_keys.get(message.api_key)
-            version = min(codec.APIS[message.api_key].versions.max, theirs.max if theirs else 0)
+            version = min(codec.api_of(message.api_key).versions.max, theirs.max if theirs else 0)
             response = await self._exchange(message, version)
         if response.error_code:
             raise ServerError(response.error_code, f"ApiVersions: {code_name(response.error_code)}", sent=False)
@@ -352,57 +343,13 @@ class Connection:
         settings = self._security.sasl
         if settings is None:
             return
-        if settings.oauth is None:
-            await self._prove(settings, None)
-            return
-        from kafkafeatures.kafka.wire.oauth import TOKENS  # brings an HTTP client along, which only tokens need
+        from kafkafeatures.kafka.wire.authentication import Authentication  # who sends no secret starts without it
 
-        token = await TOKENS.token(settings.oauth, self._timeout, self._security.contexts)
-        self._security.secrets.add_token(token)
-        try:
-            await self._prove(settings, token)
-        except AuthenticationFailed:
-            TOKENS.drop(settings.oauth, token)
-            raise
+        async def ask(message: Request[R], /) -> R:
+            return await self._exchange(message, self._version(message))
 
-    async def _prove(self, settings: Sasl, token: str | None) -> None:
-        try:
-            await self._exchange_proofs(settings, token)
-        except Disconnected:
-            if self._renewing:
-                raise  # it was idle and is gone; nothing was said against the credentials
-            raise AuthenticationFailed(
-                f"{settings.mechanism}: the node closed the connection", remedy="check user name and password"
-            ) from None
-
-    async def _exchange_proofs(self, settings: Sasl, token: str | None) -> None:
-        hello = SaslHandshakeRequest(settings.mechanism)
-        offered = await self._exchange(hello, self._version(hello))
-        if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE and not self._renewing:
-            # How KafkaApis answers on a listener where no authenticator takes the request first.
-            raise AuthenticationFailed(
-                "the listener has no SASL", remedy="check the port, or use security.protocol PLAINTEXT or SSL"
-            )
-        if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            # A proof within a second of the last one is not looked at (KafkaChannel.maybeBeginServerReauthentication).
-            raise AuthenticationFailed(
-                "the node does not accept re-authentication yet", remedy="use tokens with a longer lifetime"
-            )
-        if offered.error_code:
-            mechanisms = ", ".join(offered.mechanisms) or "none"
-            raise AuthenticationFailed(
-                f"the node does not offer {settings.mechanism}; it offers {mechanisms}",
-                remedy="check the mechanism and the port",
-            )
-        began = self._monotonic()
-        steps = sasl.exchange(settings, token)
-        answer, lifetime = None, 0.0
-        while (to_send := await aside(functools.partial(sasl.step, steps, answer))) is not None:
-            message = SaslAuthenticateRequest(to_send)
-            judged = await self._exchange(message, self._version(message))
-            _believe(judged, settings)
-            answer, lifetime = judged.auth_bytes, judged.session_lifetime_ms / 1000
-        self._renew_at = began + RENEW_AFTER * lifetime if lifetime > 0 else None
+        proof = Authentication(ask, settings, self._security, timeout=self._timeout, monotonic=self._monotonic)
+        self._renew_at = await proof.prove(again=self._renewing)
 
     async def _exchange(self, message: Request[R], version: int) -> R:
         if self.closed:
@@ -414,7 +361,7 @@ class Connection:
         frame = framed(payload)
         most_bytes, most_items = codec.limits(message)
         if self._recorder is not None:
-            self._recorder.sent(self.address, _blanked(frame, message))
+            self._recorder.sent(self.address, _for_recorder(frame, message))
         try:
             self._writer.write(frame)
             await self._writer.drain()
@@ -444,7 +391,7 @@ class Connection:
             self.drop()
             raise
         if self._recorder is not None:
-            self._recorder.received(self.address, _blanked(framed(answer), response))
+            self._recorder.received(self.address, _for_recorder(framed(answer), response))
         return await _by_size(length, lambda: self._security.secrets.removed_from(response))
 
     async def _read_length(self, most: int) -> int:
@@ -477,19 +424,7 @@ async def _by_size(length: int, work: Callable[[], T]) -> T:
     return await aside(work) if length >= LARGE else work()
 
 
-def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
-    if answer.error_code:
-        said = answer.error_message or code_name(answer.error_code)
-        raise AuthenticationFailed(
-            f"{settings.mechanism}: {said}",
-            remedy="check the token" if settings.oauth is not None else "check user name and password",
-        )
+def _for_recorder(frame: bytes, message: object) -> bytes:
+    from kafkafeatures.kafka.wire.authentication import without_proofs
 
-
-def _blanked(frame: bytes, message: object) -> bytes:
-    if isinstance(message, SaslAuthenticateRequest | SaslAuthenticateResponse) and message.auth_bytes:
-        # The last field; in an answer the lifetime follows. Not any bytes like these: some proofs are one byte long.
-        size, end = len(message.auth_bytes), len(frame) - (8 if isinstance(message, SaslAuthenticateResponse) else 0)
-        at = frame.rindex(message.auth_bytes, 0, end)
-        return frame[:at] + bytes(size) + frame[at + size :]
-    return frame
+    return without_proofs(frame, message)

@@ -1,4 +1,5 @@
-"""The requests we send and the answers we read, free of protocol versions.
+"""The requests every command sends and the answers it reads, free of protocol versions. What only few commands send is
+in `topic_messages.py`, `sasl_codec.py` and `unregister_codec.py`, so that all others start without it.
 
 One frozen class per message, with the fields the operator uses and nothing else. A request is the class of its answer
 too: who sends a `Request[FetchResponse]` gets a `FetchResponse`. `codec.py` is the only translator between these and
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from kafkafeatures.core.levels import VersionRange
@@ -21,6 +22,7 @@ from kafkafeatures.core.readings import Host
 
 R = TypeVar("R")
 
+METADATA = 3  # the key of Metadata, which `topic_messages.py` has: brokers offer it, controllers do not
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)  # Uuid.METADATA_TOPIC_ID of Kafka: AAAAAAAAAAAAAAAAAAAAAQ
 
@@ -57,46 +59,6 @@ class ApiVersionsResponse:
     version: int = 0  # the version it was read with: below 4, features with minimum 0 are left out (KAFKA-17492)
 
 
-# --- SaslHandshake (17), SaslAuthenticate (36) ---
-
-
-@dataclass(frozen=True, slots=True)
-class SaslHandshakeRequest(Request["SaslHandshakeResponse"]):
-    """Which mechanism is to be used."""
-
-    api_key: ClassVar[int] = 17
-    mechanism: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SaslHandshakeResponse:
-    """`mechanisms`: those the listener offers, also where it refuses this one."""
-
-    error_code: int
-    mechanisms: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
-    """One message of the mechanism's exchange."""
-
-    api_key: ClassVar[int] = 36
-    auth_bytes: bytes = b""
-
-    def __repr__(self) -> str:  # a password may be inside
-        return "SaslAuthenticateRequest(...)"
-
-
-@dataclass(frozen=True, slots=True)
-class SaslAuthenticateResponse:
-    """The node's message of the exchange."""
-
-    error_code: int
-    error_message: str | None
-    auth_bytes: bytes
-    session_lifetime_ms: int = 0  # 0: for ever
-
-
 # --- DescribeCluster (60) ---
 
 
@@ -120,152 +82,6 @@ class DescribeClusterResponse:
     controller_id: int
     nodes: tuple[Host, ...]
     version: int
-
-
-# --- Metadata (3), DescribeTopicPartitions (75) ---
-
-
-class PartitionAnswer(NamedTuple):
-    """A partition as a broker knows it. Ids of brokers; leader -1: none, or one that the broker cannot name."""
-
-    error_code: int
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-    eligible: tuple[int, ...] = ()  # DescribeTopicPartitions only
-
-
-class TopicAnswer(NamedTuple):
-    """A topic, or the part of it that a page has. `id` None: the version has none."""
-
-    error_code: int
-    name: str
-    id: UUID | None
-    partitions: tuple[PartitionAnswer, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataRequest(Request["MetadataResponse"]):
-    """Of the brokers; with `all_topics` also of every topic the user may see."""
-
-    api_key: ClassVar[int] = 3
-    all_topics: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataResponse:
-    cluster_id: str | None
-    controller_id: int
-    brokers: tuple[Host, ...]
-    topics: tuple[TopicAnswer, ...] = ()
-
-    @property
-    def replicas(self) -> Mapping[str, frozenset[int]]:
-        """Topic to the ids of all brokers that a replica of it is assigned to."""
-        return {
-            topic.name: frozenset(id_ for partition in topic.partitions for id_ in partition.replicas)
-            for topic in self.topics
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
-    """Of every topic the user may see, from `cursor` (topic, partition) on: at most `limit` partitions."""
-
-    api_key: ClassVar[int] = 75
-    cursor: tuple[str, int] | None = None
-    limit: int = 2000  # more than `max.request.partition.size.limit` is not sent
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsResponse:
-    """`cursor`: where the next page begins; None behind the last."""
-
-    topics: tuple[TopicAnswer, ...]
-    cursor: tuple[str, int] | None
-
-
-# --- ListPartitionReassignments (46) ---
-
-
-class Reassignment(NamedTuple):
-    """Of one partition, ids of brokers. `replicas`: all, those that come and those that go among them."""
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
-    """All that are running."""
-
-    api_key: ClassVar[int] = 46
-    timeout_ms: int = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsResponse:
-    error_code: int
-    error_message: str | None
-    reassignments: Mapping[tuple[str, int], Reassignment]
-
-
-# --- DescribeConfigs (32) ---
-
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-SET_ON_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, IN_FILE, DEFAULT = 1, 2, 3, 4, 5  # DescribeConfigsResponse.ConfigSource
-
-
-class ConfigAnswer(NamedTuple):
-    """Of one resource, and the one key. `value` None: it has none. `layers`: source -> value, of all there are."""
-
-    error_code: int
-    error_message: str | None
-    value: str | None
-    source: int
-    layers: Mapping[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
-    """One key of resources of one kind. A broker is asked for its own alone, by its id."""
-
-    api_key: ClassVar[int] = 32
-    resource: int = TOPIC_RESOURCE
-    names: tuple[str, ...] = ()
-    key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsResponse:
-    configs: Mapping[str, ConfigAnswer]
-
-
-# --- DescribeLogDirs (35) ---
-
-
-class LogDir(NamedTuple):
-    """A directory of a broker. `hosted`: topic to its partitions in it, also those on their way from another one."""
-
-    error_code: int
-    path: str
-    hosted: Mapping[str, frozenset[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
-    """Of all topics: rights on topics hide none of them."""
-
-    api_key: ClassVar[int] = 35
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsResponse:
-    error_code: int
-    directories: tuple[LogDir, ...]
 
 
 # --- DescribeQuorum (55) ---
@@ -328,33 +144,6 @@ class UpdateFeaturesResponse:
     error_code: int
     error_message: str | None
     results: Mapping[str, tuple[int, str | None]]
-
-
-# --- UnregisterBroker (64), UnregisterController (94) ---
-
-
-@dataclass(frozen=True, slots=True)
-class UnregisterBrokerRequest(Request["UnregisterResponse"]):
-    """By id alone."""
-
-    api_key: ClassVar[int] = 64
-    node_id: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class UnregisterControllerRequest(Request["UnregisterResponse"]):
-    """Kafka 4.4, and metadata.version 33 finalized (KIP-1312)."""
-
-    api_key: ClassVar[int] = 94
-    node_id: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class UnregisterResponse:
-    """Of both."""
-
-    error_code: int
-    error_message: str | None
 
 
 # --- Fetch (1) and FetchSnapshot (59) of the metadata log ---

@@ -1,9 +1,9 @@
 """Tokens for OAUTHBEARER: as given, or fetched with the client credentials grant (RFC 6749, section 4.4).
 
-Called by `connection.py`. A fetched token is kept for half of its life, so that a cluster of many nodes costs one
-request, and a session that is renewed late in its life (`connection.RENEW_AFTER`) always gets a fresh one. The endpoint
-is spoken to over verified TLS only, redirects are not followed: either would give the client's secret away. The token
-is opaque here; the brokers judge it.
+Called by `authentication.py`. A fetched token is kept for half of its life, so that a cluster of many nodes costs one
+request, and a session that is renewed late in its life (`authentication.RENEW_AFTER`) always gets a fresh one. The
+endpoint is spoken to over verified TLS only, redirects are not followed: either would give the client's secret away.
+The token is opaque here; the brokers judge it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafkafeatures.kafka.wire.contexts import Contexts
 
 MAX_ANSWER = 256 * 1024
 TIMEOUT_SHARE = 0.8  # of the timeout of who waits for the token, so that he hears what hung
-KEEP = 0.5  # of a token's life; must stay below connection.RENEW_AFTER
+KEEP = 0.5  # of a token's life; must stay below authentication.RENEW_AFTER
 LONGEST = 3600.0  # seconds of its life that are believed: a token that was revoked is not shown for days
 
 

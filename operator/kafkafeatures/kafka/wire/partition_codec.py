@@ -11,13 +11,11 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
+from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
-from kafkafeatures.kafka.wire import messages as m
-
-
-def plain(message: str | None) -> str | None:
-    """Kio's texts are of classes of their own."""
-    return None if message is None else str(message)
+from kafkafeatures.kafka.wire import topic_messages as m
+from kafkafeatures.kafka.wire.api import Api, plain
+from kafkafeatures.kafka.wire.frame import MAX_TOPICS_FRAME
 
 
 def _ids(brokers: Iterable[Any] | None) -> tuple[int, ...]:
@@ -137,3 +135,35 @@ def read_log_dirs(body: Any, version: int) -> m.DescribeLogDirsResponse:
             for one in body.results
         ),
     )
+
+
+APIS: dict[int, Api] = {
+    api.request.api_key: api
+    for api in (
+        Api(m.MetadataRequest, VersionRange(9, 12), metadata, read_metadata),
+        Api(m.DescribeConfigsRequest, VersionRange(4, 4), configs, read_configs, MAX_TOPICS_FRAME),
+        # below v3, whoever lacks the right is told that nothing is hosted
+        Api(
+            m.DescribeLogDirsRequest,
+            VersionRange(3, 4),
+            log_dirs,
+            read_log_dirs,
+            MAX_TOPICS_FRAME,
+        ),
+        Api(
+            m.ListPartitionReassignmentsRequest,
+            VersionRange(0, 0),
+            reassignments,
+            read_reassignments,
+            MAX_TOPICS_FRAME,
+        ),
+        Api(
+            m.DescribeTopicPartitionsRequest,
+            VersionRange(0, 0),
+            topic_partitions,
+            read_topic_partitions,
+            MAX_TOPICS_FRAME,
+        ),
+    )
+}
+"""By API key."""

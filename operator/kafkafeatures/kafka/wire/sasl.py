@@ -1,6 +1,6 @@
 """SASL mechanisms as exchanges without I/O: bytes out, bytes in, until done.
 
-Called by `connection.py`. An exchange is a generator: it yields what to send and is sent what came back. It raises
+Called by `authentication.py`. An exchange is a generator: it yields what to send and is sent what came back. It raises
 AuthenticationFailed where the server cannot be believed. RFC 4616 (PLAIN), RFC 5802 and 7677 (SCRAM, by scramp),
 RFC 7628 (OAUTHBEARER). Called beside the event loop: SCRAM derives a key, and the server says how long that takes.
 """
@@ -14,9 +14,6 @@ from kafkafeatures.kafka.errors import AuthenticationFailed
 from kafkafeatures.kafka.settings import Sasl
 
 Exchange = Generator[bytes, bytes, None]
-
-NEEDS_VERIFIED_TLS = frozenset({"PLAIN", "OAUTHBEARER"})
-"""What sends the secret itself. SCRAM proves it without sending it, so it may go over any connection."""
 
 MOST_ITERATIONS = 16_384
 """Of SCRAM: Kafka's own maximum (`ScramControlManager.MAX_ITERATIONS`). The server names them, and we compute them."""

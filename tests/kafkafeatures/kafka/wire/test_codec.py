@@ -19,30 +19,32 @@ from kio.serial import entity_reader, entity_writer
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.errors import NotKafka, ServerError
-from kafkafeatures.kafka.wire.codec import APIS, decode_response, encode_request
+from kafkafeatures.kafka.wire.codec import decode_response, encode_request, every_api
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
     ApiVersionsRequest,
     ApiVersionsResponse,
     DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeLogDirsRequest,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
-    DescribeTopicPartitionsRequest,
     FetchRequest,
     FetchSnapshotRequest,
-    ListPartitionReassignmentsRequest,
-    MetadataRequest,
     OffsetAndEpoch,
     Request,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-    UnregisterBrokerRequest,
-    UnregisterControllerRequest,
     UpdateFeaturesRequest,
 )
+from kafkafeatures.kafka.wire.sasl_codec import SaslAuthenticateRequest, SaslHandshakeRequest
+from kafkafeatures.kafka.wire.topic_messages import (
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+    MetadataRequest,
+)
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest, UnregisterControllerRequest
+
+APIS = every_api()
 
 TRANSCRIPTS = Path(__file__).parents[3] / "golden" / "transcripts"
 UNKNOWN_TO_KIO = {(18, 9)}  # asked on purpose with a version nobody has

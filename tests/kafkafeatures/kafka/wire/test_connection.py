@@ -18,7 +18,8 @@ from kafkafeatures.kafka.errors import (
 )
 from kafkafeatures.kafka.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import Connection, connect
-from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeQuorumRequest, UnregisterBrokerRequest
+from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeQuorumRequest
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
 from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, framed, serving, unregistered
 
 QUICK = 0.3

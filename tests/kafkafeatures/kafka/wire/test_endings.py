@@ -26,8 +26,9 @@ from kafkafeatures.kafka.errors import (
 )
 from kafkafeatures.kafka.settings import Address, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import Connection, connect
-from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest, UpdateFeaturesRequest
+from kafkafeatures.kafka.wire.messages import UpdateFeaturesRequest
 from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, framed, serving, unregistered
 

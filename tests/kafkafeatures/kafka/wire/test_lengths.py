@@ -26,15 +26,17 @@ from kio.static.primitive import Records, i16, i32Timedelta
 
 from kafkafeatures.kafka.errors import NotKafka
 from kafkafeatures.kafka.wire import codec
-from kafkafeatures.kafka.wire.codec import APIS, entity
+from kafkafeatures.kafka.wire.codec import entity, every_api
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 from kafkafeatures.kafka.wire.messages import (
     ApiVersionsRequest,
     DescribeQuorumRequest,
     FetchRequest,
-    MetadataRequest,
     UpdateFeaturesRequest,
 )
+from kafkafeatures.kafka.wire.topic_messages import MetadataRequest
+
+APIS = every_api()
 
 st.register_type_strategy(Records, st.binary())
 

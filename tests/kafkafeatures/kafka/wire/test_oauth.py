@@ -22,7 +22,8 @@ from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, Kaf
 from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire import oauth
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kafka.wire.connection import RENEW_AFTER, connect
+from kafkafeatures.kafka.wire.authentication import RENEW_AFTER
+from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.oauth import KEEP, Tokens
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.e2e.rig.certificates import Certificates

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kio.index import load_response_schema
 
-from kafkafeatures.kafka.wire.codec import APIS, decode_response
-from kafkafeatures.kafka.wire.messages import (
+from kafkafeatures.kafka.wire.codec import decode_response, every_api
+from kafkafeatures.kafka.wire.topic_messages import (
     BROKER_RESOURCE,
     DEFAULT,
     DescribeConfigsRequest,
@@ -27,7 +27,7 @@ def answers(message: Any) -> list[Any]:
     """To this question, of each release, in every version that we speak."""
     found = []
     for one in replies():
-        ours = APIS[one.api].versions
+        ours = every_api()[one.api].versions
         if one.of.endswith(f"broker: {message}") and ours.min <= one.version <= ours.max:
             found.append(decode_response(one.api, one.version, one.data)[1])
     assert len(found) >= 3, message

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scramp import ScramMechanism
 
 from kafkafeatures.kafka.errors import AuthenticationFailed
-from kafkafeatures.kafka.settings import Sasl
-from kafkafeatures.kafka.wire.sasl import MOST_ITERATIONS, NEEDS_VERIFIED_TLS, exchange
+from kafkafeatures.kafka.settings import NEEDS_VERIFIED_TLS, Sasl
+from kafkafeatures.kafka.wire.sasl import MOST_ITERATIONS, exchange
 
 CANARY = "canary-0f7b1"
 SALT = "AAAAAAAAAAAAAAAAAAAA"

@@ -32,13 +32,9 @@ from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import AuthenticationFailed
 from kafkafeatures.kafka.settings import Address, ClusterSettings, OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
-from kafkafeatures.kafka.wire.messages import (
-    DescribeClusterResponse,
-    SaslAuthenticateResponse,
-    SaslHandshakeResponse,
-    UpdateFeaturesResponse,
-)
+from kafkafeatures.kafka.wire.messages import DescribeClusterResponse, UpdateFeaturesResponse
 from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.sasl_codec import SaslAuthenticateResponse, SaslHandshakeResponse
 from kafkafeatures.kafka.wire.secrets import LONGEST, REMOVED, WORD, Secrets
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum

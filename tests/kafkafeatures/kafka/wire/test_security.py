@@ -16,8 +16,8 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, TlsFailed
 from kafkafeatures.kafka.settings import OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.connection import connect
-from kafkafeatures.kafka.wire.messages import UnregisterBrokerRequest
 from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
 from tests.e2e.rig.certificates import Certificates
 from tests.kafkafeatures.kafka.wire.servers import (
     Answers,

@@ -1,0 +1,191 @@
+"""What each reason means for users, and what becomes of it: what the documentation and its runbooks are made of.
+
+Nothing that runs asks for it; `docs/reference/reasons.md` and the runbooks are generated from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkafeatures.api.reasons import Condition, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonInfo:
+    """What a reason means for users, and what becomes of it: `AUTOMATIC`, `ACTION`, or empty where all is well."""
+
+    conditions: tuple[Condition, ...]
+    meaning: str
+    outcome: str = ""
+
+    @property
+    def needs_action(self) -> bool:
+        """Whether action is required; each such reason has a runbook."""
+        return self.outcome == ACTION
+
+
+AUTOMATIC = "resolves automatically"
+ACTION = "action required"
+
+
+def _each(*conditions: Condition, outcome: str = "", meanings: Mapping[Reason, str]) -> Mapping[Reason, ReasonInfo]:
+    return {reason: ReasonInfo(conditions, meaning, outcome) for reason, meaning in meanings.items()}
+
+
+EXPLAINED: Mapping[Reason, ReasonInfo] = {
+    **_each(
+        Condition.READY,
+        meanings={
+            Reason.IN_SYNC: "every desired level is finalized and verified on every live node",
+            Reason.OBSERVED: "mode Observe: the message says what would be changed; nothing is sent",
+        },
+    ),
+    **_each(
+        Condition.READY,
+        outcome=AUTOMATIC,
+        meanings={
+            Reason.PENDING: "not reconciled yet",
+            Reason.UNREACHABLE: "no node could be reached",
+        },
+    ),
+    **_each(
+        Condition.READY,
+        outcome=ACTION,
+        meanings={
+            Reason.SUSPENDED: "suspended: an update that was sent is completed, no other one is started",
+            Reason.DRIFTED: "drift detected: a level that had been reached was changed outside KafkaFeatures",
+            Reason.APPROVAL_REQUIRED: "the plan has to be approved by its hash",
+        },
+    ),
+    **_each(
+        Condition.APPROVAL_REQUIRED,
+        outcome=ACTION,
+        meanings={
+            Reason.PLAN_PENDING: "the plan is not approved yet",
+            Reason.PLAN_CHANGED: "the approval is for another plan than the current one",
+        },
+    ),
+    **_each(
+        Condition.DRIFT_DETECTED,
+        outcome=ACTION,
+        meanings={
+            Reason.LEVEL_BEHIND: "a level that had been reached was lowered outside KafkaFeatures",
+            Reason.LEVEL_AHEAD: "a level that had been reached was raised outside KafkaFeatures",
+        },
+    ),
+    **_each(
+        Condition.READY,
+        Condition.RECONCILING,
+        outcome=AUTOMATIC,
+        meanings={
+            Reason.PREFLIGHT: "a fact that the decision needs could not be read",
+            Reason.UPDATING_FEATURES: "an UpdateFeatures request is in progress",
+            Reason.VERIFYING: "a level is being verified, or the outcome of an update is not known yet",
+            Reason.WAITING_FOR_NODES: "a node runs an older Kafka, or its supported range is not known",
+            Reason.WAITING_FOR_QUORUM: "no active controller with a majority",
+            Reason.WAITING_FOR_WINDOW: "no window of spec.rollout is open; the message says when the next one opens",
+            Reason.SOAKING: "an irreversible change waits until every node has been healthy for finalizeAfter",
+            Reason.MIGRATING: "a migration from ZooKeeper is in progress",
+            Reason.ROLLING_NODES: "nodes are being restarted; the message says what is waited for",
+            Reason.WAITING_FOR_BUDGET: (
+                "a PodDisruptionBudget allows no eviction now, or nodes of as many other clusters are restarted as the "
+                "operator has memory for (`maxPartitionImages`)"
+            ),
+            Reason.INTERNAL_ERROR: "a reconciliation failed or hung: a bug; see the operator's log",
+        },
+    ),
+    **_each(
+        Condition.READY,
+        Condition.STALLED,
+        outcome=ACTION,
+        meanings={
+            Reason.INVALID_SPEC: (
+                "the document contradicts itself, or the StatefulSets it names, or an address is invalid"
+            ),
+            Reason.UNKNOWN_RELEASE: "this version does not know the Kafka release or the level name",
+            Reason.UNKNOWN_FEATURE: "no node supports a feature of that name",
+            Reason.UNSUPPORTED_LEVEL: "no node supports the level",
+            Reason.GHOST_REGISTRATION: (
+                "ghost registration: a node that no longer exists is still registered, with an older range"
+            ),
+            Reason.NODE_REFUSED: "a broker keeps trying to register, and the active controller rejects it",
+            Reason.DEPENDENCY_MISSING: "a feature requires another feature at a higher level",
+            Reason.DOWNGRADE_REFUSED: "Kafka refuses the downgrade, whatever the consents: metadata would be lost",
+            Reason.CONSENT_REQUIRED: "a downgrade, or the change to a dynamic quorum, needs a consent",
+            Reason.CONSENT_SPENT: "the consent was already used; a consent can be used once",
+            Reason.CONFLICT_DETECTED: (
+                "a level is changed outside KafkaFeatures again and again, or a second operator writes the status"
+            ),
+            Reason.CONTROLLER_REJECTED: "the active controller rejected the change; its message says why",
+            Reason.NOT_AUTHORIZED: "an ACL is missing; the message has the command that grants it",
+            Reason.ZOOKEEPER_MODE: "features cannot be finalized in ZooKeeper mode",
+            Reason.CLUSTER_ID_MISMATCH: "the addresses lead to another cluster than expected, or to two",
+            Reason.DUPLICATE_OWNER: "an older Apply resource owns the same cluster",
+            Reason.SCHEMA_OUTDATED: "the installed CRD is older than the operator",
+            Reason.UNKNOWN_INTENT: "the status contains an intent that this release cannot read",
+            Reason.UPDATE_STRATEGY_UNSAFE: (
+                "Kubernetes restarts the pods of a StatefulSet by itself; its update strategy has to be OnDelete"
+            ),
+            Reason.DRIVER_CONFLICT: "another operator, or an older resource, restarts the same pods",
+            Reason.ROLLOUT_HALTED: "the roll is halted: no other node is restarted until the cause is gone",
+            Reason.NODES_BEHIND: ("the new image does not support a finalized level, which has to be downgraded first"),
+        },
+    ),
+    **_each(
+        Condition.NODES_ROLLED,
+        meanings={Reason.ALL_CURRENT: "every node runs the update revision of its StatefulSet"},
+    ),
+    **_each(
+        Condition.NODES_ROLLED,
+        outcome=AUTOMATIC,
+        meanings={Reason.IN_PROGRESS: "nodes are being restarted, or wait for it"},
+    ),
+    **_each(
+        Condition.NODES_ROLLED,
+        outcome=ACTION,
+        meanings={
+            Reason.HALTED: "no node is restarted; the condition Stalled says why",
+            Reason.PAUSED: "suspended: nodes in flight are followed, no other node is restarted",
+            Reason.RESTART_REQUESTED: "driver Manual: restart the node that the message names",
+        },
+    ),
+    **_each(Condition.REACHABLE, meanings={Reason.CONNECTED: "nodes and metadata log were read"}),
+    **_each(
+        Condition.REACHABLE,
+        outcome=AUTOMATIC,
+        meanings={Reason.BOOTSTRAP_UNREACHABLE: "none of the bootstrap addresses answers"},
+    ),
+    **_each(
+        Condition.REACHABLE,
+        outcome=ACTION,
+        meanings={
+            Reason.PARTIALLY_CONNECTED: "something could not be read; the message says what and why",
+            Reason.TLS_FAILED: "the TLS handshake failed",
+            Reason.AUTHENTICATION_FAILED: "authentication failed",
+            Reason.CREDENTIALS_INVALID: "a Secret or ConfigMap is missing, unlabelled or unusable",
+            Reason.ADDRESS_REFUSED: "the operator's settings do not allow the address",
+        },
+    ),
+    **_each(
+        Condition.FEATURES_FINALIZED,
+        meanings={
+            Reason.ALL_AT_TARGET: "every desired level is finalized",
+            Reason.NOTHING_DESIRED: "the document names no level",
+        },
+    ),
+    **_each(
+        Condition.FEATURES_FINALIZED,
+        outcome=AUTOMATIC,
+        meanings={
+            Reason.BEHIND_TARGET: "some levels are not changed yet",
+            Reason.UNKNOWN: "the finalized levels could not be read",
+        },
+    ),
+    **_each(
+        Condition.FEATURES_FINALIZED,
+        outcome=ACTION,
+        meanings={Reason.BLOCKED: "a blocker prevents the change; see blockers"},
+    ),
+}
+"""Every reason; docs/reference/reasons.md is generated from it."""

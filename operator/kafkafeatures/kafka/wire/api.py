@@ -1,0 +1,37 @@
+"""What is known of one API: an entry of the tables in `codec.py` and of the other modules named so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.kafka.wire.frame import MAX_FRAME
+from kafkafeatures.kafka.wire.messages import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """`write`: from kio's schema module and our request to kio's; `read`: from kio's answer and its version.
+
+    `most_bytes`: of an answer. `module`: of the schemas that kio does not have.
+    """
+
+    request: type[Request[Any]]
+    versions: VersionRange
+    write: Callable[[ModuleType, Any], Any]
+    read: Callable[[Any, int], Any]
+    most_bytes: int = MAX_FRAME
+    module: str = ""
+
+    @property
+    def name(self) -> str:
+        """As Kafka has it."""
+        return self.request.__name__.removesuffix("Request")
+
+
+def plain(message: str | None) -> str | None:
+    """Kio's texts are of classes of their own."""
+    return None if message is None else str(message)

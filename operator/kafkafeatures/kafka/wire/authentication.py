@@ -1,0 +1,116 @@
+"""SASL on a connection: who we are is proved before the first question, and anew before the session ends (KIP-368).
+
+Called by `connection.py`, where there are credentials. It decides what an answer means to whoever has to mend it, and
+keeps no secret: tokens are those of `oauth.py`, the exchanges are in `sasl.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected, ErrorCode, code_name
+from kafkafeatures.kafka.settings import Sasl, Security
+from kafkafeatures.kafka.wire import sasl
+from kafkafeatures.kafka.wire.aside import aside
+from kafkafeatures.kafka.wire.messages import R, Request
+from kafkafeatures.kafka.wire.sasl_codec import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+)
+
+RENEW_AFTER = 0.8
+
+
+class Ask(Protocol):
+    """How a request goes to the node."""
+
+    async def __call__(self, message: Request[R], /) -> R:
+        """The answer. Raises KafkaError."""
+
+
+class Authentication:
+    """Of one connection. `timeout`, in seconds, is that of getting a token."""
+
+    def __init__(
+        self, ask: Ask, settings: Sasl, security: Security, *, timeout: float, monotonic: Callable[[], float]
+    ) -> None:
+        self._ask, self._settings, self._security = ask, settings, security
+        self._timeout, self._monotonic = timeout, monotonic
+
+    async def prove(self, *, again: bool) -> float | None:
+        """Prove who we are, on a new connection or `again`. When to do so again; None: never."""
+        settings = self._settings
+        if settings.oauth is None:
+            return await self._prove(None, again)
+        from kafkafeatures.kafka.wire.oauth import TOKENS  # brings an HTTP client along, which only tokens need
+
+        token = await TOKENS.token(settings.oauth, self._timeout, self._security.contexts)
+        self._security.secrets.add_token(token)
+        try:
+            return await self._prove(token, again)
+        except AuthenticationFailed:
+            TOKENS.drop(settings.oauth, token)
+            raise
+
+    async def _prove(self, token: str | None, again: bool) -> float | None:
+        try:
+            await self._agree(again)
+            return await self._exchange(token)
+        except Disconnected:
+            if again:
+                raise  # it was idle and is gone; nothing was said against the credentials
+            raise AuthenticationFailed(
+                f"{self._settings.mechanism}: the node closed the connection", remedy="check user name and password"
+            ) from None
+
+    async def _agree(self, again: bool) -> None:
+        """On the mechanism."""
+        offered = await self._ask(SaslHandshakeRequest(self._settings.mechanism))
+        if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE and not again:
+            # How KafkaApis answers on a listener where no authenticator takes the request first.
+            raise AuthenticationFailed(
+                "the listener has no SASL", remedy="check the port, or use security.protocol PLAINTEXT or SSL"
+            )
+        if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            # A proof within a second of the last one is not looked at (KafkaChannel.maybeBeginServerReauthentication).
+            raise AuthenticationFailed(
+                "the node does not accept re-authentication yet", remedy="use tokens with a longer lifetime"
+            )
+        if offered.error_code:
+            mechanisms = ", ".join(offered.mechanisms) or "none"
+            raise AuthenticationFailed(
+                f"the node does not offer {self._settings.mechanism}; it offers {mechanisms}",
+                remedy="check the mechanism and the port",
+            )
+
+    async def _exchange(self, token: str | None) -> float | None:
+        began = self._monotonic()
+        steps = sasl.exchange(self._settings, token)
+        answer, lifetime = None, 0.0
+        while (to_send := await aside(partial(sasl.step, steps, answer))) is not None:
+            judged = await self._ask(SaslAuthenticateRequest(to_send))
+            _believe(judged, self._settings)
+            answer, lifetime = judged.auth_bytes, judged.session_lifetime_ms / 1000
+        return began + RENEW_AFTER * lifetime if lifetime > 0 else None
+
+
+def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
+    if answer.error_code:
+        said = answer.error_message or code_name(answer.error_code)
+        raise AuthenticationFailed(
+            f"{settings.mechanism}: {said}",
+            remedy="check the token" if settings.oauth is not None else "check user name and password",
+        )
+
+
+def without_proofs(frame: bytes, message: object) -> bytes:
+    """The frame with zeros for the bytes of an exchange."""
+    if isinstance(message, SaslAuthenticateRequest | SaslAuthenticateResponse) and message.auth_bytes:
+        # The last field; in an answer the lifetime follows. Not any bytes like these: some proofs are one byte long.
+        size, end = len(message.auth_bytes), len(frame) - (8 if isinstance(message, SaslAuthenticateResponse) else 0)
+        at = frame.rindex(message.auth_bytes, 0, end)
+        return frame[:at] + bytes(size) + frame[at + size :]
+    return frame

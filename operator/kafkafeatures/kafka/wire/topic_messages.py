@@ -1,0 +1,159 @@
+"""Requests and answers about topics, partitions, configs and log directories, as those of `messages.py` are.
+
+Imported by who reads partitions or unregisters a node, and by `partition_codec.py`, which translates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+from uuid import UUID
+
+from kafkafeatures.core.readings import Host
+from kafkafeatures.kafka.wire.messages import METADATA, Request
+
+# --- Metadata (3), DescribeTopicPartitions (75) ---
+
+
+class PartitionAnswer(NamedTuple):
+    """A partition as a broker knows it. Ids of brokers; leader -1: none, or one that the broker cannot name."""
+
+    error_code: int
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    eligible: tuple[int, ...] = ()  # DescribeTopicPartitions only
+
+
+class TopicAnswer(NamedTuple):
+    """A topic, or the part of it that a page has. `id` None: the version has none."""
+
+    error_code: int
+    name: str
+    id: UUID | None
+    partitions: tuple[PartitionAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequest(Request["MetadataResponse"]):
+    """Of the brokers; with `all_topics` also of every topic the user may see."""
+
+    api_key: ClassVar[int] = METADATA
+    all_topics: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponse:
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[Host, ...]
+    topics: tuple[TopicAnswer, ...] = ()
+
+    @property
+    def replicas(self) -> Mapping[str, frozenset[int]]:
+        """Topic to the ids of all brokers that a replica of it is assigned to."""
+        return {
+            topic.name: frozenset(id_ for partition in topic.partitions for id_ in partition.replicas)
+            for topic in self.topics
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
+    """Of every topic the user may see, from `cursor` (topic, partition) on: at most `limit` partitions."""
+
+    api_key: ClassVar[int] = 75
+    cursor: tuple[str, int] | None = None
+    limit: int = 2000  # more than `max.request.partition.size.limit` is not sent
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTopicPartitionsResponse:
+    """`cursor`: where the next page begins; None behind the last."""
+
+    topics: tuple[TopicAnswer, ...]
+    cursor: tuple[str, int] | None
+
+
+# --- ListPartitionReassignments (46) ---
+
+
+class Reassignment(NamedTuple):
+    """Of one partition, ids of brokers. `replicas`: all, those that come and those that go among them."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
+    """All that are running."""
+
+    api_key: ClassVar[int] = 46
+    timeout_ms: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ListPartitionReassignmentsResponse:
+    error_code: int
+    error_message: str | None
+    reassignments: Mapping[tuple[str, int], Reassignment]
+
+
+# --- DescribeConfigs (32) ---
+
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+SET_ON_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, IN_FILE, DEFAULT = 1, 2, 3, 4, 5  # DescribeConfigsResponse.ConfigSource
+
+
+class ConfigAnswer(NamedTuple):
+    """Of one resource, and the one key. `value` None: it has none. `layers`: source -> value, of all there are."""
+
+    error_code: int
+    error_message: str | None
+    value: str | None
+    source: int
+    layers: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
+    """One key of resources of one kind. A broker is asked for its own alone, by its id."""
+
+    api_key: ClassVar[int] = 32
+    resource: int = TOPIC_RESOURCE
+    names: tuple[str, ...] = ()
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConfigsResponse:
+    configs: Mapping[str, ConfigAnswer]
+
+
+# --- DescribeLogDirs (35) ---
+
+
+class LogDir(NamedTuple):
+    """A directory of a broker. `hosted`: topic to its partitions in it, also those on their way from another one."""
+
+    error_code: int
+    path: str
+    hosted: Mapping[str, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
+    """Of all topics: rights on topics hide none of them."""
+
+    api_key: ClassVar[int] = 35
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsResponse:
+    error_code: int
+    directories: tuple[LogDir, ...]

@@ -1,0 +1,65 @@
+"""UnregisterBroker and UnregisterController: the messages, and what they are to kio.
+
+Sent by `kafka/unregister.py`. `codec.py`, which has the rules, asks for `APIS` when the first of them is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.kafka.wire.api import Api, plain
+from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME
+from kafkafeatures.kafka.wire.messages import Request
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerRequest(Request["UnregisterResponse"]):
+    """By id alone."""
+
+    api_key: ClassVar[int] = 64
+    node_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterControllerRequest(Request["UnregisterResponse"]):
+    """Kafka 4.4, and metadata.version 33 finalized (KIP-1312)."""
+
+    api_key: ClassVar[int] = 94
+    node_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterResponse:
+    """Of both."""
+
+    error_code: int
+    error_message: str | None
+
+
+def _read_unregister(body: Any, version: int) -> UnregisterResponse:
+    return UnregisterResponse(int(body.error_code), plain(body.error_message))
+
+
+APIS: dict[int, Api] = {
+    api.request.api_key: api
+    for api in (
+        Api(
+            UnregisterBrokerRequest,
+            VersionRange(0, 0),
+            lambda schema, message: schema.UnregisterBrokerRequest(broker_id=message.node_id),
+            _read_unregister,
+            MAX_SHORT_FRAME,
+        ),
+        Api(
+            UnregisterControllerRequest,
+            VersionRange(0, 0),
+            lambda schema, message: schema.UnregisterControllerRequest(controller_id=message.node_id),
+            _read_unregister,
+            MAX_SHORT_FRAME,
+            module="kafkafeatures.kafka.wire.unregister_controller",
+        ),
+    )
+}
+"""By API key."""

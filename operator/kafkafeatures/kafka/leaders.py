@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from kafkafeatures.core.readings import Host
@@ -109,7 +110,8 @@ class Leaders:
         """A connection to the leader, and its epoch, not below `at_least`. Raises KafkaError where there is none."""
         if not self._named and not self._learned:
             raise Unreachable("no address of a controller is known", remedy="name the controllers")
-        tasks = [asyncio.create_task(self._who_leads(address)) for address in self._left()]
+        asked = {address: asyncio.create_task(self._who_leads(address)) for address in self._left()}
+        tasks = [*asked.values()]
         errors: list[KafkaError] = []
         found: Connection | None = None
         try:
@@ -124,7 +126,7 @@ class Leaders:
                     if leader.leader_id < 0 or leader.epoch < at_least:
                         await link.close()
                         raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known")
-                    found = await self._to(leader, link)
+                    found = await self._to(leader, link, asked)
                 except KafkaError as error:
                     errors.append(error)
                     continue
@@ -134,7 +136,9 @@ class Leaders:
             await _abandon(tasks, keep=found)
         raise _most_telling(errors)
 
-    async def _to(self, leader: LeaderAndEpoch, link: Connection) -> Connection | None:
+    async def _to(
+        self, leader: LeaderAndEpoch, link: Connection, asked: Mapping[Address, asyncio.Task[_Answer]]
+    ) -> Connection | None:
         """The leader itself, by way of `link` to the node that named it. None where its address is not known."""
         address = self._by_id.get(leader.leader_id)
         if address == link.address:
@@ -146,7 +150,7 @@ class Leaders:
             raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} rejects or closes every connection")
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._connect(address)
+                return await _open_link(asked.get(address)) or await self._connect(address)
         except KafkaError as error:
             self.strike(address, error)
             raise
@@ -189,6 +193,15 @@ class Leaders:
         if response.partition_error_code not in (*MOVED, ErrorCode.NONE):
             refused(response.partition_error_code)
         return response
+
+
+async def _open_link(asked: asyncio.Task[_Answer] | None) -> Connection | None:
+    """That of who is being asked anyway: it is there sooner than another one. None where it came to nothing."""
+    if asked is not None:
+        with suppress(KafkaError):
+            link, _ = await asyncio.shield(asked)
+            return None if link.closed else link
+    return None
 
 
 def _put_last(latest: dict[K, V], key: K, value: V) -> None:

@@ -180,6 +180,23 @@ async def test_a_leader_that_moved_is_followed(quorum: Quorum) -> None:
     assert (reading.leader_id, reading.image.features["metadata.version"]) == (3, 25)
 
 
+async def test_a_leader_that_others_name_first_is_not_connected_to_twice(quorum: Quorum) -> None:
+    for controller in quorum.controllers.values():
+        controller.leader = 3
+        controller.log, controller.high_watermark = list(quorum.leader.log), quorum.leader.end
+    assert (await quorum.log().catch_up()).leader_id == 3
+    assert quorum.connects == 3
+
+
+async def test_a_leader_that_cut_us_while_it_was_asked_is_connected_to_anew(quorum: Quorum) -> None:
+    for controller in quorum.controllers.values():
+        controller.leader = 3
+        controller.log, controller.high_watermark = list(quorum.leader.log), quorum.leader.end
+    quorum.controllers[3].cuts = 1
+    assert (await quorum.log().catch_up()).leader_id == 3
+    assert quorum.connects == 4
+
+
 async def test_without_any_leader_that_is_said(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.leader = -1

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from random import Random
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kafkafeatures.api.names import METADATA_VERSION
@@ -31,6 +32,9 @@ from kraftlog import Image, Replay, Section
 from kraftlog.image import SMALL
 from kraftlog.records import kafka_uuid
 from kraftlog.schema import table
+
+if TYPE_CHECKING:  # numpy, which a world without topics does without
+    from kraftlog.partitions import Partitions
 
 NOOP_MS = 500  # metadata.max.idle.interval.ms
 COMMIT_MS = 5  # a round of the followers
@@ -86,7 +90,7 @@ class World:
         self._told = set(self.voters)  # who has sent UpdateVoter to this leader, and itself
         self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []
         self._brokers = Brokers(self)
-        self._found: list[Found] | None = None
+        self._found: tuple[Partitions, list[Found]] | None = None  # of the last state that was looked at
         self._begin(plan)
 
     # --- what nodes know ---
@@ -145,9 +149,12 @@ class World:
 
     def partitions(self) -> list[Found]:
         """All of them, by topic and number, with what is not committed yet; none in a world that has no topics."""
-        if self._found is None:
-            self._found = list(replicas.found_in(self.leader_image)) if self.leader_image.partitioned else []
-        return self._found
+        there = self._leader_image.partitioned
+        if not there:
+            return []
+        if self._found is None or self._found[0] is not there:
+            self._found = there, list(replicas.found_in(self._leader_image))
+        return self._found[1]
 
     # --- time ---
 
@@ -397,7 +404,7 @@ class World:
         data = self.log.append(writes, epoch=self.epoch, timestamp_ms=self.now_ms)
         self._last_append = self.now_ms
         self._replay.append(data, below=self.log.end_offset)
-        self._leader_image, self._found = self._replay.image(), None
+        self._leader_image = self._replay.image()
         self._uncommitted.append(self._leader_image)
         if commit:
             self._commit(self.log.end_offset)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 FULL = 1024
 """Keys in a bucket, on average, at which there are `_MORE` times as many buckets. To copy them takes microseconds."""
@@ -32,6 +33,20 @@ class FrozenMap(Mapping[K, V]):
     def __getitem__(self, key: K) -> V:
         buckets = self._buckets
         return (buckets[0] if len(buckets) == 1 else buckets[_place(key, buckets)])[key]
+
+    @overload
+    def get(self, key: K, default: None = None, /) -> V | None: ...
+
+    @overload
+    def get(self, key: K, default: T, /) -> V | T: ...
+
+    def get(self, key: K, default: Any = None, /) -> Any:
+        buckets = self._buckets
+        return (buckets[0] if len(buckets) == 1 else buckets[_place(key, buckets)]).get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        buckets = self._buckets
+        return key in (buckets[0] if len(buckets) == 1 else buckets[hash((key,)) % len(buckets)])
 
     def __iter__(self) -> Iterator[K]:
         return chain.from_iterable(self._buckets)

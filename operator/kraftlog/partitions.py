@@ -39,6 +39,9 @@ class Replica(enum.IntFlag):
     REMOVING = 8
 
 
+_BITS = tuple(int(bit) for bit in (Replica.IN_SYNC, Replica.IN_ELR, Replica.ADDING, Replica.REMOVING))
+
+
 class Columns(NamedTuple):
     """Partitions with the same number R of replicas, a row for each.
 
@@ -168,18 +171,17 @@ def _sorted(chunks: Iterable[Columns]) -> list[NDArray[Any]]:
 
 def partition_at(columns: Columns, row: int) -> Partition:
     """A row as a value."""
-    replicas = columns.replicas[row]
-    flags = columns.flags[row]
-
-    def having(bit: Replica) -> frozenset[int]:
-        return frozenset(replicas[flags & int(bit) != 0].tolist())
-
+    replicas: list[int] = columns.replicas[row].tolist()
+    flags: list[int] = columns.flags[row].tolist()
+    in_sync, eligible, adding, removing = (
+        frozenset([replica for replica, flag in zip(replicas, flags, strict=True) if flag & bit]) for bit in _BITS
+    )
     return Partition(
-        tuple(replicas.tolist()),
-        having(Replica.IN_SYNC),
-        having(Replica.IN_ELR),
-        having(Replica.ADDING),
-        having(Replica.REMOVING),
+        tuple(replicas),
+        in_sync,
+        eligible,
+        adding,
+        removing,
         int(columns.leader[row]),
         int(columns.leader_epoch[row]),
         int(columns.partition_epoch[row]),

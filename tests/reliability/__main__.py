@@ -47,7 +47,8 @@ class Tally:
 
 def judged(seeds: range) -> Tally:
     """In this process. `busy`: its processor time, with that of the clusters, the API server and the checker."""
-    gc.set_threshold(20_000)  # a history leaves little behind that only the collector finds
+    gc.freeze()  # what is loaded stays
+    gc.set_threshold(100_000)  # a history leaves little behind that only the collector finds
     tally, began = Tally(), time.process_time()
     for seed in seeds:
         try:

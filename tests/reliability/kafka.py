@@ -113,7 +113,8 @@ class RecordedWorld(World):
             node.id for node in self.of_role(Role.CONTROLLER) if not node.running or self.now_ms < node.caught_up_ms
         }
         for one in self.partitions():
-            found.update(set(one.state.replicas) - one.state.in_sync)
+            if len(one.state.in_sync) != len(one.state.replicas):
+                found.update(set(one.state.replicas) - one.state.in_sync)
         return found
 
     def _look_around(self) -> None:

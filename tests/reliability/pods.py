@@ -15,6 +15,7 @@ from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.pods import Pods, PodTiming, SetPlan, addresses, revision_of
 from kafkasim.releases import release_named
 from kafkasim.replicas import found_in
+from kraftlog.partitions import Partitions
 from tests.reliability.kafka import Cluster, RecordedWorld
 from tests.reliability.records import Copies, Nodes, Stopped
 
@@ -35,6 +36,8 @@ class RecordedPods(Pods):
         super().__init__(world, sets, timing)
         self._history = world
         self._record = record
+        self._known: tuple[Partitions, int, dict[str, Copies]] | None = None
+        """The copies that were told last: of which partitions, and of which default."""
 
     def delete(self, name: str) -> None:
         found = self.reading().pod(name)
@@ -54,14 +57,14 @@ class RecordedPods(Pods):
 
     def nodes(self) -> Nodes:
         """What is true now, for the record."""
-        world, reading = self._history, self.reading()
-        pods = [(one, pod) for one in reading.stateful_sets for pod in one.pods]
+        world = self._history
+        pods = [(one, pod) for one in self.sets.values() for pod in self._of(one)]
+        outdated = [pod for one, pod in pods if pod.image != one.image]
         templates = {one.plan.name: revision_of(one.plan.name, one.image) for one in self.sets.values()}
-        outdated = [pod for one, pod in pods if pod.revision != templates[one.name]]
         return Nodes(
             copies=self._copies(),
-            behind=frozenset(self.node_of(pod.name) for pod in outdated),
-            stuck=frozenset(self.node_of(pod.name) for pod in outdated if pod.waiting),
+            behind=frozenset(pod.node_id for pod in outdated),
+            stuck=frozenset(pod.node_id for pod in outdated if pod.waiting),
             away=frozenset(world.away()),
             voters={
                 voter: world.nodes[Role.CONTROLLER, voter].running
@@ -69,18 +72,24 @@ class RecordedPods(Pods):
                 for voter in world.voters
             },
             leader=-1 if world.active is None else world.active,
-            templates={self.node_of(pod.name): templates[one.name] for one, pod in pods},
+            templates={pod.node_id: templates[one.plan.name] for one, pod in pods},
         )
 
     def _copies(self) -> dict[str, Copies]:
+        """Made anew only where partitions are not those of the last time: most looks see the same."""
         image = self.world.image
-        topics, default = image.partitions.min_insync_replicas.topics, self._default()
-        return {
-            f"{one.topic}-{one.number}": Copies(
-                frozenset(one.state.replicas), one.state.in_sync, topics.get(one.topic, default)
-            )
-            for one in found_in(image)
-        }
+        partitions, default = image.partitions, self._default()
+        if self._known is None or self._known[0] is not partitions or self._known[1] != default:
+            least = partitions.min_insync_replicas.topics
+            current = partitions is self.world.leader_image.partitioned
+            copies = {
+                f"{one.topic}-{one.number}": Copies(
+                    frozenset(one.state.replicas), one.state.in_sync, least.get(one.topic, default)
+                )
+                for one in (self.world.partitions() if current else found_in(image))
+            }
+            self._known = partitions, default, copies
+        return self._known[2]
 
     def _default(self) -> int:
         """The highest that a broker applies."""

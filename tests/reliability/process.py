@@ -179,11 +179,11 @@ class Process:
         if request.method == "GET" and not request.path.endswith("/kafkafeatures"):
             *_, namespace, _, name = request.path.split("/")
             self.uids[name] = self.world.server.uid(namespace, name) or self.uids.get(name, "")
-        drawn = random.random()
+        drawn, refused = random.random(), random.choice(_REFUSED)
         for chance, fault in (
-            (weather.lost_before, Fault()),
-            (weather.lost_after, Fault(carried_out=True)),
-            (weather.refused, Fault(random.choice(_REFUSALS))),
+            (weather.lost_before, _LOST),
+            (weather.lost_after, _LOST_AFTERWARDS),
+            (weather.refused, refused),
         ):
             if drawn < chance:
                 return fault
@@ -208,11 +208,17 @@ def nobody(at: datetime) -> ClusterProbe:
     return ClusterProbe(at, _NOWHERE, _NOWHERE, _NOWHERE, _NOWHERE, (), (_NOWHERE,))
 
 
-_REFUSALS = (
-    refusal(429, "too many requests", Retry_After="3"),
-    refusal(500, "internal error"),
-    refusal(503, "not now"),
-    refusal(409, "the object has been modified"),
+_LOST, _LOST_AFTERWARDS = Fault(), Fault(carried_out=True)
+_REFUSED = tuple(
+    map(
+        Fault,
+        (
+            refusal(429, "too many requests", Retry_After="3"),
+            refusal(500, "internal error"),
+            refusal(503, "not now"),
+            refusal(409, "the object has been modified"),
+        ),
+    )
 )
 
 

@@ -232,8 +232,8 @@ class Scene:
 
     def edit(self, name: str, change: Callable[[dict[str, Any]], object]) -> None:
         """Change a document, if it is still there."""
-        if self.server.get(NAMESPACE, name) is not None:
-            self.server.edit(NAMESPACE, name, change)
+        if self.server.stored(NAMESPACE, name) is not None:
+            self.server.change(NAMESPACE, name, change)
 
     def approve(self, one: Mapping[str, Any]) -> None:
         """Exactly the plan that its status shows, by annotation or in the document."""

@@ -155,11 +155,11 @@ class Simulation(Scene):
 
     def _deleted_or_made(self) -> None:
         name = self.random.choice(self.names)
-        found = self.server.get(NAMESPACE, name)
+        found = self.server.stored(NAMESPACE, name)
         if found is None:
             self.create(name)
         elif "deletionTimestamp" in found["metadata"]:
-            self.server.edit(NAMESPACE, name, lambda one: one["metadata"].update(finalizers=[]))
+            self.server.change(NAMESPACE, name, lambda one: one["metadata"].update(finalizers=[]))
         else:
             self.server.delete(NAMESPACE, name)
 

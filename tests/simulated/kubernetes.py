@@ -72,6 +72,7 @@ class ApiServer:
         self.listener: Callable[[Json, str], None] = lambda event, manager: None
         self.evictor: Callable[[Json], Reply | None] = lambda pod: None
         self._written_out: dict[int, tuple[Json, bytes]] = {}
+        self._kept: dict[str, tuple[Mapping[str, Any], Json]] = {}  # by path, the last spec that a schema kept
         self._objects: dict[str, Json] = {}
         self._versions: dict[str, list[tuple[int, Json | None]]] = {}
         self._events: list[_Event] = []
@@ -93,7 +94,7 @@ class ApiServer:
     def create(self, namespace: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> Json:
         """A KafkaFeatures, as a person applies it. AssertionError where the schema refuses it."""
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name, **metadata}, "spec": spec}
-        return self._done(Request("POST", _collection(namespace), body=body))
+        return _again(self._done(Request("POST", _collection(namespace), body=body)))
 
     def put(
         self, namespace: str, plural: str, name: str, *, labels: Mapping[str, str] | None = None, **fields: Any
@@ -137,13 +138,17 @@ class ApiServer:
         self, namespace: str, name: str, change: Callable[[Json], object], *, manager: str = "kubectl-edit"
     ) -> Json:
         """Whatever a person does to spec and metadata."""
-        return self._written(namespace, name, "", change, manager)
+        return _again(self._written(namespace, name, "", change, manager))
 
     def edit_status(
         self, namespace: str, name: str, change: Callable[[Json], object], *, manager: str = "kubectl-edit"
     ) -> Json:
         """Whatever a person does to a status; `change` gets the object."""
-        return self._written(namespace, name, "/status", change, manager)
+        return _again(self._written(namespace, name, "/status", change, manager))
+
+    def change(self, namespace: str, name: str, change: Callable[[Json], object]) -> None:
+        """As `edit`, where nobody asks what came of it."""
+        self._written(namespace, name, "", change, "kubectl-edit")
 
     def uid(self, namespace: str, name: str) -> str:
         """Of a KafkaFeatures; empty where there is none."""
@@ -254,7 +259,7 @@ class ApiServer:
         if parts["plural"] == PLURAL:
             made.pop("status", None)
             metadata["generation"] = 1
-            made, problems = self._fitted(made)
+            made, problems = self._fitted(path, made)
             if problems:
                 return self._invalid(name, problems)
             self._manage(made, request, "")
@@ -282,7 +287,7 @@ class ApiServer:
         if new.get("status") is None:
             new.pop("status", None)
         if parts["plural"] == PLURAL:
-            new, problems = self._fitted(new)
+            new, problems = self._fitted(path, new)
             if problems:
                 return self._invalid(str(parts["name"]), problems)
         if new == there:
@@ -344,7 +349,8 @@ class ApiServer:
     def _done(self, request: Request) -> Json:
         reply = self.answer(request)
         assert reply.status in (200, 201), reply.body
-        return _again(reply.body)
+        made: Json = reply.body
+        return made
 
     def _written(self, namespace: str, name: str, sub: str, change: Callable[[Json], object], manager: str) -> Json:
         found = self.get(namespace, name)
@@ -353,10 +359,18 @@ class ApiServer:
         path = f"{_collection(namespace)}/{name}{sub}"
         return self._done(Request("PUT", path, {"fieldManager": manager}, found))
 
-    def _fitted(self, made: Json) -> tuple[Json, list[str]]:
+    def _fitted(self, path: str, made: Json) -> tuple[Json, list[str]]:
+        """As the schema keeps it. A spec that it kept before, and that nobody replaced since, it would keep again."""
         problems: list[str] = []
-        fit = schema.fitter(self.schema)
-        kept = fit({name: one for name, one in made.items() if name != "metadata"}, problems)
+        kept = {name: one for name, one in made.items() if name != "metadata"}
+        by, spec = self._kept.get(path, (None, None))
+        if by is self.schema and made.get("spec") is spec and "status" in made:
+            kept["status"] = schema.fitter(self.schema["properties"]["status"])(made["status"], problems)
+            problems = [f".status{one}" for one in problems]
+        else:
+            kept = schema.fitter(self.schema)(kept, problems)
+            if not problems:
+                self._kept[path] = self.schema, kept["spec"]
         return {**kept, "metadata": made["metadata"]}, problems
 
     def _invalid(self, name: str, problems: list[str]) -> Reply:
@@ -457,11 +471,12 @@ class _Connection:
 class _Answer:
     def __init__(self, server: ApiServer, reply: Reply) -> None:
         self.status, self.reason = reply.status, reply.reason
-        self._server, self._reply, self._now = server, reply, server.now()
+        self._server, self._reply = server, reply
 
     @property
     def headers(self) -> Mapping[str, str]:
-        return {"Date": format_datetime(self._now.astimezone(UTC), usegmt=True), **self._reply.headers}
+        """Looked at as soon as the answer is there."""
+        return {"Date": format_datetime(self._server.now().astimezone(UTC), usegmt=True), **self._reply.headers}
 
     async def read(self) -> bytes:
         return self._server.written(self._reply.body)

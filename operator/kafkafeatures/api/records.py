@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from types import UnionType
-from typing import Any, ClassVar, NewType, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, NewType, Self, Union, get_args, get_origin, get_type_hints
 
 Json = dict[str, Any]
 Reader = Callable[[Any], Any]
@@ -33,57 +33,76 @@ class StatusRecord:
         """Raises ValueError where a known field is missing or has the wrong shape."""
         if not isinstance(raw, Mapping):
             raise ValueError(f"expected an object, found {type(raw).__name__}")
-        known = _shape(cls)
+        shape = _shape(cls)
+        readers = shape.readers
         values, unknown = {}, {}
         for name, value in raw.items():
-            if name in known:
-                attribute, read, _ = known[name]
-                values[attribute] = read(value)
+            if name in readers:
+                attribute, kind, read = readers[name]
+                values[attribute] = value if type(value) is kind else read(value)
             else:
                 unknown[name] = value
-        for name, (attribute, _, default) in known.items():
-            if default is MISSING and attribute not in values:
-                raise ValueError(f"required field is missing: {name}")
+        for attribute in shape.required:
+            if attribute not in values:
+                raise ValueError(f"required field is missing: {shape.names[attribute]}")
         return cls(**values, unknown=unknown)
 
     @classmethod
     def read_valid(cls, raw: Mapping[str, Any]) -> tuple[Self, tuple[str, ...]]:
         """The record without the fields that have the wrong shape, and the names of those. All fields are optional."""
-        known = _shape(cls)
-        values, invalid = {}, []
-        for name in known.keys() & raw.keys():
+        readers = _shape(cls).readers
+        values, unknown, invalid = {}, {}, []
+        for name, value in raw.items():
+            if name not in readers:
+                unknown[name] = value
+                continue
+            attribute, kind, read = readers[name]
             try:
-                values[known[name][0]] = known[name][1](raw[name])
+                values[attribute] = value if type(value) is kind else read(value)
             except ValueError:
                 invalid.append(name)
-        unknown = {name: value for name, value in raw.items() if name not in known}
         return cls(**values, unknown=unknown), tuple(sorted(invalid))
 
     def as_json(self) -> Json:
         """As it is sent and kept: fields that have their default are left out."""
         found: Json = {}
-        for name, (attribute, _, default) in _shape(type(self)).items():
+        for name, attribute, default in _shape(type(self)).defaults:
             value = getattr(self, attribute)
-            if default is MISSING or value != default:
+            if value is not default and value != default:
                 found[name] = value if type(value) in _PLAIN else _written(value)
         return {**found, **self.unknown} if self.unknown else found
 
 
-def _shape(cls: type[StatusRecord]) -> Mapping[str, tuple[str, Reader, Any]]:
-    """JSON name to attribute, reader and default."""
+class _Shape(NamedTuple):
+    """Of a class of records. `readers`: JSON name to attribute, the type whose values are taken as they are, if any,
+    and what reads others. `defaults`: JSON name, attribute and default, which is MISSING where there is none.
+    `required`: attributes; `names`: by attribute, as JSON names them.
+    """
+
+    readers: Mapping[str, tuple[str, type | None, Reader]]
+    defaults: tuple[tuple[str, str, Any], ...]
+    required: tuple[str, ...]
+    names: Mapping[str, str]
+
+
+def _shape(cls: type[StatusRecord]) -> _Shape:
     return _SHAPES.get(cls) or _SHAPES.setdefault(cls, _make_shape(cls))
 
 
-_SHAPES: dict[type, Mapping[str, tuple[str, Reader, Any]]] = {}
+_SHAPES: dict[type, _Shape] = {}
 
 
-def _make_shape(cls: type[StatusRecord]) -> Mapping[str, tuple[str, Reader, Any]]:
+def _make_shape(cls: type[StatusRecord]) -> _Shape:
     hints = get_type_hints(cls)
     known = [one for one in fields(cls) if one.name != "unknown"]
-    return {
-        cls.JSON_NAMES.get(one.name) or json_name(one.name): (one.name, _reader(hints[one.name]), one.default)
-        for one in known
-    }
+    names = {one.name: cls.JSON_NAMES.get(one.name) or json_name(one.name) for one in known}
+    readers = {one.name: _reader(hints[one.name]) for one in known}
+    return _Shape(
+        {names[each]: (each, _TYPES.get(read), read) for each, read in readers.items()},
+        tuple((names[one.name], one.name, one.default) for one in known),
+        tuple(one.name for one in known if one.default is MISSING),
+        names,
+    )
 
 
 def json_name(attribute: str) -> str:
@@ -162,6 +181,8 @@ read_text = _exactly(str)
 """Raises ValueError for anything but a text."""
 read_number = _exactly(int)
 """Raises ValueError for anything but a whole number."""
+_TYPES: Mapping[Reader, type] = {read_text: str, read_number: int}
+"""Of readers that give back what they are given, the type that they take."""
 
 
 def read_stamp(value: Any) -> Stamp:

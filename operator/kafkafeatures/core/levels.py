@@ -22,7 +22,10 @@ class VersionRange:
 
 def common(ranges: Iterable[VersionRange]) -> VersionRange | None:
     """The highest minimum and the lowest maximum (min > max: no level suits all); None for no ranges at all."""
-    found = tuple(ranges)
-    if not found:
-        return None
-    return VersionRange(max([one.min for one in found]), min([one.max for one in found]))
+    found = None
+    for one in ranges:
+        if found is None or (one.min >= found.min and one.max <= found.max):
+            found = one
+        elif one.min > found.min or one.max < found.max:
+            found = VersionRange(max(one.min, found.min), min(one.max, found.max))
+    return found

@@ -152,8 +152,9 @@ class Node:
 
     def _written(self, feature: str) -> VersionRange | None:
         """A combined node has two registrations; the narrower one is what the controller will check."""
-        ranges = [one.value.get(feature, NOT_SUPPORTED) for one in self.registered.values()]
-        return common(ranges) if len(ranges) > 1 else ranges[0] if ranges else None
+        if not self.registered:
+            return None
+        return common([one.value.get(feature, NOT_SUPPORTED) for one in self.registered.values()])
 
     def _why(self, feature: str) -> Failure:
         if isinstance(self.answer, Unknown):

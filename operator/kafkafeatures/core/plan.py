@@ -25,6 +25,8 @@ SHORTEST_HASH = len("sha256:") + 8
 HASH_SHOWN = len("sha256:") + 12
 """Of a hash that people are shown: enough to approve by."""
 
+_canonical = json.JSONEncoder(sort_keys=True).encode  # json.dumps makes an encoder for each call
+
 
 def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) -> tuple[UpdateFeature, ...]:
     """What is still to be done, in the order in which it is sent. A level that is there already is never in it."""
@@ -112,7 +114,7 @@ def plan_of(
             "changeCount": changed_before,
             "stages": [stage.as_json() for stage in stages],
         }
-        return "sha256:" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return "sha256:" + hashlib.sha256(_canonical(content).encode()).hexdigest()
 
     stages = stages_of(changes, pods or {})
     if standing is not None:

@@ -112,7 +112,10 @@ def plan_document(
         "source": source_shape(observation),
         "reason": reason.value,
         "message": message,
-        "features": [with_level_names(one.as_json()) for one in feature_states(observation, proposal, blocked)],
+        "features": [
+            with_level_names(one.as_json())
+            for one in feature_states(observation, proposal, blocked, observation.feature_names())
+        ],
         "nodes": [node_shape(node) for node in observation.nodes],
         "steps": [] if proposal.plan.is_over else [one.as_json() for one in steps_of(proposal.plan)],
         "blockers": [blocker_status(blocker).as_json() for blocker in blocked],

@@ -67,8 +67,9 @@ def status_of(
     """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
     desired, blocked = proposal.desired, () if isinstance(decision, Act) else decision.blockers
     unread = isinstance(observation.finalized, Unknown)
-    features = feature_states(observation, proposal, blocked)
-    there_are = len({*observation.feature_names(), *desired})
+    names = observation.feature_names()
+    features = feature_states(observation, proposal, blocked, names)
+    there_are = len({*names, *desired})
     if unread and previous.features:
         features = previous.features  # what was reached stays reached while the levels are not known
         there_are = len(features)
@@ -256,10 +257,12 @@ _UNREACHABLE: Mapping[FailureKind, Reason] = {
 
 
 def feature_states(
-    observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...]
+    observation: Observation, proposal: Proposal, blocked: tuple[Blocker, ...], there: tuple[str, ...]
 ) -> tuple[FeatureStatus, ...]:
-    """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted."""
-    names = dict.fromkeys((*observation.feature_names(), *proposal.desired))
+    """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted. `there`: those
+    of the cluster.
+    """
+    names = dict.fromkeys((*there, *proposal.desired))
     shown = sorted(
         (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in proposal.desired
     )

@@ -86,6 +86,8 @@ def soak_of(
 def with_soak(remembered: Status, soak: Soak | None) -> Status:
     """The status with what is to be remembered of it, and the way back as long as there surely is one."""
     if soak is None:
+        if remembered.soak_started_at is None and remembered.way_back is None:
+            return remembered
         return replace(remembered, soak_started_at=None, way_back=None)
     sent = any(intent.kind != RestartNode.kind for intent in remembered.intents)  # and may be carried out at any moment
     way_back = None if sent else WayBack(until=soak.until, how=_how(soak))

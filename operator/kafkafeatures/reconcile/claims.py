@@ -61,23 +61,23 @@ class Claims:
         before = self._claims.get(key)
         if before is not None and before.uid != metadata["uid"]:
             before = None  # another life of the name
-        self._put(
-            key,
-            Claim(
-                created=metadata["creationTimestamp"],
-                uid=metadata["uid"],
-                applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
-                # A status may be older than what was read, and one that was wiped gives up nothing.
-                cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
-                passed=before is not None and before.passed,
-                stateful_sets=_stateful_sets_of(spec),
-            ),
+        claim = Claim(
+            created=metadata["creationTimestamp"],
+            uid=metadata["uid"],
+            applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
+            # A status may be older than what was read, and one that was wiped gives up nothing.
+            cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
+            passed=before is not None and before.passed,
+            stateful_sets=_stateful_sets_of(spec),
         )
+        if claim != before:
+            self._put(key, claim)
 
     def passed(self, key: Key) -> None:
         """A reconciliation of it is over, whatever came of it."""
-        if key in self._claims:
-            self._put(key, replace(self._claims[key], passed=True))
+        claim = self._claims.get(key)
+        if claim is not None and not claim.passed:
+            self._put(key, replace(claim, passed=True))
 
     def forget(self, key: Key) -> None:
         """It is gone."""

@@ -119,9 +119,13 @@ class _Known:
     document: KafkaFeatures | None = None
 
     def document_of(self, resource: Mapping[str, Any]) -> KafkaFeatures:
-        """The document as types; read anew only where its spec is another one. Raises InvalidDocument."""
+        """The document as types, with addresses that are some; read anew only where its spec is another one. Raises
+        InvalidDocument.
+        """
         if self.document is None or self.document.written != resource.get("spec"):
-            self.document = read_document(resource)
+            document = read_document(resource)
+            bootstrap_of(document.spec.cluster)  # before any Secret is asked for
+            self.document = document
         return self.document
 
 
@@ -298,7 +302,6 @@ class Controller:
         previous = store.status
         try:
             document = known.document_of(store.raw)
-            bootstrap_of(document.spec.cluster)  # before any Secret is asked for
             resource = store.resource(document)
         except InvalidDocument as error:
             message = "; ".join(error.problems)

@@ -176,13 +176,15 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
         if observation is not first:
             replication = await _replication(observation)
     spent = tuple(one for one in remembered.spent_consents if one in wanted.consents)
-    remembered = replace(remembered, spent_consents=spent)
+    if spent != remembered.spent_consents:
+        remembered = replace(remembered, spent_consents=spent)
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
     memory = memory_of(remembered, context.age_of) if ours else Memory(remembered.cluster_id, lost_cluster(remembered))
     proposal = propose(wanted, observation, memory)
     soak, roll = None, None
     if ours:
-        remembered = replace(remembered, change_count=proposal.plan.change_count)
+        if proposal.plan.change_count != remembered.change_count:
+            remembered = replace(remembered, change_count=proposal.plan.change_count)
         for gone in _withdrawn(restarts, wanted, observation, proposal):
             restarts = tuple(one for one in restarts if one is not gone)
             remembered = with_result(remembered, gone, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of)

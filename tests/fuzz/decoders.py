@@ -6,6 +6,8 @@ of CPU for one input.
 
 from __future__ import annotations
 
+import gzip
+import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +29,8 @@ from kafkasim.wire.codec import NotKafkaError, read_head, read_request
 from kraftlog import KraftLogError, MalformedError, Replay, Section, SnapshotReader
 from kraftlog import records as frames
 from kraftlog.batches import CRC_START, HEADER_SIZE, Batch, Codec, inflate, walk
+from kraftlog.reading import Entry, Reading
+from kraftlog.redaction import redacted
 from kraftlog.rolls import RollReader
 from kraftlog.varints import read_signed, read_unsigned
 from tests.fuzz.replies import BROKER, CONTROL, LOGS, Reply, log_requests, replies
@@ -35,6 +39,7 @@ from tests.kraftlog.partitions import change, clear_elr, partition, remove, topi
 
 Bytes = Sequence[bytes]
 
+RECORDS = LOGS.parent / "records"
 PART = 300  # bytes of a snapshot at a time
 IMAGE = 4 * 1024 * 1024  # bytes of memory that one may take
 
@@ -193,6 +198,19 @@ def _walk(data: bytes) -> object:
     return [list(found.records()) for found in walk(data) if isinstance(found, Batch)]
 
 
+def _account(data: bytes) -> object:
+    """As `log verify` does it: whatever the bytes are, all of them are accounted for."""
+    reading = Reading(data)
+    items = list(reading)
+    assert reading.account.is_balanced
+    for one in items:
+        if isinstance(one, Entry) and isinstance(one.content, frames.Decoded):
+            frames.to_json(redacted(one.content).data)
+    if not reading.account.is_sound:
+        raise MalformedError("some of it does not read")
+    return items
+
+
 def _sections() -> Bytes:
     """Gzip streams, among them one of zeros."""
     found = [one.data[HEADER_SIZE:] for data in logs().values() for one in walk(data) if isinstance(one, Batch)]
@@ -214,6 +232,16 @@ def _values(control: bool) -> Bytes:
                     value = record.value or b""
                     found[(record.key if control else value[:3]), len(value)] = (record.key or b"") + value
     return list(found.values())
+
+
+def _written() -> Bytes:
+    """Of every type, version and layout, as Kafka's own classes wrote them."""
+    lines = [
+        json.loads(line)
+        for path in sorted(RECORDS.glob("*.jsonl.gz"))
+        for line in gzip.decompress(path.read_bytes()).splitlines()
+    ]
+    return [bytes.fromhex(one["hex"]) for one in lines if one["hex"].startswith("01")]
 
 
 def _control(data: bytes) -> object:
@@ -279,8 +307,9 @@ DECODERS: Mapping[str, Decoder] = {
     "snapshot": Decoder(_snapshot, KraftLogError, snapshots),
     "snapshot, sealed": Decoder(lambda data: _snapshot(resealed(data)), KraftLogError, snapshots),
     "file": Decoder(lambda data: _walk(resealed(data)), KraftLogError, pieces),
+    "account": Decoder(lambda data: _account(resealed(data)), KraftLogError, pieces, executions=5_000),
     "gzip": Decoder(lambda data: inflate(data, Codec.GZIP), KraftLogError, _sections),
-    "record": Decoder(frames.decode, KraftLogError, partial(_values, False)),
+    "record": Decoder(frames.decode, KraftLogError, lambda: [*_values(False), *_written()]),
     "control record": Decoder(_control, KraftLogError, partial(_values, True)),
     "varint": Decoder(_varints, KraftLogError, lambda: [b"\x96\1\0\0", b"\xff\xff\xff\xff\x0f\0\0", bytes(3)]),
     "SCRAM": Decoder(partial(_exchange, "SCRAM-SHA-256"), AuthenticationFailed, lambda: SCRAM),

@@ -84,3 +84,26 @@ def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, befor
     found = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
     assert isinstance(found, Unreadable)
     assert "268435454" in found.why
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "body", "data"),
+    [
+        # KIP-746 gave 15 to the change of a registration and 16 to the removal of a level; Kafka moved the first.
+        (15, "PRODUCER_IDS_RECORD", "00000001 0000000000000002 0000000000000003",
+         {"brokerId": 1, "brokerEpoch": 2, "nextProducerId": 3}),
+        (16, "REMOVE_FEATURE_LEVEL_RECORD", "0361 62", {"name": "ab"}),
+        (17, "BROKER_REGISTRATION_CHANGE_RECORD", "00000001 0000000000000002", {"brokerId": 1, "brokerEpoch": 2}),
+        # Kafka 3.5 let 1 and 2 change places: the number stays, whoever knows the metadata.version names it.
+        (21, "ZK_MIGRATION_STATE_RECORD", "01", {"zkMigrationState": 1}),
+        (21, "ZK_MIGRATION_STATE_RECORD", "02", {"zkMigrationState": 2}),
+        # 29 was proposed for another record as well.
+        (29, "UNREGISTER_CONTROLLER_RECORD", "00000bb9", {"controllerId": 3001}),
+    ],
+)  # fmt: skip
+def test_a_key_that_was_moved_or_renumbered_is_what_kafka_released_under_it(
+    key: int, name: str, body: str, data: dict[str, object]
+) -> None:
+    found = decode(bytes((1, key, 0)) + bytes.fromhex(body) + b"\0")
+    assert isinstance(found, Decoded)
+    assert (found.type.name, dict(found.data), found.layout) == (name, data, "")

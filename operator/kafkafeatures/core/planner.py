@@ -27,8 +27,10 @@ MOST_IN_FLIGHT = 64
 _MOST_PLANNED = 2000
 """Brokers of which pairs are compared. More go behind them, in the order of their ids."""
 
-_STEPS = 2000
-"""Of the search for one round less in a group: some 20 microseconds each."""
+_STEPS, _MOVES = 2000, 200_000
+"""Of the search for one round less in a group: some 20 microseconds each, and more where the group is larger. So that a
+thousand brokers take no longer than a hundred: that many steps, but no more than that many times a broker.
+"""
 
 _ALIKE = (0.0, 0.5)
 """How much two brokers of one group have in common of whom either is not in conflict with. Both are tried: with 0.0
@@ -38,6 +40,8 @@ missing, and a new broker without many partitions does not make one group of all
 
 _CLIQUES = 100
 """Brokers from which a clique is sought."""
+
+_TOGETHER = 8  # rows that are compared with all others at once
 
 _FEW = (1, 2, 4, 8, 16)
 """Partitions that make a conflict which is tried to be done without."""
@@ -125,7 +129,7 @@ def advice(
     pairs = list(replication.pairs(brokers, availability))
     shared = np.zeros((count, count), dtype=np.int64)
     for one, other, _ in pairs:
-        shared += np.bincount(one.astype(np.int64) * count + other, minlength=shared.size).reshape(shared.shape)
+        shared += np.bincount(one * count + other, minlength=shared.size).reshape(shared.shape)
     shared += shared.T.copy()
     now = _rounds(shared > 0, _classes(shared > 0, most), most)
     best: Advice | None = None
@@ -146,10 +150,12 @@ def advice(
 
 def _conflicts(replication: Replication, brokers: Sequence[int], availability: Availability) -> Bools:
     """Who is in conflict with whom: a symmetric matrix, by the place in `brokers`."""
-    conflicts = np.zeros((len(brokers), len(brokers)), dtype=np.bool_)
+    count = len(brokers)
+    conflicts = np.zeros(count * count, dtype=np.bool_)
     for one, other, _ in replication.pairs(brokers, availability):
-        conflicts[one, other] = True
-    return conflicts | conflicts.T
+        conflicts[one * count + other] = True
+    square = conflicts.reshape(count, count)
+    return square | square.T
 
 
 def _classes(conflicts: Bools, most: int) -> list[list[int]]:
@@ -201,16 +207,28 @@ def _least_of(conflicts: Bools, groups: Sequence[Numbers], most: int) -> int:
 
 def _groupings(conflicts: Bools) -> list[list[Numbers]]:
     """Ways to make groups of brokers that are free of conflict with the same others; the largest group first."""
-    free = (~conflicts).astype(np.float32)  # with themselves as well
-    common = free @ free.T
-    degree = free.sum(axis=1)
+    free = ~conflicts  # with themselves as well
+    common, degree = _common(free), free.sum(axis=1, dtype=np.float32)
     either = degree[:, None] + degree[None, :] - common
     found: list[list[Numbers]] = []
     for alike in _ALIKE:
-        groups = sorted(_components(~conflicts & (common >= alike * either)), key=len, reverse=True)
+        groups = sorted(_components(free & (common >= alike * either)), key=len, reverse=True)
         if not any(list(map(len, groups)) == list(map(len, others)) for others in found):
             found.append(groups)
     return found
+
+
+def _common(rows: Bools) -> Numbers:
+    """How many each two rows have in common. A product of matrices would say it as well, but with threads that keep
+    processors busy for longer than the product takes.
+    """
+    bits = np.packbits(rows, axis=1)
+    words = np.ascontiguousarray(np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(np.uint64).T)
+    common = np.zeros(rows.shape, dtype=np.float32)
+    for at in range(0, len(rows), _TOGETHER):
+        both = words[:, None, at:] & words[:, at : at + _TOGETHER, None]
+        common[at : at + _TOGETHER, at:] = np.bitwise_count(both).sum(axis=0, dtype=np.uint16)
+    return np.maximum(common, common.T)
 
 
 def _components(joined: Bools) -> list[Numbers]:
@@ -307,7 +325,7 @@ def _search(conflicts: Bools, classes: Numbers, most: int) -> Numbers | None:
         near[:, number] += conflicts[at]
     places = np.arange(count)
     tabu = np.zeros((count, target), dtype=np.int64)
-    for step in range(_STEPS):
+    for step in range(min(_STEPS, _MOVES // count)):
         mine = near[places, now]
         wrong = np.flatnonzero(mine)
         if not len(wrong):

@@ -219,7 +219,7 @@ class Replication:
         """Which of these brokers may never be away together, because they share a partition that allows one at a time:
         the two as places in `brokers`, and a number of the row. One triple of columns for each pair of replicas.
         """
-        place = np.full(len(self._ids) + 1, -1, dtype=np.int32)
+        place = np.full(len(self._ids) + 1, -1, dtype=np.int64)
         for number, broker in enumerate(brokers):
             if (at := self._at(broker)) is not None:
                 place[at] = number

@@ -6,10 +6,13 @@ once. Called by `replay` for readers that asked for partitions; what it does not
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kraftlog.columns import Brought
+import numpy as np
+
+from kraftlog.columns import Births, Brought
 from kraftlog.frames import Frames
 from kraftlog.partition_state import PartitionState
 from kraftlog.schema import table
@@ -19,9 +22,10 @@ _IN_ORDER = frozenset(kind.key for kind in (table.TOPIC, table.REMOVE_TOPIC, tab
 """Records that change what records of partitions bring, or may bring."""
 
 _MIN_INSYNC_REPLICAS = b"min.insync.replicas"
-_TOPIC_ID = 17  # bytes at the end of a topic's record, with one of no tags
 _FEW = 8  # records of partitions, that are read one by one
-_TOPICS = 32  # new ones, until they are weighed
+_TOPICS = 64  # that go in until they are weighed
+_UUID = 16
+_ONE_BYTE = 0x7F  # the largest length that is written in one
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,19 @@ class Sink:
 
 def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink: Sink) -> None:
     """All records of a block."""
-    waiting, births = 0, dict[bytes, int]()
+    waiting = named = 0
+    places, topics = _topics(data, found)
 
     def bring(until: int) -> None:
-        nonlocal waiting
+        nonlocal waiting, named
+        first, born = partitions.next_number, list[int]()
+        last = bisect_left(places, until)
+        sink.count(_TOPIC, last - named)
+        while named < last:
+            born += partitions.add_topics(topics[named : min(named + _TOPICS, last)])
+            named = min(named + _TOPICS, last)
+            sink.judge_weight()
+        births = Births(first, np.array(born, dtype=np.int64))
         for key, values, ends in found.waiting(waiting, until):
             brought = Brought(data, values, ends, partitions, births)
             if len(values) < _FEW:
@@ -55,18 +68,10 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
         waiting = until
         sink.judge_weight()
 
-    for at, key, start, end in found.others():
+    for at, key, start, end in found.others(np.array(places, dtype=np.int64)):
         value = bytes(data[start:end])
         if key == _CONFIG and _MIN_INSYNC_REPLICAS not in value:
             sink.count(key, 1)
-            continue
-        is_new = key == _TOPIC and partitions.number_of(value[-_TOPIC_ID:-1]) is None
-        if key == _TOPIC and partitions.add_topic_record(value):
-            sink.count(key, 1)
-            if is_new:
-                births[value[-_TOPIC_ID:-1]] = start
-                if not len(births) % _TOPICS:
-                    sink.judge_weight()
             continue
         if key in _IN_ORDER:
             bring(at)
@@ -74,3 +79,28 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
     bring(len(found.api))
     for key, times in found.skipped.items():
         sink.count(key, times)
+
+
+def _topics(data: memoryview, found: Frames) -> tuple[list[int], list[tuple[int, bytes, str]]]:
+    """The topics that are written as usual: the places of their records, and where each is, its id and its name.
+
+    So it is: the frame, a length of one byte, the name, the id, no tags.
+    """
+    view, at = np.frombuffer(data, dtype=np.uint8), found.places(_TOPIC)
+    values, last = found.values[at], found.ends[at] - 1
+    length, names, ids = view[values + 3], values + 4, last - _UUID
+    usual = (length >= 1) & (length <= _ONE_BYTE) & (values + 3 + length == ids)
+    usual &= (view[values + 2] == 0) & (view[last] == 0)
+    if not usual.any():
+        return [], []
+    if not usual.all():
+        at, values, names, ids = (each[usual] for each in (at, values, names, ids))
+    by_id = np.ascontiguousarray(view[ids[:, None] + np.arange(_UUID)]).view(f"V{_UUID}")[:, 0]
+    places, topics = list[int](), list[tuple[int, bytes, str]]()
+    for place, start, id_, name, end in zip(*(each.tolist() for each in (at, values, by_id, names, ids)), strict=True):
+        try:
+            topics.append((start, id_, str(data[name:end], "utf-8")))
+        except UnicodeDecodeError:
+            continue
+        places.append(place)
+    return places, topics

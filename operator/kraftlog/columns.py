@@ -104,11 +104,25 @@ class Rest:
     taken: int
 
 
+@dataclass(frozen=True, slots=True)
+class Births:
+    """Of the topics whose numbers go from `first` on: where in the data their records are."""
+
+    first: int
+    at: Positions
+
+    def of(self, numbers: Int32s) -> Positions:
+        """Where these topics begin to be; -1 for those that are not there, or were before."""
+        if not len(self.at):
+            return np.full(len(numbers), -1, dtype=np.int64)
+        return np.where(numbers >= self.first, self.at[np.maximum(numbers - self.first, 0)], -1)
+
+
 class Brought:
-    """Records of one kind on their way into the state. `births`: where in the data the records of new topics are."""
+    """Records of one kind on their way into the state. `births`: of new topics among them."""
 
     def __init__(
-        self, data: memoryview, values: Positions, ends: Positions, state: PartitionState, births: Mapping[bytes, int]
+        self, data: memoryview, values: Positions, ends: Positions, state: PartitionState, births: Births
     ) -> None:
         self._data, self._values, self._ends = data, values, ends
         self._state, self._births = state, births
@@ -198,11 +212,9 @@ class Brought:
 
     def _rest(self, left: Positions) -> Rest:
         spans = list(zip(self._values[left].tolist(), self._ends[left].tolist(), strict=True))
-        late = [
-            (start, end)
-            for start, end in spans
-            if self._births.get(bytes(self._data[start + _ID_AT : start + _ID_AT + _UUID]), -1) < start
-        ]
+        ids = (bytes(self._data[start + _ID_AT : start + _ID_AT + _UUID]) for start, _ in spans)
+        births = self._births.of(self._state.numbers_of(ids)).tolist()
+        late = [span for span, born in zip(spans, births, strict=True) if born < span[0]]
         return Rest(late, len(spans) - len(late), len(self._values) - len(spans))
 
     def _topics(self, ids: Bytes, at: Positions) -> Int32s:
@@ -212,14 +224,10 @@ class Brought:
         wide = ids.view(np.uint64)
         changes = np.flatnonzero((wide[1:, 0] != wide[:-1, 0]) | (wide[1:, 1] != wide[:-1, 1])) + 1
         starts = np.concatenate([[0], changes])
-        numbers, born = [], []
-        for start in starts.tolist():
-            id_ = ids[start].tobytes()
-            number = self._state.number_of(id_)
-            numbers.append(-1 if number is None else number)
-            born.append(self._births.get(id_, -1))
+        numbers = self._state.numbers_of(ids[starts].view(f"V{_UUID}")[:, 0].tolist())
         runs = np.diff(np.append(starts, len(ids)))
-        return np.where(at < np.repeat(born, runs), np.int32(-1), np.repeat(np.array(numbers, dtype=np.int32), runs))
+        each = np.repeat(numbers, runs)
+        return np.where(at < np.repeat(self._births.of(numbers), runs), np.int32(-1), each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,17 @@ class Frames:
         """How many there are of the keys that are only counted."""
         return {key: times for key, times in enumerate(self.times) if times and not self.is_wanted[key]}
 
-    def others(self) -> Iterator[tuple[int, int, int, int]]:
-        """What is wanted beside those that wait for one another, in order: place, key, and where the value is."""
-        at = np.flatnonzero(np.frombuffer(self.is_wanted, dtype=np.bool_)[self.api] & ~_WAITS[self.api])
+    def places(self, key: int) -> Positions:
+        """Of the records with this api key."""
+        return np.flatnonzero(self.api == key)
+
+    def others(self, done: Positions) -> Iterator[tuple[int, int, int, int]]:
+        """What is wanted beside those that wait for one another, and those at the places `done`, in order: place, key,
+        and where the value is.
+        """
+        wanted = np.frombuffer(self.is_wanted, dtype=np.bool_)[self.api] & ~_WAITS[self.api]
+        wanted[done] = False
+        at = np.flatnonzero(wanted)
         yield from zip(*(each.tolist() for each in (at, self.api[at], self.values[at], self.ends[at])), strict=True)
 
     def waiting(self, first: int, end: int) -> Iterator[tuple[int, Positions, Positions]]:

@@ -9,7 +9,7 @@ Up to a thousand keys come in the order in which they were put, as in a dict; mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Hashable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
@@ -115,28 +115,34 @@ class VersionedMap(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Set one key."""
-        bucket = self._writable(key)
-        before = len(bucket)
-        if key in bucket:
-            self.weight -= self._weigh(key, bucket[key])
-        bucket[key] = value
-        self.weight += self._weigh(key, value)
-        self._size += len(bucket) - before
-        if self._size > FULL * len(self._buckets):
-            self._buckets = _spread(self._buckets, self._size)
-            self._shown, self._unshown = False, set(range(len(self._buckets)))
+        self.put_all(((key, value),))
+
+    def put_all(self, items: Iterable[tuple[K, V]]) -> None:
+        """Set some, the later of two last."""
+        for key, value in items:
+            place = hash((key,)) % len(self._buckets)  # as `_place`, but for the call
+            bucket = self._buckets[place] if place in self._unshown else self._writable(place)
+            if key in bucket:
+                self.weight -= self._weigh(key, bucket[key])
+            else:
+                self._size += 1
+            bucket[key] = value
+            self.weight += self._weigh(key, value)
+            if self._size > FULL * len(self._buckets):
+                self._buckets = _spread(self._buckets, self._size)
+                self._shown, self._unshown = False, set(range(len(self._buckets)))
 
     def drop(self, key: K) -> None:
         """Take one key away, if it is there."""
-        if key in self._buckets[_place(key, self._buckets)]:
-            self.weight -= self._weigh(key, self._writable(key).pop(key))
+        place = _place(key, self._buckets)
+        if key in self._buckets[place]:
+            self.weight -= self._weigh(key, self._writable(place).pop(key))
             self._size -= 1
 
-    def _writable(self, key: K) -> dict[K, V]:
-        """The bucket of a key, shared with no other map."""
+    def _writable(self, place: int) -> dict[K, V]:
+        """A bucket, shared with no other map."""
         if self._shown:
             self._buckets, self._shown = self._buckets.copy(), False
-        place = _place(key, self._buckets)
         if place not in self._unshown:
             self._buckets[place] = self._buckets[place].copy()
             self._unshown.add(place)

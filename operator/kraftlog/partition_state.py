@@ -20,8 +20,6 @@ from kraftlog.errors import ContradictionError
 from kraftlog.maps import VersionedMap
 from kraftlog.partition_tables import CHUNK, GONE, ROW_BITS, ROW_MASK, Bools, Index, Int64s, Table, key_of, marks
 from kraftlog.partitions import Columns, Int32s, MinInsyncReplicas, Partitions, Replica, Topic
-from kraftlog.records import FRAME_VERSION
-from kraftlog.schema.table import TOPIC
 
 Data = Mapping[str, Any]
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -30,9 +28,6 @@ _INT32_MAX = 0x7FFF_FFFF
 # Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
 _ELIGIBLE, _TOPIC, _CONFIG = 100, 800, 200
 
-_UUID = 16
-_TOPIC_FRAME = bytes((FRAME_VERSION, TOPIC.key, 0))
-_NAME = len(_TOPIC_FRAME)  # where the length of the name is
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 _LEADER_UNCHANGED = -2
 
@@ -78,34 +73,35 @@ class PartitionState:
         configured = MinInsyncReplicas(self._of_topics.view(), self._brokers.view(), self._cluster)
         return Partitions(self._topics.view(), tuple(chunks), configured)
 
-    def number_of(self, topic_id: bytes) -> int | None:
-        """The number of the topic in this log."""
-        return self._numbers.get(topic_id)
+    @property
+    def next_number(self) -> int:
+        """Of the next new topic: they go up."""
+        return self._next
+
+    def numbers_of(self, topic_ids: Iterable[bytes]) -> Int32s:
+        """The numbers of topics in this log, -1 for one that is not there."""
+        return np.array([self._numbers.get(each, GONE) for each in topic_ids], dtype=np.int32)
 
     # --- topics and configs
 
-    def add_topic(self, topic_id: bytes, name: str) -> int:
-        """A topic, new or named again; its number."""
-        number = self._numbers.get(topic_id)
-        if number is None:
-            number = self._numbers[topic_id] = self._next
-            self._next += 1
-        self._topics.put(number, Topic(topic_id, name))
-        self._names[name] = number
-        return number
+    def add_topics(self, topics: Iterable[tuple[int, bytes, str]]) -> list[int]:
+        """Topics, new or named again: where each is, its id and its name. Where the new ones are."""
+        born, named = list[int](), list[tuple[int, Topic]]()
+        for at, topic_id, name in topics:
+            number = self._numbers.get(topic_id)
+            if number is None:
+                number = self._numbers[topic_id] = self._next
+                self._next += 1
+                born.append(at)
+            self._names[name] = number
+            named.append((number, Topic(topic_id, name)))
+        self._topics.put_all(named)
+        return born
 
-    def add_topic_record(self, value: bytes) -> bool:
-        """A topic from the value of its record, without a dict in between; False for one that is not as usual."""
-        end = len(value) - _UUID - 1
-        if end <= _NAME or value[:_NAME] != _TOPIC_FRAME or value[-1]:
-            return False
-        if value[_NAME] > 0x7F or end != _NAME + value[_NAME]:
-            return False
-        try:
-            self.add_topic(value[end:-1], value[_NAME + 1 : end].decode())
-        except UnicodeDecodeError:
-            return False
-        return True
+    def add_topic(self, topic_id: bytes, name: str) -> int:
+        """One of them; its number."""
+        self.add_topics(((0, topic_id, name),))
+        return self._numbers[topic_id]
 
     def topic(self, data: Data) -> None:
         self.add_topic(data["topicId"].bytes, data["name"])

@@ -42,17 +42,23 @@ class Sink:
 
 def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink: Sink) -> None:
     """All records of a block."""
+    topics = _topics(data, found)
     waiting = named = 0
-    places, topics = _topics(data, found)
 
     def bring(until: int) -> None:
         nonlocal waiting, named
         first, born = partitions.next_number, list[int]()
-        last = bisect_left(places, until)
+        last = bisect_left(topics.places, until)
         sink.count(_TOPIC, last - named)
         while named < last:
-            born += partitions.add_topics(topics[named : min(named + _TOPICS, last)])
-            named = min(named + _TOPICS, last)
+            some = slice(named, min(named + _TOPICS, last))
+            if partitions.add_topics(topics.ids[some], topics.names[some]):
+                born += topics.starts[some]
+            else:
+                for start, id_, name in zip(topics.starts[some], topics.ids[some], topics.names[some], strict=True):
+                    if partitions.add_topic(id_, name) == first + len(born):
+                        born.append(start)
+            named = some.stop
             sink.judge_weight()
         births = Births(first, np.array(born, dtype=np.int64))
         for key, values, ends in found.waiting(waiting, until):
@@ -68,7 +74,7 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
         waiting = until
         sink.judge_weight()
 
-    for at, key, start, end in found.others(np.array(places, dtype=np.int64)):
+    for at, key, start, end in found.others(np.array(topics.places, dtype=np.int64)):
         value = bytes(data[start:end])
         if key == _CONFIG and _MIN_INSYNC_REPLICAS not in value:
             sink.count(key, 1)
@@ -81,26 +87,32 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
         sink.count(key, times)
 
 
-def _topics(data: memoryview, found: Frames) -> tuple[list[int], list[tuple[int, bytes, str]]]:
-    """The topics that are written as usual: the places of their records, and where each is, its id and its name.
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    """Of each topic that is written as usual: the place of its record, where its value is, its id and its name."""
 
-    So it is: the frame, a length of one byte, the name, the id, no tags.
-    """
+    places: list[int]
+    starts: list[int]
+    ids: list[bytes]
+    names: list[str]
+
+
+def _topics(data: memoryview, found: Frames) -> _Topics:
+    """What is usual: the frame, a length of one byte, the name, the id, no tags."""
     view, at = np.frombuffer(data, dtype=np.uint8), found.places(_TOPIC)
     values, last = found.values[at], found.ends[at] - 1
-    length, names, ids = view[values + 3], values + 4, last - _UUID
+    length, ids = view[values + 3], last - _UUID
     usual = (length >= 1) & (length <= _ONE_BYTE) & (values + 3 + length == ids)
     usual &= (view[values + 2] == 0) & (view[last] == 0)
-    if not usual.any():
-        return [], []
-    if not usual.all():
-        at, values, names, ids = (each[usual] for each in (at, values, names, ids))
-    by_id = np.ascontiguousarray(view[ids[:, None] + np.arange(_UUID)]).view(f"V{_UUID}")[:, 0]
-    places, topics = list[int](), list[tuple[int, bytes, str]]()
-    for place, start, id_, name, end in zip(*(each.tolist() for each in (at, values, by_id, names, ids)), strict=True):
+    at, values, ids = (each[usual] for each in (at, values, ids))
+    names, texts = list[str](), list[bool]()
+    for start, end in zip((values + 4).tolist(), ids.tolist(), strict=True):
         try:
-            topics.append((start, id_, str(data[name:end], "utf-8")))
+            names.append(str(data[start:end], "utf-8"))
         except UnicodeDecodeError:
-            continue
-        places.append(place)
-    return places, topics
+            texts.append(False)
+        else:
+            texts.append(True)
+    at, values, ids = (each[texts] for each in (at, values, ids))
+    by_id = view[ids[:, None] + np.arange(_UUID)].view(f"V{_UUID}")[:, 0]
+    return _Topics(at.tolist(), values.tolist(), by_id.tolist(), names)

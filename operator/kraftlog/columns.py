@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
-from kraftlog.frames import Positions
+from kraftlog.edges import Positions
 from kraftlog.partition_state import SETS, PartitionState
 from kraftlog.partition_tables import Bools, distinct, marks
 from kraftlog.partitions import Bytes, Columns, Int32s, Replica
@@ -177,7 +176,7 @@ class Brought:
         sizes = self._ends - self._values
         for size in np.flatnonzero(np.bincount(sizes)).tolist():
             rest = np.flatnonzero(sizes == size)
-            content = sliding_window_view(self._view, size)[self._values[rest]]
+            content = self._content(size, self._values[rest])
             for _ in range(_SHAPES):
                 try:
                     shape = _shape(kind, content[0].tobytes())
@@ -191,11 +190,17 @@ class Brought:
                     alike = content if same.all() else content[same]
                     judged = read(_Rows(alike, shape, self._values[rest[same]]))
                     slow.append(rest[same][~judged])
-                rest, content = rest[~same], content[~same]
-                if not len(rest):
+                if same.all():
+                    rest = rest[:0]
                     break
+                rest, content = rest[~same], content[~same]
             slow.append(rest)
         return np.sort(np.concatenate(slow)) if slow else np.empty(0, dtype=np.int64)
+
+    def _content(self, size: int, at: Positions) -> Bytes:
+        """A row for each of the values of one size, copied as one item each."""
+        items = np.ndarray((len(self._view) - size + 1,), dtype=f"V{size}", buffer=self._view, strides=(1,))
+        return items[at].view(np.uint8).reshape(len(at), size)
 
     def _some_twice(self, keys: list[Positions], left: Positions) -> bool:
         """Whether two records are of one partition: then their order counts, which groups do not keep."""
@@ -251,7 +256,7 @@ class _Rows:
         start, count = self.shape.fields.get(name, (0, 0))
         if not count:
             return np.empty((len(self), 0), dtype=np.int32)
-        return np.ascontiguousarray(self.content[:, start : start + 4 * count]).view(">i4").astype(np.int32)
+        return self.content[:, start : start + 4 * count].view(">i4").astype(np.int32)
 
     def one(self, name: str) -> Int32s:
         """A field of one number."""

@@ -9,7 +9,7 @@ Up to a thousand keys come in the order in which they were put, as in a dict; mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
@@ -20,6 +20,7 @@ T = TypeVar("T")
 FULL = 1024
 """Keys in a bucket, on average, at which there are `_MORE` times as many buckets. To copy them takes microseconds."""
 _MORE = 16
+_NEAR = 0xFF  # numbers that differ in these bits only are near
 
 
 class FrozenMap(Mapping[K, V]):
@@ -115,22 +116,24 @@ class VersionedMap(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Set one key."""
-        self.put_all(((key, value),))
+        bucket = self._writable(_place(key, self._buckets))
+        before = len(bucket)
+        if key in bucket:
+            self.weight -= self._weigh(key, bucket[key])
+        bucket[key] = value
+        self.weight += self._weigh(key, value)
+        self._grow(len(bucket) - before)
 
-    def put_all(self, items: Iterable[tuple[K, V]]) -> None:
-        """Set some, the later of two last."""
-        for key, value in items:
-            place = hash((key,)) % len(self._buckets)  # as `_place`, but for the call
-            bucket = self._buckets[place] if place in self._unshown else self._writable(place)
-            if key in bucket:
-                self.weight -= self._weigh(key, bucket[key])
-            else:
-                self._size += 1
-            bucket[key] = value
-            self.weight += self._weigh(key, value)
-            if self._size > FULL * len(self._buckets):
-                self._buckets = _spread(self._buckets, self._size)
-                self._shown, self._unshown = False, set(range(len(self._buckets)))
+    def put_run(self: VersionedMap[int, V], first: int, values: Sequence[V]) -> None:
+        """Set the numbers from `first` on, of which none is there: as `put`, in less time."""
+        end, rest = first + len(values), iter(values)
+        self.weight += sum(map(self._weigh, range(first, end), values))
+        self._grow(len(values))
+        while first < end:
+            last = min(end, (first | _NEAR) + 1)
+            bucket = self._writable(_place(first, self._buckets))
+            bucket.update(zip(range(first, last), rest, strict=False))
+            first = last
 
     def drop(self, key: K) -> None:
         """Take one key away, if it is there."""
@@ -138,6 +141,12 @@ class VersionedMap(Generic[K, V]):
         if key in self._buckets[place]:
             self.weight -= self._weigh(key, self._writable(place).pop(key))
             self._size -= 1
+
+    def _grow(self, more: int) -> None:
+        self._size += more
+        if self._size > FULL * len(self._buckets):
+            self._buckets = _spread(self._buckets, self._size)
+            self._shown, self._unshown = False, set(range(len(self._buckets)))
 
     def _writable(self, place: int) -> dict[K, V]:
         """A bucket, shared with no other map."""
@@ -150,8 +159,10 @@ class VersionedMap(Generic[K, V]):
 
 
 def _place(key: Hashable, buckets: list[Any]) -> int:
-    """Of the bucket. Through a tuple: the hash of a number is the number, and ids may go up in steps of a thousand."""
-    return hash((key,)) % len(buckets)
+    """Of the bucket, the same for numbers that are near one another. Through a tuple: the hash of a number is the
+    number, and ids may go up in steps of a thousand.
+    """
+    return hash((key | _NEAR if isinstance(key, int) else key,)) % len(buckets)
 
 
 def _spread(buckets: list[dict[K, V]], size: int) -> list[dict[K, V]]:

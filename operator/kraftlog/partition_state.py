@@ -84,24 +84,27 @@ class PartitionState:
 
     # --- topics and configs
 
-    def add_topics(self, topics: Iterable[tuple[int, bytes, str]]) -> list[int]:
-        """Topics, new or named again: where each is, its id and its name. Where the new ones are."""
-        born, named = list[int](), list[tuple[int, Topic]]()
-        for at, topic_id, name in topics:
-            number = self._numbers.get(topic_id)
-            if number is None:
-                number = self._numbers[topic_id] = self._next
-                self._next += 1
-                born.append(at)
-            self._names[name] = number
-            named.append((number, Topic(topic_id, name)))
-        self._topics.put_all(named)
-        return born
+    def add_topics(self, topic_ids: Sequence[bytes], names: Sequence[str]) -> bool:
+        """New topics; False, and nothing done, where one of them is there already, or twice."""
+        count = len(topic_ids)
+        if not self._numbers.keys().isdisjoint(topic_ids) or len(set(topic_ids)) < count:
+            return False
+        numbers = range(self._next, self._next + count)
+        self._numbers.update(zip(topic_ids, numbers, strict=True))
+        self._names.update(zip(names, numbers, strict=True))
+        self._topics.put_run(self._next, list(map(Topic, topic_ids, names)))
+        self._next += count
+        return True
 
     def add_topic(self, topic_id: bytes, name: str) -> int:
-        """One of them; its number."""
-        self.add_topics(((0, topic_id, name),))
-        return self._numbers[topic_id]
+        """A topic, new or named again; its number."""
+        number = self._numbers.get(topic_id)
+        if number is None:
+            number = self._numbers[topic_id] = self._next
+            self._next += 1
+        self._topics.put(number, Topic(topic_id, name))
+        self._names[name] = number
+        return number
 
     def topic(self, data: Data) -> None:
         self.add_topic(data["topicId"].bytes, data["name"])
@@ -254,7 +257,8 @@ class PartitionState:
         table.append(columns)
         if self._eligible:
             self._eligible.difference_update(keys.tolist())
-        self._eligible.update(keys[(columns.flags & int(Replica.IN_ELR)).any(axis=1)].tolist())
+        if (eligible := columns.flags & int(Replica.IN_ELR)).any():
+            self._eligible.update(keys[eligible.any(axis=1)].tolist())
 
     def _topic(self, topic_id: bytes) -> tuple[int, Topic]:
         number = self._numbers.get(topic_id, -1)

@@ -229,12 +229,15 @@ class Index:
         pairs = np.array(recent, dtype=np.int64).reshape(-1, 2)
         keys = np.concatenate([self._keys[there], pairs[:, 0], *(keys for keys, _ in fresh)])
         places = np.concatenate([self._places[there], pairs[:, 1], *(places for _, places in fresh)])
-        if not (keys[1:] > keys[:-1]).all():
-            order = np.argsort(keys, kind="stable")
-            keys, places = keys[order], places[order]
+        self._recent, self._recent_count = {}, 0
+        if (keys[1:] > keys[:-1]).all():  # as in a snapshot; then nothing more is copied
+            self._keys, self._places = keys, places
+            return []
+        order = np.argsort(keys, kind="stable")
+        keys, places = keys[order], places[order]
         again = np.zeros(len(keys), dtype=bool)
         again[:-1] = keys[1:] == keys[:-1]
-        self._keys, self._places, self._recent, self._recent_count = keys[~again], places[~again], {}, 0
+        self._keys, self._places = keys[~again], places[~again]
         return [int(place) for place in places[again]]
 
     def _at(self, key: int) -> int | None:

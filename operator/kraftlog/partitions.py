@@ -75,8 +75,7 @@ class Columns(NamedTuple):
             column[where] = values[of]
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """A topic that exists."""
 
     id_bytes: bytes

@@ -276,18 +276,19 @@ class Replay:
             return False
         from kraftlog import frames  # numpy, which most readers do without
         from kraftlog.blocks import Sink, take_block
+        from kraftlog.edges import edges
 
         section = memoryview(data)[position:limit]
-        edges = frames.edges(section, count)
-        if edges is None:
+        places = edges(section, count)
+        if places is None:
             return False
-        starts = edges.starts
         sink = Sink(self._value, self._count, self._judge_weight, self._is_unreadable)
         for first in range(0, count, frames.BLOCK):
             end = min(first + frames.BLOCK, count)
-            found = frames.frames(section, edges, first, end, self._wanted) if self._pending is None else None
+            block = places[first : end + 1]
+            found = frames.frames(section, block, self._wanted) if self._pending is None else None
             if found is None or found.has_any((_BEGIN, _END, _ABORT)):
-                self._scan(section, int(starts[first]), int(starts[end]), end - first)
+                self._scan(section, int(block[0]), int(block[-1]), end - first)
             else:
                 take_block(section, found, self._state.partitions, sink)
         return True
@@ -405,14 +406,15 @@ class SnapshotReader:
     It keeps the image and the batch that is not whole yet, and nothing else. `sections`, `limit`: as of Replay.
     """
 
-    __slots__ = ("_footer", "_header", "_id", "_needed", "_position", "_replay", "_rest")
+    __slots__ = ("_buffer", "_footer", "_header", "_held", "_id", "_needed", "_position", "_replay")
 
     def __init__(
         self, *, end_offset: int, epoch: int, sections: Iterable[Section] = SMALL, limit: int | None = None
     ) -> None:
         self._id = end_offset, epoch
         self._replay = Replay(sections=sections, limit=limit)
-        self._rest = bytearray()
+        self._buffer = bytearray()  # used again for each batch: fresh memory costs more than what is written to it
+        self._held = 0  # bytes at its start, which are the rest
         self._needed = HEADER_SIZE  # bytes of the rest, until there is something to do
         self._position = 0  # of the rest in the file
         self._header = self._footer = False
@@ -420,16 +422,17 @@ class SnapshotReader:
     @property
     def weight(self) -> int:
         """Bytes of memory that it holds, roughly."""
-        return self._replay.weight + 2 * len(self._rest)
+        return self._replay.weight + 2 * len(self._buffer)
 
     def feed(self, part: Buffer) -> None:
         """Take the next bytes. Raises SnapshotIncomplete for damage or a gap, TooLargeError; then it is of no use."""
-        data = part
-        if self._rest:
-            self._rest += part
-            data = self._rest
+        data = memoryview(part)
+        if self._held:
+            self._hold(data)
+            data = memoryview(self._buffer)[: self._held]
         if len(data) < self._needed:
-            self._rest = self._rest or bytearray(part)
+            if not self._held:
+                self._hold(data)
             return
         view, position = view_of(data), 0
         while position < len(view):
@@ -440,25 +443,38 @@ class SnapshotReader:
                 raise SnapshotIncomplete(f"{head.reason.value} at byte {self._position + position} of the snapshot")
             self._take(head, view, position)
             position += head.size
-        self._rest = bytearray(view[position:])
-        self._position += position
         self._needed = HEADER_SIZE
-        if len(self._rest) >= HEADER_SIZE:
-            self._needed = LENGTH_END + int(_LENGTH.unpack_from(self._rest, _LENGTH_AT)[0])
+        if len(view) - position >= HEADER_SIZE:
+            self._needed = LENGTH_END + int(_LENGTH.unpack_from(view, position + _LENGTH_AT)[0])
             _judge(self._needed)  # before memory is taken for it
+        self._held = 0
+        self._hold(view[position:])
+        self._position += position
 
     def finish(self) -> Replay:
         """The log up to the end of the snapshot. Raises SnapshotIncomplete where something is missing."""
-        if self._rest:
+        if self._held:
             raise SnapshotIncomplete(f"the last batch is cut, at byte {self._position} of the snapshot")
         if not self._header or not self._footer:
             raise SnapshotIncomplete(f"the snapshot has no {'footer' if self._header else 'header'}")
+        self._buffer = bytearray()
         replay, state = self._replay, self._replay._state
         replay._offset, replay._epoch = self._id
         replay._timestamp_ms = state.snapshot_timestamp_ms
         state.leader_id = None
         state.features_offset = replay._offset
         return replay
+
+    def _hold(self, more: memoryview) -> None:
+        """Keep these bytes behind those that are held, or in their place where none are."""
+        held = self._held + len(more)
+        if held > len(self._buffer):
+            most = self._needed + len(more)  # that is held before there is something to do
+            larger = bytearray(max(held, min(most, 2 * len(self._buffer))))
+            memoryview(larger)[: self._held] = memoryview(self._buffer)[: self._held]
+            self._buffer = larger
+        memoryview(self._buffer)[self._held : held] = more
+        self._held = held
 
     def _take(self, head: Head, view: memoryview, start: int) -> None:
         replay, position = self._replay, self._position + start

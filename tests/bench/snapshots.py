@@ -31,17 +31,18 @@ PART = 1 << 20  # bytes that are read at once
 def write_snapshot(path: Path, seen: PartitionsReading) -> None:
     """The partitions of a reading, each with three replicas in sync, as Kafka 4 writes them."""
     ids = struct.Struct(">iii")
-    values = [
-        frame(table.TOPIC, {"name": topic.name, "topicId": topic.id}) for topic in seen.partitions.topics.values()
-    ]
-    names = {number: topic.id_bytes for number, topic in seen.partitions.topics.items()}
+    values, last = list[bytes](), -1
     for chunk in seen.partitions.chunks:
-        for topic, number, replicas in zip(
+        for number, partition, replicas in zip(
             chunk.topic.tolist(), chunk.partition.tolist(), chunk.replicas.tolist(), strict=True
         ):
+            topic = seen.partitions.topics[number]
+            if number != last:  # a topic is followed by its partitions (`TopicImage.write`)
+                last = number
+                values.append(frame(table.TOPIC, {"name": topic.name, "topicId": topic.id}))
             three = b"\4" + ids.pack(*replicas)
             rest = three + three + b"\1\1" + ids.pack(replicas[0], 1, 1) + b"\4" + bytes(48)
-            values.append(b"\1\3\1" + number.to_bytes(4) + names[topic] + rest + b"\0")
+            values.append(b"\1\3\1" + partition.to_bytes(4) + topic.id_bytes + rest + b"\0")
     key, value = control(table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": NOW})
     with path.open("wb") as file:
         file.write(encode_batch([Record(0, NOW, value, key)], leader_epoch=1, control=True))

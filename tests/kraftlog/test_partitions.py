@@ -318,7 +318,7 @@ def test_an_image_is_not_changed_by_what_comes_behind_it() -> None:
 
 def test_a_batch_of_records_without_content_takes_no_memory() -> None:
     """Its count is only what the header claims."""
-    from kraftlog.frames import edges
+    from kraftlog.edges import edges
 
     for size, count in ((1_000_000, 1_000_000), (20_000_000, 300_000)):
         assert edges(memoryview(bytes(size)), count) is None

@@ -1,0 +1,147 @@
+"""Where the records of a section begin.
+
+A record says how long it is, and nothing else says where the next one begins. So that not each of a million is
+looked at by itself, a large section is walked over from many places at once: places at which bytes stand that records
+of it have. They are guesses, and none is believed: what was walked over from one counts only if the walk from the start
+of the section came to it. What is missing then is walked over one by one. Called by `replay`, before `frames`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kraftlog.errors import MalformedError
+from kraftlog.partitions import Bytes
+from kraftlog.varints import read_unsigned
+
+Positions = NDArray[np.int64]
+
+_CONTINUES = 0x80  # a varint goes on
+_MAX_VARINT = 10
+_SHORTEST_RECORD = 10  # bytes of a record with a frame
+_MOST = 250_000  # records that are looked at at once: what 8 MiB of topics have, more than a controller writes
+
+_SAMPLE = 32  # records at the start of a section, to know what they are like
+_LANE = 128  # records, about, from one guess to the next
+_STEPS = 160  # that are walked, for there may be more
+_WINDOW = 4  # times the size of a record, in which one is looked for
+_FRAME = 3  # bytes of a frame
+_BEFORE_KEY = np.arange(4, 17)  # bytes of length, attributes and deltas
+
+
+def _sizes() -> Positions:
+    """Of a record, by the two bytes that it begins with; 0 for a length that is negative or has more bytes."""
+    words = np.arange(1 << 16, dtype=np.int64)
+    low, high = words & 0xFF, words >> 8
+    size = np.where(low < _CONTINUES, 1 + (low >> 1), 2 + ((low & 0x7F | high << 7) >> 1))
+    size[(low & 1 == 1) | (low >= _CONTINUES) & (high >= _CONTINUES)] = 0
+    return size
+
+
+_SIZES = _sizes()
+
+
+def edges(data: memoryview, count: int) -> Positions | None:
+    """Where each of the `count` records of a section begins, and the section ends; None for too many.
+
+    MalformedError when they do not end with the section.
+    """
+    if count > _MOST or count * _SHORTEST_RECORD > len(data):
+        return None
+    return _starts(data, count, len(data))
+
+
+def behind_varints(view: Bytes, at: Positions) -> Positions:
+    """Where that begins which follows the variable-length integers at these places; no place behind the last byte."""
+    last = len(view) - 1
+    for _ in range(_MAX_VARINT):
+        more = view[np.minimum(at, last)] >= _CONTINUES
+        if not more.any():
+            break
+        at = at + more
+    return np.minimum(at + 1, last)
+
+
+def _starts(data: memoryview, count: int, limit: int) -> Positions:
+    first, position = _walk(data, 0, limit, _SAMPLE if count > _SAMPLE * _LANE else count)
+    found, left = [np.array(first, dtype=np.int64)], count - len(first)
+    for lane in _lanes(data, first, position, count) if left else ():
+        between, position = _walk(data, position, int(lane[0]), left)
+        found.append(np.array(between, dtype=np.int64))
+        left -= len(between)
+        if position == lane[0]:
+            found.append(lane[:-1])
+            position = int(lane[-1])
+            left -= len(lane) - 1
+    last, position = _walk(data, position, limit, left)
+    if position != limit or len(last) != left:
+        raise MalformedError(f"{limit - position} bytes behind the last record, and {left - len(last)} records too few")
+    return np.concatenate([*found, np.array([*last, limit], dtype=np.int64)])
+
+
+def _walk(data: memoryview, position: int, until: int, most: int) -> tuple[list[int], int]:
+    """Where records begin, one behind the other, up to so many; and where the last ends, at `until` or behind it."""
+    limit, starts = len(data), list[int]()
+    while position < until and len(starts) < most:
+        starts.append(position)
+        length = data[position]
+        if length < _CONTINUES:
+            end = position + 1 + (length >> 1)
+        elif (byte := data[position + 1]) < _CONTINUES:
+            end = position + 2 + ((length & 0x7F | byte << 7) >> 1)
+        else:
+            value, end = read_unsigned(data, position)  # which is rare
+            end += value >> 1
+        if length & 1:
+            raise MalformedError(f"a record of a negative length at byte {position}")
+        if end > limit:
+            raise MalformedError(f"a record that is longer than its batch at byte {position}")
+        position = end
+    return starts, position
+
+
+def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Iterator[Positions]:
+    """Walks from guesses, in order, each of which leads to the next: where records begin, and where the last ends."""
+    limit = len(data)
+    words = np.ndarray((limit - 1,), dtype="<u2", buffer=data, strides=(1,))
+    guesses = _guesses(data, words, first, position, limit * _LANE // count)
+    places = np.empty((_STEPS + 1, len(guesses)), dtype=np.int64)
+    places[0] = guesses
+    for step in range(_STEPS):
+        at = places[step]
+        places[step + 1] = at + _SIZES[words[np.minimum(at, limit - 2)]]
+    ends = np.append(guesses[1:], limit)
+    arrived = places == ends
+    through, steps = np.flatnonzero(arrived.any(axis=0)), arrived.argmax(axis=0)
+    for run in np.split(through, np.flatnonzero(np.diff(through) != 1) + 1):
+        if len(run):
+            used = np.arange(_STEPS + 1) < steps[run, None]
+            yield np.append(places[:, run].T[used], ends[run[-1]])
+
+
+def _guesses(data: memoryview, words: NDArray[np.uint16], first: list[int], position: int, distance: int) -> Positions:
+    """Places where records may begin, that far from one another: those with a null key, the length of value and the
+    frame of one of the first, of a size that most of them have.
+    """
+    sizes = [end - start for start, end in zip(first, [*first[1:], position], strict=True)]
+    size = max(sizes, key=sizes.count)
+    sample = first[sizes.index(size)]
+    try:
+        _, timestamp = read_unsigned(data, sample)
+        _, offset = read_unsigned(data, timestamp + 1, 64)
+        _, key = read_unsigned(data, offset)
+        length, value = read_unsigned(data, key + 1)
+    except MalformedError:
+        return np.empty(0, dtype=np.int64)
+    like, behind = bytes(data[key : value + _FRAME]), value - key + (length >> 1) + 1
+    window = min(_WINDOW * size, distance)  # so that all together are no more than the section, whatever its sizes are
+    found = ((at, bytes(data[at : at + window]).find(like)) for at in range(position, len(data), distance))
+    keys = np.array([at + there for at, there in found if there >= 0], dtype=np.int64)
+    # What lies in front of the key is of some bytes: of as many as make the record end where its value does.
+    starts = np.maximum(keys[:, None] - _BEFORE_KEY, 0)
+    fits = _SIZES[words[starts]] == _BEFORE_KEY + behind
+    guesses: Positions = starts[np.arange(len(keys)), fits.argmax(axis=1)][fits.any(axis=1)]
+    return guesses

@@ -1,0 +1,97 @@
+"""Where records begin: whatever was guessed, it is what a walk from one to the next says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog import edges as module
+from kraftlog.edges import edges
+from kraftlog.errors import MalformedError
+from kraftlog.varints import read_signed, signed
+from tests.kraftlog.build import batch
+from tests.kraftlog.partitions import partition, topic
+
+
+@pytest.fixture(autouse=True)
+def guess_in_small_sections_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_SAMPLE": 2, "_LANE": 4, "_STEPS": 6}.items():
+        monkeypatch.setattr(module, name, value)
+    return
+
+
+def straight(section: bytes, count: int) -> list[int] | None:
+    """None where the records do not end with the section."""
+    places = [0]
+    for _ in range(count):
+        try:
+            length, start = read_signed(section, places[-1])
+        except MalformedError:
+            return None
+        if length < 0 or start + length > len(section):
+            return None
+        places.append(start + length)
+    return places if places[-1] == len(section) else None
+
+
+def found(section: bytes, count: int) -> list[int] | None:
+    try:
+        places = edges(memoryview(section), count)
+    except (MalformedError, IndexError):
+        return None
+    assert places is not None
+    return list(places.tolist())
+
+
+def record(value: bytes, offset: int) -> bytes:
+    body = b"\0\0" + signed(offset) + b"\1" + signed(len(value)) + value + b"\0"
+    return signed(len(body)) + body
+
+
+USUAL = b"\1\3\1" + bytes(20)
+VALUES = st.one_of(
+    st.just(USUAL),
+    st.just(USUAL),
+    st.builds(lambda more: USUAL + more, st.binary(max_size=12)),
+    st.integers(0, 70).map(lambda offset: b"\1\3\1" + record(USUAL, offset)),  # a record that is none
+    st.integers(100, 9000).map(lambda size: b"\1\4\0" + b"x" * size),  # lengths of two bytes, and of three
+    st.binary(min_size=3, max_size=40),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(VALUES, min_size=9, max_size=150))
+def test_records_of_any_size_are_found_where_a_walk_finds_them(values: list[bytes]) -> None:
+    section = b"".join(record(value, offset) for offset, value in enumerate(values))
+    places = found(section, len(values))
+    assert places == straight(section, len(values))
+    assert places is not None
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(VALUES, min_size=9, max_size=150), st.data())
+def test_damaged_sections_are_refused_where_a_walk_refuses_them(values: list[bytes], data: st.DataObject) -> None:
+    section = bytearray(b"".join(record(value, offset) for offset, value in enumerate(values)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(section) - 1))
+        section[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    count = len(values) + data.draw(st.sampled_from([0, 0, 0, -1, 1]))
+    if count * 10 <= len(section):
+        assert found(bytes(section), count) == straight(bytes(section), count)
+
+
+def test_most_records_of_a_large_section_are_not_walked_over_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    walked, walk = [], module._walk
+
+    def noted(*args: object) -> tuple[list[int], int]:
+        found = walk(*args)  # type: ignore[arg-type] # passed on as they are
+        walked.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(module, "_walk", noted)
+    values = [each for n in range(500) for each in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(n % 40)))]
+    section = batch(0, *values)[61:]
+    assert found(section, len(values)) == straight(section, len(values))
+    assert sum(walked) < len(values) / 10

@@ -15,7 +15,7 @@ import struct
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +145,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Un
     return Decoded(known, version, data, layout)
 
 
-@cache
+@lru_cache(maxsize=256)  # more than there are types; a log may hold any number of others
 def _known(control: bool, key: int) -> tuple[RecordType, Readers] | None:
     """The type and its decoders, which are loaded here; None for a key that no release has."""
     known = BY_KEY.get((control, key))

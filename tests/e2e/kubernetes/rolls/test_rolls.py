@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.e2e.kubernetes.rolls import reported
 from tests.e2e.kubernetes.rolls.rolling import (
     ALL,
     NAME,
     ROLLOUT,
     SOAK,
+    TOPIC,
     Rolling,
     grant,
 )
@@ -70,6 +72,7 @@ def test_4_1_becomes_4_4_and_the_levels_follow_once_they_are_approved(
         on_kubernetes("rolled", rolling.status(NAME), tmp_path, KUBECONFIG=str(racks.plane.kubeconfig))
         rolling.wait(NAME, "Ready")
         assert judged.levels() == LEVELS
+    reported.judge(racks, reported.report(racks, tmp_path), TOPIC)
 
 
 def test_an_operator_killed_in_a_roll_restarts_no_node_twice(rolling: Rolling, operator: Operator) -> None:

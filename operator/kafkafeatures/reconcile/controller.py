@@ -286,8 +286,13 @@ class Controller:
                 await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(others))
             return _Pause("held", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
-            if known.unkept is not None and known.unkept[0] == store.generation:
-                await store.try_status(known.unkept[1])
+            if known.unkept is not None:
+                generation, unkept = known.unkept
+                if generation == store.generation:
+                    await store.try_status(unkept)
+                # An approval that was used up then is not valid again because the count of it was not kept.
+                count = max(store.status.change_count, unkept.change_count)
+                store.status = replace(store.status, change_count=count)
             known.unkept = None
             return await self._read_and_reconcile(key, known, store)
         except SchemaOutdated as error:

@@ -241,3 +241,25 @@ def test_whatever_is_dropped_anywhere_is_found(status: Json, data: st.DataObject
         holder, name = data.draw(st.sampled_from(places(kept)))
         del holder[name]
         assert list(dropped_fields(status, kept))
+
+
+async def test_an_approval_that_was_used_up_while_the_schema_was_older_stays_so() -> None:
+    """The level was moved to where it is wanted, and back, by hand: what was approved was over in between."""
+    rig = Rig(Orders(), Kafka({"metadata.version": 25}))
+    features = {"levels": [{"name": "group.version", "level": 1}]}
+    rig.api.edit(features=features, approval={"policy": "Always"}, suspend=True)
+    await rig.work()
+    rig.api.edit(approval={"policy": "Always", "planHash": rig.api.status["plan"]["hash"]}, suspend=True)
+    await rig.work()
+    rig.api.server.schema = older("changeCount")
+    assert rig.kafka.move("group.version", 1)
+    await rig.work()
+    assert "status.changeCount" in rig.api.condition("Stalled")["message"]
+    rig.api.server.schema = schema.current()
+    assert rig.kafka.move("group.version", 0)
+    approval = rig.api.spec["approval"]
+    for _ in range(3):
+        rig.api.edit(approval=approval, suspend=False)
+        await rig.work()
+    assert rig.kafka.sent == []
+    assert rig.api.condition("Ready")["reason"] == "ApprovalRequired"

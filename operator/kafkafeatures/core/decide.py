@@ -43,10 +43,14 @@ MOST_CORRECTIONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An older `Apply` resource: of the same cluster (`known`), or of one that was not read yet."""
+    """An older `Apply` resource: of the same cluster (`known`), or of one that was not read yet.
+
+    `is_acting`: any other one, whose step on this cluster is open.
+    """
 
     name: str
     known: bool
+    is_acting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +236,12 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
         return Stalled(
             Reason.DUPLICATE_OWNER,
             f"{owner.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
+        )
+    if owner.is_acting:
+        return Wait(
+            Reason.VERIFYING,
+            f"{owner.name} has changed this cluster; nothing else is sent before the outcome is known",
+            after=1.0,
         )
     return Wait(
         Reason.PREFLIGHT, f"{owner.name} is older and may own this cluster; its cluster is not known yet", after=1.0

@@ -1,7 +1,8 @@
 """Who owns a Kafka cluster, and a StatefulSet: of several `Apply` resources the oldest, by creation time and uid.
 
 Kept in memory, filled from the API server's list at start, from its events, and by reconciliations. A resource whose
-cluster was not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking.
+cluster was not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking. Nor
+does anybody act while a step of another one is open: who owns a cluster may change while it is on its way.
 `Observe` resources own nothing. Called by `reconcile/controller.py`.
 """
 
@@ -23,7 +24,7 @@ class Claim:
     """What one resource has a say in.
 
     `cluster_id` empty: none was ever read. `passed`: it had a reconciliation since the operator started.
-    `stateful_sets`: those that its driver restarts, in its own namespace.
+    `stateful_sets`: those that its driver restarts, in its own namespace. `is_acting`: a step of it may be on its way.
     """
 
     created: str
@@ -32,6 +33,7 @@ class Claim:
     cluster_id: str
     passed: bool = False
     stateful_sets: frozenset[str] = frozenset()
+    is_acting: bool = False
 
     @property
     def age(self) -> tuple[str, str]:
@@ -48,14 +50,16 @@ class Claims:
         """Those that apply; under "" those whose cluster was never read, until they were reconciled."""
         self._of_set: dict[tuple[str, str], set[Key]] = {}
         """Those that apply and restart the pods of a StatefulSet, by namespace and name."""
+        self._acting_on: dict[str, set[Key]] = {}
+        """Those with an open step, by cluster."""
 
     @property
     def clusters(self) -> int:
         """How many anybody has a say in; those that were never read are one."""
         return len(self._of_cluster)
 
-    def note(self, resource: Mapping[str, Any]) -> None:
-        """A resource as the API server showed it."""
+    def note(self, resource: Mapping[str, Any], *, read: bool = False) -> None:
+        """A resource as a watch showed it, which may be behind; or as it was just `read`, or written, here."""
         metadata, spec = resource["metadata"], resource.get("spec") or {}
         key = Key.of(resource)
         before = self._claims.get(key)
@@ -69,6 +73,7 @@ class Claims:
             cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
             passed=before is not None and before.passed,
             stateful_sets=_stateful_sets_of(spec),
+            is_acting=before.is_acting if before and not read else _has_open_step(resource),
         )
         if claim != before:
             self._put(key, claim)
@@ -79,17 +84,23 @@ class Claims:
         if claim is not None and not claim.passed:
             self._put(key, replace(claim, passed=True))
 
+    def acts(self, key: Key) -> None:
+        """It is about to: until a reconciliation of it has seen what became of that."""
+        if key in self._claims:
+            self._put(key, replace(self._claims[key], is_acting=True))
+
     def forget(self, key: Key) -> None:
         """It is gone."""
         before = self._claims.pop(key, None)
         if before is None:
             return
         _discard(self._of_cluster, before.cluster_id, key)
+        _discard(self._acting_on, before.cluster_id, key)
         for name in before.stateful_sets:
             _discard(self._of_set, (key.namespace, name), key)
 
     def competing_owner(self, key: Key, cluster_id: str) -> Owner | None:
-        """The older resource that owns the cluster; else one that may turn out to.
+        """The older resource that owns the cluster; else one whose step there is open; else one that may turn out to.
 
         Whoever asks has read that it is its own, so it has a say from now on: a reconciliation that fails after its
         act would otherwise leave the cluster to a younger one.
@@ -102,6 +113,9 @@ class Claims:
         owner = self._oldest(self._of_cluster.get(cluster_id, ()), ours)
         if owner is not None:
             return Owner(_told(owner, key), known=True)
+        acting = self._acting_on.get(cluster_id, set()) - {key}
+        if acting:
+            return Owner(_told(min(acting), key), known=False, is_acting=True)
         unread = self._oldest(self._of_cluster.get("", ()), ours)
         return Owner(_told(unread, key), known=False) if unread is not None else None
 
@@ -121,6 +135,8 @@ class Claims:
         self._claims[key] = claim
         if claim.applies and (claim.cluster_id or not claim.passed):
             self._of_cluster.setdefault(claim.cluster_id, set()).add(key)
+        if claim.is_acting and claim.cluster_id:
+            self._acting_on.setdefault(claim.cluster_id, set()).add(key)
         if claim.applies:
             for name in claim.stateful_sets:
                 self._of_set.setdefault((key.namespace, name), set()).add(key)
@@ -148,6 +164,10 @@ def _cluster_of(resource: Mapping[str, Any]) -> str:
     """As its status says, which a person may have written."""
     found = (resource.get("status") or {}).get("clusterId")
     return found if isinstance(found, str) else ""
+
+
+def _has_open_step(resource: Mapping[str, Any]) -> bool:
+    return bool((resource.get("status") or {}).get("intents"))
 
 
 def _told(owner: Key, to: Key) -> str:

@@ -191,7 +191,7 @@ class Controller:
         if known.next_due is not None and known.next_due.holds(store.version, began):
             return known.next_due.until - began  # a watch may show our own write before its answer is here
         known.next_due, known.written = None, store.written
-        self._claims.note(store.raw)
+        self._claims.note(store.raw, read=True)
         before = store.status
         try:
             pause = await self._guarded(key, known, store)
@@ -202,7 +202,7 @@ class Controller:
             return self._again(key, known)
         finally:
             await self._post_events(before, store)
-        self._claims.note(store.raw)
+        self._claims.note(store.raw, read=True)
         self._claims.passed(key)
         self._watcher.passed(key, _RESULTS[pause.result], self._monotonic() - began, store.status)
         return self._until_next(key, known, store.version, pause.seconds)
@@ -354,14 +354,15 @@ class Controller:
             sleep=self._context.environment.sleep,
             ages=known.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
-            before_act=self._before_act,
+            before_act=partial(self._before_act, key),
             effects=self._context.effects,
             workloads=pods,
         )
 
-    def _before_act(self, _: Evaluation) -> None:
+    def _before_act(self, key: Key, _: Evaluation) -> None:
         if self._operators.handed_over:
             raise Conflict("the operator is shutting down; its successor continues")
+        self._claims.acts(key)
 
     async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
         """Write why nothing is done, on top of the last status that was kept as a whole.

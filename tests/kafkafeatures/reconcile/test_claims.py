@@ -64,6 +64,23 @@ def test_who_read_its_cluster_owns_it_also_where_its_pass_fails_before_the_statu
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
 
 
+def test_nobody_acts_on_a_cluster_while_a_step_of_another_one_is_open_there() -> None:
+    made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
+    made.acts(key("new"))
+    waits = Owner("ns/new", known=False, is_acting=True)
+    assert made.competing_owner(key("old"), "c") == waits
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
+    made.note(resource("new", "2", cluster="c"))  # a watch that is behind
+    assert made.competing_owner(key("old"), "c") == waits
+    sent = resource("new", "2", cluster="c")
+    sent["status"]["intents"] = [{"kind": "RestartNode"}]
+    made.note(sent, read=True)
+    assert made.competing_owner(key("old"), "c") == waits
+    assert claims(resource("old", "1", cluster="c"), sent).competing_owner(key("old"), "c") == waits
+    made.note(resource("new", "2", cluster="c"), read=True)
+    assert made.competing_owner(key("old"), "c") is None
+
+
 def test_of_another_namespace_no_name_is_told() -> None:
     theirs = resource("secret-project", "1", cluster="c")
     theirs["metadata"]["namespace"] = "theirs"

@@ -16,7 +16,8 @@ class Node:
     """`features_epoch`: what a controller reports as FinalizedFeaturesEpoch. `refused`: it runs, and tries to join.
 
     `stopping`: a broker in controlled shutdown, which answers still. `unclean`: its logs must be recovered first.
-    `caught_up_ms`: since when a controller has all of the metadata log; before that it follows.
+    `caught_up_ms`: since when a controller has all of the metadata log; before that it follows. `started_ms`: its
+    process; `snapshot_ms`: up to when its newest snapshot went, when it started.
     """
 
     role: Role
@@ -32,6 +33,8 @@ class Node:
     unclean: bool = False
     features_epoch: int = -1
     caught_up_ms: int = 0
+    started_ms: int = 0
+    snapshot_ms: int = 0
 
     @property
     def listening(self) -> bool:

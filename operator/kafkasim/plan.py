@@ -41,7 +41,7 @@ class Timing:
 
     fenced: from the controlled shutdown until the answer that lets it go. shutdown: until its process ends. load: from
     its registration until it wants to be unfenced. recovery: so much longer after an unclean stop. catch_up: from then
-    on until a replica is in sync, at least and at most.
+    on until a replica is in sync, at least and at most. snapshot: from one snapshot of the metadata to the next.
     """
 
     fenced: int = 2_300
@@ -49,6 +49,7 @@ class Timing:
     load: int = 1_100
     recovery: int = 4_000
     catch_up: tuple[int, int] = (300, 2_400)
+    snapshot: int = 3_600_000  # metadata.log.max.snapshot.interval.ms
 
 
 @dataclass(frozen=True, slots=True)

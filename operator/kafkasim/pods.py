@@ -73,6 +73,7 @@ class _Pod:
     terminating: bool = False
     draining: bool = False
     restarts: int = 0
+    started_ms: int = 0
 
 
 @dataclass(eq=False)
@@ -139,6 +140,7 @@ class Pods:
             for ordinal, node_id in enumerate(one.nodes):
                 pod = self._made(f"{one.name}-{ordinal}", one.image, node_id)
                 pod.phase, pod.running, pod.ready = "Running", True, True
+                pod.started_ms = world.now_ms
 
     # --- what people do ---
 
@@ -264,6 +266,7 @@ class Pods:
             restarts=pod.restarts,
             created_at=_moment(pod.created_ms),
             draining=pod.draining,
+            started_at=_moment(pod.started_ms) if pod.running else None,
         )
 
     def _budget(self, plan: BudgetPlan) -> Budget:
@@ -322,7 +325,7 @@ class Pods:
         """The container begins; the node in it a while later, or never."""
         if not self._is_there(pod) or pod.running or pod.terminating:
             return
-        pod.phase, pod.waiting, pod.running = "Running", "", True
+        pod.phase, pod.waiting, pod.running, pod.started_ms = "Running", "", True, self.world.now_ms
         release = release_of(pod.image)
         if release is None:
             self.world.after(self.timing.crash, partial(self._crashed, pod))
@@ -336,6 +339,9 @@ class Pods:
             return
         for node in self._nodes(pod):
             self.world.start(node.role, node.id, release)
+        if not all(node.running for node in self._nodes(pod)):
+            self._crashed(pod)
+            return
         self.world.after(self.timing.ready, partial(self._probe, pod, life))
         self.world.after(self.timing.registration, partial(self._give_up, pod, life))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -34,7 +34,7 @@ from kafkafeatures.core.readings import (
 from kafkasim.node import Key, Node
 from kafkasim.rules import CONTROLLER_REGISTRATION
 from kafkasim.world import World
-from kraftlog import BrokerRegistration, ControllerRegistration
+from kraftlog import BrokerRegistration, ControllerRegistration, FormerLevels, Image
 
 if TYPE_CHECKING:
     from kraftlog.partitions import Partitions
@@ -71,6 +71,7 @@ class Client:
     def __init__(self, world: World, access: Access) -> None:
         self._world = world
         self._access = access
+        self._began_ms: int | None = None  # the time of the snapshot with which it began to read the log
         self._files: dict[int, UUID] = {}  # brokers of which it is known what their own files say
         self._answers: dict[tuple[Role, tuple[int, int], int], NodeAnswer] = {}
         given = {Role.BROKER: access.brokers, Role.CONTROLLER: access.controllers}
@@ -93,7 +94,11 @@ class Client:
         if not partitions:
             return readings
         nodes = tuple(
-            replace(one, proved_at=self._world.ips.get((one.role, one.id), one.host))
+            replace(
+                one,
+                proved_at=self._world.ips.get((one.role, one.id), one.host),
+                snapshot_interval=timedelta(milliseconds=self._world.timing.snapshot),
+            )
             if one.id is not None and isinstance(one.answer, NodeAnswer)
             else one
             for one in readings.probe.nodes
@@ -262,7 +267,19 @@ class Client:
         self.wait_for_leader(until_ms)
         if world.active is None:
             return _NO_LEADER
-        return LogReading(world.image, world.log.high_watermark, world.active, world.epoch, self._now())
+        image = self._with_past(world.nodes[Role.CONTROLLER, world.active])
+        return LogReading(image, world.log.high_watermark, world.active, world.epoch, self._now())
+
+    def _with_past(self, leader: Node) -> Image:
+        """A follower begins with the newest snapshot of the leader, where there is one, and knows nothing of before."""
+        image = self._world.image
+        if self._began_ms is None:
+            newest = self._world.newest_snapshot_ms(leader)
+            self._began_ms = newest if newest > self._world.began_ms else -1
+        if image.finalized is None or self._began_ms < 0:
+            return image
+        left = {key: at for key, at in image.former_levels.left.items() if at > self._began_ms}
+        return replace(image, finalized=replace(image.finalized, former=FormerLevels(left, 0, self._began_ms)))
 
     # --- partitions ---
 

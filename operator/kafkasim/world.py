@@ -20,7 +20,7 @@ from uuid import UUID
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import CONTROLLER_UNREGISTRATION
-from kafkasim import registrations, replicas
+from kafkasim import registrations, replicas, snapshots
 from kafkasim.brokers import RETRY_MS, Brokers
 from kafkasim.log import MetadataLog, Position, Snapshot, Write
 from kafkasim.node import Key, Node
@@ -67,7 +67,7 @@ class World:
     """See the module. `advance` moves time; everything else happens at the time of the last call of it."""
 
     def __init__(self, plan: Plan, *, now_ms: int, random: Random) -> None:
-        self.now_ms = now_ms
+        self.now_ms = self.began_ms = now_ms
         self.log = MetadataLog()
         self.random = random
         self.cluster_id = plan.cluster_id or kafka_uuid(self._uuid())
@@ -279,6 +279,7 @@ class World:
         if not node.running:
             return
         if role is Role.CONTROLLER:
+            node.snapshot_ms = self.newest_snapshot_ms(node)
             node.running = False
             self._quorum_changed()
         elif kill:
@@ -287,12 +288,17 @@ class World:
             self._brokers.stop(node)
 
     def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
-        """Begin a process of this node, maybe with other binaries. KeyError for a node there is not."""
+        """Begin a process of this node, maybe with other binaries. KeyError for a node there is not.
+
+        A controller that finds a level it does not support in the log behind its snapshot ends at once.
+        """
         node = self.nodes[role, node_id]
         if node.running:
             return
-        node.running, node.refused = True, False
         node.release = release or node.release
+        if role is Role.CONTROLLER and self.replayed_in_vain(node, node.release):
+            return
+        node.running, node.refused, node.started_ms = True, False, self.now_ms
         node.incarnation = self._uuid()
         if role is Role.BROKER:
             self._brokers.register(node)
@@ -361,11 +367,22 @@ class World:
         data = registrations.snapshot(image, position, self.voting(), self.nodes, topics, timestamp_ms=self.now_ms)
         self.log.snapshot = Snapshot(position, data)
 
+    def newest_snapshot_ms(self, node: Node) -> int:
+        """Up to when the newest snapshot goes that a controller wrote by itself."""
+        return snapshots.newest_ms(node, self.now_ms, self.timing.snapshot)
+
+    def replayed_in_vain(self, node: Node, release: Release) -> str:
+        """The level at which a controller would end, started now with this release; empty where it would not."""
+        return snapshots.unsupported(self.image, self.newest_snapshot_ms(node), release)
+
     # --- inside ---
 
     def _node(self, plan: Plan, node: NodePlan) -> Node:
         host, port = plan.addresses.get((node.role, node.id), ("127.0.0.1", 0))
-        return Node(node.role, node.id, node.release, host, port, self._uuid(), self._uuid(), running=not node.ghost)
+        ids, now = (self._uuid(), self._uuid()), self.now_ms
+        return Node(
+            node.role, node.id, node.release, host, port, *ids, running=not node.ghost, started_ms=now, snapshot_ms=now
+        )
 
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)

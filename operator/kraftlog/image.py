@@ -100,19 +100,44 @@ class Registrations:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerLevels:
+    """Levels above 0 that were finalized, and given up.
+
+    left: of a feature and a level, when it was given up last, in ms. It is complete from `since_offset` on, the end of
+    the snapshot that the reader began with, whose last record is of `since_ms`; 0 and -1 where it began with the log.
+    """
+
+    left: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    since_offset: int = 0
+    since_ms: int = -1
+
+    def with_earlier(self, earlier: FormerLevels, until: int) -> FormerLevels:
+        """With what another reading of the same log knew, up to `until`; unless there is a gap between the two."""
+        if until < self.since_offset or earlier.since_offset > self.since_offset:
+            return self
+        left = {**earlier.left, **self.left}
+        return FormerLevels(
+            {key: max(at, earlier.left.get(key, at)) for key, at in left.items()},
+            earlier.since_offset,
+            earlier.since_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class FinalizedFeatures:
     """Finalized levels.
 
     levels: by FeatureLevel records, level 0 meaning absent. kraft_version: by control records, 0 when the log has none;
     a FeatureLevel record for it has no effect on the quorum (KAFKA-18979) and is kept apart in `record_kraft_version`.
     offset: no level was moved at or above it; the end of the last batch that moved one, or of the snapshot, which does
-    not say.
+    not say. former: levels that were there before.
     """
 
     levels: Mapping[str, int]
     kraft_version: int
     record_kraft_version: int | None
     offset: int = field(compare=False)  # of how it was read, not of what it says
+    former: FormerLevels = field(default_factory=FormerLevels, compare=False)  # the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +207,11 @@ class Image:
     def features_offset(self) -> int:
         """No level was moved at or above it."""
         return _read(self.finalized, Section.FEATURES).offset
+
+    @property
+    def former_levels(self) -> FormerLevels:
+        """Levels that were finalized, and given up; without those of kraft.version."""
+        return _read(self.finalized, Section.FEATURES).former
 
     @property
     def feature_record_kraft_version(self) -> int | None:

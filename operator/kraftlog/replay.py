@@ -462,7 +462,8 @@ class SnapshotReader:
         replay._offset, replay._epoch = self._id
         replay._timestamp_ms = state.snapshot_timestamp_ms
         state.leader_id = None
-        state.features_offset = replay._offset
+        state.features_offset = state.began_offset = replay._offset
+        state.began_ms = replay._timestamp_ms
         return replay
 
     def _hold(self, more: memoryview) -> None:

@@ -21,6 +21,7 @@ from kraftlog.image import (
     ControllerRegistration,
     Endpoint,
     FinalizedFeatures,
+    FormerLevels,
     Migration,
     Quorum,
     Registrations,
@@ -46,6 +47,8 @@ class State:
     """Everything the rules write to."""
 
     __slots__ = (
+        "began_ms",
+        "began_offset",
         "brokers",
         "controllers",
         "feature_record_kraft_version",
@@ -53,6 +56,7 @@ class State:
         "features_offset",
         "kraft_version",
         "leader_id",
+        "left",
         "offset",
         "partitions",
         "snapshot_timestamp_ms",
@@ -68,6 +72,8 @@ class State:
         self.controllers: VersionedMap[int, ControllerRegistration] = VersionedMap(_weight_of_node)
         self.features: VersionedMap[str, int] = VersionedMap(_weight_of_level)
         self.features_offset = 0
+        self.left: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
+        self.began_offset, self.began_ms = 0, -1  # the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
         self.unregistered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
@@ -83,7 +89,7 @@ class State:
     @property
     def weight(self) -> int:
         """Bytes of memory, roughly."""
-        kept = self.brokers, self.controllers, self.unregistered, self.features
+        kept = self.brokers, self.controllers, self.unregistered, self.features, self.left
         partitions = self.partitions.weight if self.partitions is not None else 0
         return self.voters_weight + partitions + sum(each.weight for each in kept)
 
@@ -94,7 +100,8 @@ class State:
                 return Registrations(self.brokers.view(), self.controllers.view(), self.unregistered.view())
             case Section.FEATURES:
                 kraft = self.kraft_version, self.feature_record_kraft_version
-                return FinalizedFeatures(self.features.view(), *kraft, self.features_offset)
+                former = FormerLevels(self.left.view(), self.began_offset, self.began_ms)
+                return FinalizedFeatures(self.features.view(), *kraft, self.features_offset, former)
             case Section.QUORUM:
                 return Quorum(self.voters, self.leader_id)
             case Section.MIGRATION:
@@ -228,7 +235,11 @@ def _set_level(state: State, name: str, level: int) -> None:
     state.features_offset = state.offset
     if name == KRAFT_VERSION_FEATURE:
         state.feature_record_kraft_version = level or None
-    elif level == 0:
+        return
+    before = state.features.get(name)
+    if before is not None and before != level:
+        state.left.put((name, before), state.timestamp_ms)
+    if level == 0:
         state.features.drop(name)
     else:
         state.features.put(name, level)

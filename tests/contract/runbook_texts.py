@@ -158,8 +158,8 @@ PAGES: Mapping[Reason, Page] = {
         <message>
 
         Fix: Downgrade the feature first: set the target level in `features.levels`, and add the consent that the
-        message names. The operator downgrades the level, then restarts the nodes. Or use an image that supports
-        the level.
+        message names. The operator downgrades the level, then restarts the nodes, controllers once they have a newer
+        snapshot. Or use an image that supports the level.
         """
     ),
     Reason.DRIFTED: _DRIFT,
@@ -497,8 +497,9 @@ PAGES: Mapping[Reason, Page] = {
         and the roll continues. A pod that Kubernetes cannot place: make room. A pod whose node never registers, of
         a StatefulSet that was scaled up: repair it, or scale back. A pod that is gone since its StatefulSet was
         scaled down: scale up again, or unregister its node. A PodDisruptionBudget that allows no eviction, or two
-        that cover the same pod: change them as the message says. Do not delete pods of other nodes meanwhile: the
-        partitions that wait for this node may have no other replica to spare.
+        that cover the same pod: change them as the message says. A controller that writes no snapshot: set
+        `metadata.log.max.snapshot.interval.ms`, and restart it on the image that it runs. Do not delete pods of other
+        nodes meanwhile: the partitions that wait for this node may have no other replica to spare.
         """
     ),
     Reason.UNKNOWN_INTENT: _page(

@@ -14,6 +14,7 @@ from kafkasim.brokers import SESSION_MS
 from kafkasim.plan import TopicPlan
 from kafkasim.pods import BudgetPlan, Pods, PodTiming, SetPlan, addresses, host_of
 from kafkasim.ports import SimulatedWorkloads
+from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.world import World
 from tests.kafkasim.clusters import plan, settle, world
 
@@ -216,3 +217,41 @@ async def test_the_port_reads_pods_and_evicts_one_life_of_a_pod_by_its_uid() -> 
     assert isinstance(await port.evict(first), Applied)  # that life is over: nothing is done
     settle(made.world, A_RESTART)
     assert made.uid("brokers-0") == again
+
+
+def test_a_controller_that_goes_back_ends_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
+    """A broker goes on."""
+    made = pods()
+    every = made.world.timing.snapshot
+    for name in ("controllers", "brokers"):
+        made.set_image(name, NEW)
+    for name in made.names():
+        made.delete(name)
+        settle(made.world, A_RESTART)
+    active = made.world.active_node
+    assert active is not None
+    for level in (29, 27):
+        update = FeatureUpdate(
+            "metadata.version", level, UpgradeType.UPGRADE if level == 29 else UpgradeType.SAFE_DOWNGRADE
+        )
+        assert made.world.update_features(active, [update], validate_only=False).verdict.levels
+        settle(made.world)
+    for name in ("controllers", "brokers"):
+        made.set_image(name, OLD)
+    settle(made.world, 1_000)
+    standby = next(
+        name for name in made.names() if made.node_of(name) in made.world.voters and made.node_of(name) != active.id
+    )
+    for name in (standby, "brokers-0"):
+        made.delete(name)
+        settle(made.world, A_RESTART)
+    assert pod(made, standby).waiting == "CrashLoopBackOff"
+    assert pod(made, "brokers-0").ready
+    leader = next(name for name in made.names() if made.node_of(name) == active.id)
+    other = next(
+        name for name in made.names() if made.node_of(name) in made.world.voters and name not in (standby, leader)
+    )
+    settle(made.world, every)
+    made.delete(other)
+    settle(made.world, A_RESTART)
+    assert pod(made, other).ready

@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, PastLevels, SourceKind, Unknown
 from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.readings import Failure, NodeAnswer, QuorumAnswer, Readings, Role
+from kafkafeatures.core.readings import Failure, LogReading, NodeAnswer, QuorumAnswer, Readings, Role
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import Address, ClusterSettings
-from kafkasim.plan import Plan
+from kafkasim.plan import Plan, TopicPlan
 from kafkasim.ports import CALL_MS, SimulatedCluster
 from kafkasim.readings import Access
 from kafkasim.releases import release_named
-from kafkasim.rules import FeatureUpdate
+from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.wire.server import Ports, SimulatorServer
 from kafkasim.world import COMMIT_MS, ELECTION_MS, World
 from tests.kafkasim.clusters import START_MS, plan
@@ -223,6 +223,8 @@ def shown(value: Any) -> Any:
             return found | {"source": value.source.kind, "gaps": {one.kind for one in value.gaps}}
         case Known():
             return shown(value.value), value.source
+        case PastLevels():
+            return value.left.keys(), value.since
         case QuorumAnswer():
             voters, observers = (
                 {one.id: one.last_fetch_timestamp >= 0 for one in of} for of in (value.voters, value.observers)
@@ -317,3 +319,24 @@ async def test_a_high_watermark_stands_still_without_a_majority() -> None:
     before = living.log.high_watermark
     after(10_000)(living)
     assert living.log.high_watermark == before
+
+
+async def test_a_log_that_is_read_anew_with_partitions_keeps_the_levels_that_were_given_up() -> None:
+    """The leader's snapshot knows nothing of them, and it was written after the last reading."""
+    made = replace(plan(metadata_version=27), topics=(TopicPlan("orders", ((1, 2, 3),)),))
+    async with served(made, 0, BOTH) as (server, skip):
+        settings = ClusterSettings((), addresses(server.world, Role.CONTROLLER), request_timeout=5)
+        async with Cluster(settings) as cluster:
+            await cluster.read()
+            active = server.world.active_node
+            assert active is not None
+            for level, kind in ((29, UpgradeType.UPGRADE), (27, UpgradeType.SAFE_DOWNGRADE)):
+                update = FeatureUpdate("metadata.version", level, kind)
+                assert server.world.update_features(active, [update], validate_only=False).verdict.levels
+                skip(2 * COMMIT_MS)
+                await server.act(World.take_snapshot)
+            assert server.world.log.snapshot is not None
+            log = (await cluster.read(partitions=True)).log
+            assert isinstance(log, LogReading)
+            former = log.image.former_levels
+            assert (set(former.left), former.since_ms) == ({("metadata.version", level) for level in (27, 29)}, -1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog import DamagedError, GapError, Image, Replay, SnapshotIncomplete, SnapshotReader
+from kraftlog import DamagedError, FormerLevels, GapError, Image, Replay, SnapshotIncomplete, SnapshotReader
 from kraftlog import replay as replay_module
 from kraftlog.batches import Codec, Record, head_at
 from kraftlog.encoding import encode_batch
@@ -144,6 +144,27 @@ def test_the_image_says_up_to_where_levels_were_moved() -> None:
     replay = Replay()
     replay.load_snapshot(snapshot(level("a", 5)), end_offset=900, epoch=3)
     assert replay.image().features_offset == 900  # which of its records came when, a snapshot does not say
+
+
+def test_the_image_says_which_levels_were_given_up_and_when() -> None:
+    """Not level 0, nor one that was only confirmed; what was before a snapshot is not known."""
+    data = log([level("a", 1)], [level("a", 2)], [level("a", 2)], [level("a", 1)], [level("a", 0), level("b", 3)])
+    former = image_of(data).former_levels
+    assert (former.left, former.since_offset, former.since_ms) == ({("a", 1): NOW + 5, ("a", 2): NOW + 3}, 0, -1)
+    replay = Replay()
+    replay.load_snapshot(snapshot(level("a", 2)), end_offset=900, epoch=3)
+    replay.append(log([level("a", 1)], start=900), below=ALL)
+    former = replay.image().former_levels
+    assert (set(former.left), former.since_offset) == ({("a", 2)}, 900)
+    assert former.since_ms >= 0
+
+
+def test_former_levels_are_joined_where_two_readings_leave_no_gap() -> None:
+    earlier = FormerLevels({("a", 2): 50, ("a", 3): 60}, 100, 40)
+    later = FormerLevels({("a", 2): 90}, 200, 70)
+    assert later.with_earlier(earlier, 200) == FormerLevels({("a", 2): 90, ("a", 3): 60}, 100, 40)
+    assert later.with_earlier(earlier, 199) == later
+    assert earlier.with_earlier(later, 300) == earlier
 
 
 def test_records_of_a_transaction_take_effect_at_its_end() -> None:

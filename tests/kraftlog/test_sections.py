@@ -22,7 +22,7 @@ ALL = 1 << 40
 CHOICES = [chosen for size in range(5) for chosen in itertools.combinations(Section, size)]
 FIELDS = {
     Section.REGISTRATIONS: ("brokers", "controllers", "unregistered"),
-    Section.FEATURES: ("features", "features_offset", "kraft_version", "feature_record_kraft_version"),
+    Section.FEATURES: ("features", "features_offset", "former_levels", "kraft_version", "feature_record_kraft_version"),
     Section.QUORUM: ("voters", "leader_id"),
     Section.MIGRATION: ("zk_migration_state",),
     Section.PARTITIONS: ("partitions",),

@@ -6,13 +6,13 @@ The pods are kafkasim's. A process of the operator reaches them as it reaches ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
 from kafkafeatures.core.readings import Role
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
-from kafkasim.pods import Pods, PodTiming, SetPlan, addresses, revision_of
+from kafkasim.pods import Pods, PodTiming, SetPlan, addresses, release_of, revision_of
 from kafkasim.releases import release_named
 from kafkasim.replicas import found_in
 from kraftlog.partitions import Partitions
@@ -73,7 +73,17 @@ class RecordedPods(Pods):
             },
             leader=-1 if world.active is None else world.active,
             templates={pod.node_id: templates[one.plan.name] for one, pod in pods},
+            ends=dict(self._ends()),
         )
+
+    def _ends(self) -> Iterator[tuple[int, str]]:
+        for one in self.sets.values():
+            release = release_of(one.image)
+            for node in self._history.voting():
+                if release is not None and node.id in one.plan.nodes:
+                    level = self._history.replayed_in_vain(node, release)
+                    if level:
+                        yield node.id, level
 
     def _copies(self) -> dict[str, Copies]:
         """Made anew only where partitions are not those of the last time: most looks see the same."""
@@ -115,7 +125,9 @@ def cluster_in_pods(name: str, random: Random, record: Callable[[Any], None], se
         addresses=addresses(sets),
         topics=tuple(_topics(random, brokers)),
         min_insync_replicas=random.choice((1, 1, 2)),
-        timing=Timing(700, 1_000, 400, random.choice((500, 20_000)), (200, random.choice((1_000, 8_000)))),
+        timing=Timing(
+            700, 1_000, 400, random.choice((500, 20_000)), (200, random.choice((1_000, 8_000))), snapshot=60_000
+        ),
     )
     world = RecordedWorld(plan, record, random)
     boot = random.choice((1_000, 4_000))

@@ -74,7 +74,8 @@ class Nodes:
 
     copies: by partition. behind: nodes whose pod is not of its template; stuck: those of them whose container does not
     run. away: nodes that are not wholly there: stopped, fenced, out of an ISR, or behind the leader. voters: of the
-    quorum, whether each has caught up. leader: -1 for none. templates: what each node would run next.
+    quorum, whether each has caught up. leader: -1 for none. templates: what each node would run next. ends: at which
+    level of its log a controller would end that is restarted now.
     """
 
     copies: Mapping[str, Copies]
@@ -84,6 +85,7 @@ class Nodes:
     voters: Mapping[int, bool]
     leader: int
     templates: Mapping[int, str]
+    ends: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

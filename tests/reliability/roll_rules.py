@@ -270,6 +270,16 @@ def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
                 yield Violation("halt", one.asked.at, text)
 
 
+def no_controller_goes_that_could_not_read_its_log(facts: Facts) -> Iterator[Violation]:
+    """Its new binary supports every level behind its newest snapshot, also those that were lowered since."""
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None or one.asked.node in nodes.stuck or _gone(facts, one):
+            continue
+        if one.asked.node in nodes.ends:
+            yield Violation("replay", one.asked.at, f"{one}, which ends at {nodes.ends[one.asked.node]}")
+
+
 def levels_are_raised_after_the_last_node(facts: Facts) -> Iterator[Violation]:
     """Where somebody restarts the nodes, all of them are current and back when a level goes up."""
     for place, sent in facts.of_kind(Sent):
@@ -315,6 +325,7 @@ ROLL_RULES = (
     never_more_at_once_than_allowed,
     controllers_keep_their_majority,
     nothing_begins_after_a_halt,
+    no_controller_goes_that_could_not_read_its_log,
     levels_are_raised_after_the_last_node,
     rolled_means_every_pod,
 )

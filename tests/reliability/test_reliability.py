@@ -154,6 +154,7 @@ FORGED_ROLLS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "order": (Looked, of_nodes(everybody_behind)),
     "leader last": (Looked, of_nodes(everybody_behind)),
     "majority": (Looked, of_nodes(lambda one: replace(one, voters={each: each == one.leader for each in one.voters}))),
+    "replay": (Looked, of_nodes(lambda one: replace(one, ends=dict.fromkeys(one.templates, "share.version 2")))),
     "levels last": (Looked, of_nodes(everybody_behind)),
     "rolled": (Looked, of_nodes(everybody_behind)),
 }

@@ -153,9 +153,11 @@ class Workloads:
     def _start(self, name: str, uid: str) -> None:
         if self.uid(name) != uid:
             return
-        fate = self.images.get(self.pods()[name], RUNS)
+        fate, now = self.images.get(self.pods()[name], RUNS), _stamp(self.server.now())
         ip = f"10.0.{len(name)}.{crc32(uid.encode()) % 250 + 1}"
-        state: Json = {"waiting": {"reason": fate}} if fate in (CRASHES, CANNOT_BE_PULLED) else {"running": {}}
+        state: Json = (
+            {"waiting": {"reason": fate}} if fate in (CRASHES, CANNOT_BE_PULLED) else {"running": {"startedAt": now}}
+        )
         container = {"name": "kafka", "ready": False, "restartCount": 3 if fate == CRASHES else 0, "state": state}
 
         def started(pod: Json) -> None:

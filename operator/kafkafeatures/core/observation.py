@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -95,6 +95,7 @@ class Node:
     incarnation: str = ""  # of the process that registered last; empty where it is not known
     listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
     proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
+    snapshot_interval: timedelta | None = None  # as of ProbedNode
 
     @property
     def title(self) -> str:
@@ -181,6 +182,17 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class PastLevels:
+    """Of the metadata log, as it was at `at`, by its own time: of a feature and a level above 0, when it was given up
+    last. Complete from `since` on; None: from the beginning of the cluster.
+    """
+
+    left: Mapping[tuple[str, int], datetime]
+    since: datetime | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """The picture. `gaps`: what could not be read, each with the address, the ACL or the setting that is missing."""
 
@@ -198,6 +210,7 @@ class Observation:
     gaps: tuple[Failure, ...] = ()
     partitions: Known[PartitionsReading] | Unknown = Unknown(NOT_ASKED)
     workloads: Known[WorkloadsReading] | Unknown = Unknown(NOT_ASKED)
+    past_levels: PastLevels | None = None  # where the metadata log was read
 
     def level_of(self, feature: str) -> int | None:
         """The finalized level, 0 where there is none; None where the levels could not be read."""

@@ -11,12 +11,22 @@ Unknown. Who is in the cluster, and what each node is to it, is judged by `core/
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.membership import FENCED_UNSEEN, Membership
-from kafkafeatures.core.observation import Known, MetadataMode, Node, Observation, Source, SourceKind, Unknown
+from kafkafeatures.core.observation import (
+    Known,
+    MetadataMode,
+    Node,
+    Observation,
+    PastLevels,
+    Source,
+    SourceKind,
+    Unknown,
+)
 from kafkafeatures.core.readings import (
     NOT_ASKED,
     BrokerList,
@@ -37,6 +47,7 @@ if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faste
 T = TypeVar("T")
 
 DESCRIBE_QUORUM = 55
+_LATEST_MS = 4_102_444_800_000  # the year 2100
 _OPEN_MIGRATION = {1, 2}  # ZkMigrationState as of Kafka 3.5: MIGRATION, PRE_MIGRATION
 
 
@@ -87,6 +98,7 @@ def observe(
         workloads=Unknown(workloads)
         if isinstance(workloads, Failure)
         else Known(workloads, SourceKind.KUBERNETES, "", workloads.at),
+        past_levels=None if reading is None else _past_levels(reading),
     )
 
 
@@ -111,6 +123,16 @@ def _source(probe: ClusterProbe, log: LogReading | None) -> Source:
         return Source(SourceKind.API_REQUESTS, at=probe.at)
     image = log.image
     return Source(SourceKind.METADATA_LOG, image.offset, image.epoch, log.at, image.features_offset)
+
+
+def _past_levels(log: LogReading) -> PastLevels:
+    former = log.image.former_levels
+    since = None if former.since_ms < 0 else _moment(former.since_ms)
+    return PastLevels({key: _moment(ms) for key, ms in former.left.items()}, since, _moment(log.image.timestamp_ms))
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(min(max(ms, 0), _LATEST_MS) / 1000, UTC)  # whoever wrote it
 
 
 def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -100,6 +100,7 @@ class ProbedNode:
     """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked.
 
     `proved_at`: the IP address at which the process said of itself that it has this id; empty where it was not asked.
+    `snapshot_interval`: so often it writes a snapshot of the metadata; 0: never by time, None: it did not say.
     """
 
     id: int | None
@@ -109,6 +110,7 @@ class ProbedNode:
     answer: NodeAnswer | Failure
     at: datetime
     proved_at: str = ""
+    snapshot_interval: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,14 +306,14 @@ def _restarted_before(question: RestartQuestion, id_: int) -> bool:
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     target = pod.name if pod is not None else question.title(id_)
     after = owner.update_revision if owner is not None else ""
-    if status.rollout is None or status.rollout.id != question.roll_id:
+    if status.rollout is None or status.rollout.id != question.roll_id or not status.rollout.started_at:
         return False
     ours = (entry for entry in reversed(status.history) if (entry.kind, entry.target) == (RestartNode.kind, target))
     last = next(ours, None)  # an image may have been taken back and set again since those before it
     return (
         last is not None
         and (last.after, last.result) == (after, Result.APPLIED)
-        and last.at >= (status.rollout.started_at or "")
+        and last.at >= status.rollout.started_at
     )
 
 

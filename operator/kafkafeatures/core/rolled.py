@@ -47,9 +47,10 @@ def rollout_status(
     if not roll.is_active:
         return replace(before, done=before.total, waiting_for="") if before is not None else None
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
+    started_at = (before.started_at if goes_on and before is not None else None) or now
     return RolloutStatus(
         id=roll.id,
-        started_at=before.started_at if goes_on and before is not None else now,
+        started_at=None if _waits_for_levels(roll) else started_at,
         total=roll.total,
         done=roll.done,
         waiting_for=_told(decision),
@@ -59,6 +60,15 @@ def rollout_status(
         notes=roll.limits.notes,
         unknown=before.unknown if before is not None else {},
     )
+
+
+def _waits_for_levels(roll: Roll) -> bool:
+    """It begins once the new image supports what is finalized: `core/snapshots.py` counts from then on."""
+    refused = isinstance(roll.decision, Stalled) and roll.decision.reason in (
+        Reason.NODES_BEHIND,
+        Reason.DOWNGRADE_REFUSED,
+    )
+    return roll.levels_first or refused
 
 
 def _told(decision: Decision) -> str:

@@ -28,6 +28,7 @@ from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
+from kafkafeatures.kafka.level_history import LevelHistory
 from kafkafeatures.kafka.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.partition_images import PartitionImages
@@ -82,6 +83,7 @@ class Cluster:
             share=self._share,
         )
         self._identities: Identities | None = None  # which nobody asks for before partitions
+        self._levels = LevelHistory()
         self._last: ClusterProbe | None = None
         self._image: Image | None = None  # of the last reading, as it came; None where the log was not read
         self._position: OffsetAndEpoch | None = None  # in the log, of the last reading
@@ -101,6 +103,10 @@ class Cluster:
 
     async def read(self, *, partitions: bool = False) -> Readings:
         """As the port says. Begins with the log as soon as an address of a controller is known."""
+        if partitions and self._partitions is None and self._last is not None and self._image is not None:
+            log = await self._bounded(self._log.catch_up)  # which is read anew with them, and then knows no past
+            if isinstance(log, LogReading):
+                self._levels.complete(log, self._last.cluster_id)
         reader, refused = self._partition_reader() if partitions else (None, NOT_ASKED)
         if reader is None:
             self._without_partitions()
@@ -122,7 +128,7 @@ class Cluster:
             asked = replace(asked, cluster_id=self._proven_id(asked, log))
             image = None
             if isinstance(log, LogReading):
-                image, log = log.image, await self._without_secrets(log)
+                image, log = log.image, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
                 asked = await self._ask_registered(asked, log)
             found = refused if reader is None else await reader.read(asked, log)
             if partitions:  # also while they have to wait: who a node is takes no memory

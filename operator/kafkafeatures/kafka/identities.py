@@ -2,24 +2,38 @@
 
 A node tells the configs of BROKER <id> for its own id alone, controllers too (`ConfigHelper.scala`). With the IP
 address that the connection led to it is proved where this node runs, whatever names it is registered with:
-`core/pods.py` holds that against the pods. Called by `cluster.py`, while a roll is planned or running. Where there is
-no such answer nothing is proved, and nothing is said in its place.
+`core/pods.py` holds that against the pods. How often it writes a snapshot of the metadata is asked with it
+(`core/snapshots.py`): its file says it, so it holds for a life. Called by `cluster.py`, while a roll is planned or
+running. Where there is no such answer nothing is proved, and nothing is said in its place.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from kafkafeatures.core.readings import ClusterProbe, Failure, LogReading, NodeAnswer, ProbedNode, Role
 from kafkafeatures.kafka.errors import KafkaError
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address
-from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, DescribeConfigsRequest
+from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, ConfigAnswer, DescribeConfigsRequest
 from kraftlog import Image
 
 NODE_ID = "node.id"
+SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
+
+
+class _Proof(NamedTuple):
+    """At which IP address the process said who it is; empty: it did not. And how often it writes snapshots."""
+
+    at: str
+    snapshot_interval: timedelta | None = None
+
+
+_NONE = _Proof("")
 
 
 class Identities:
@@ -27,7 +41,7 @@ class Identities:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._proved: dict[tuple[Role, Address], tuple[UUID, str]] = {}
+        self._proved: dict[tuple[Role, Address], tuple[UUID, _Proof]] = {}
 
     async def prove(self, probe: ClusterProbe, log: LogReading | Failure) -> ClusterProbe:
         """The same, with the addresses at which processes said who they are."""
@@ -41,22 +55,34 @@ class Identities:
         key, life = (node.role, Address(node.host, node.port)), lives.get((node.role, node.id))
         known = self._proved.get(key)
         if known is not None and known[0] == life:
-            return replace(node, proved_at=known[1])
-        proved_at = await self._ask(node.id, node.role, node.answer, key[1])
-        if proved_at and life is not None:
-            self._proved[key] = life, proved_at
-        return replace(node, proved_at=proved_at)
+            proof = known[1]
+        else:
+            proof = await self._ask(node.id, node.role, node.answer, key[1])
+        if proof.at and life is not None:
+            self._proved[key] = life, proof
+        return replace(node, proved_at=proof.at, snapshot_interval=proof.snapshot_interval)
 
-    async def _ask(self, id_: int, role: Role, answer: NodeAnswer, address: Address) -> str:
+    async def _ask(self, id_: int, role: Role, answer: NodeAnswer, address: Address) -> _Proof:
         request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), NODE_ID)
         if request.api_key not in answer.apis:
-            return ""
+            return _NONE
         try:
             async with self._pool.lease(address, role) as lease:
                 found = (await lease.connection.request(request)).configs.get(str(id_))
-                return lease.connection.peer if found is not None and not found.error_code else ""
+                if found is None or found.error_code:
+                    return _NONE
+                told = (await lease.connection.request(replace(request, key=SNAPSHOT_INTERVAL))).configs.get(str(id_))
+                return _Proof(lease.connection.peer, _interval(told))
         except KafkaError:
-            return ""
+            return _NONE
+
+
+def _interval(told: ConfigAnswer | None) -> timedelta | None:
+    text = None if told is None or told.error_code else told.value
+    try:
+        return timedelta(milliseconds=int(text or ""))
+    except (ValueError, OverflowError):
+        return None
 
 
 def _incarnations(image: Image) -> dict[tuple[Role, int], UUID]:

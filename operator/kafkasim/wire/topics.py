@@ -1,7 +1,8 @@
 """What a broker answers about topics: their partitions, what is being moved, configurations, and what is on its disks.
 
 Called by `answers`. As Kafka does, it leaves out topics that a client may not see (`World.hidden_topics`), and says
-nothing of it; only what lies on the disks shows them. Of configurations there is min.insync.replicas only.
+nothing of it; only what lies on the disks shows them. Of configurations there are min.insync.replicas and, of a node,
+how often it writes a snapshot.
 
 Source: `KafkaApis.scala`, `DescribeTopicPartitionsRequestHandler.java`, `ConfigHelper.scala`.
 """
@@ -31,6 +32,7 @@ _SIZE = 1_000  # bytes of a partition; nothing depends on it
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _OF_TOPIC, _OF_BROKER, _OF_ALL, _IN_FILE, _BY_DEFAULT = 1, 2, 3, 4, 5  # DescribeConfigsResponse.ConfigSource
 _INT = 3
+SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
 def metadata_topics(world: World, asked: Iterable[Any] | None) -> list[Answer]:
@@ -161,19 +163,19 @@ def _configs(world: World, node: Node, resource: Any, *, synonyms: bool) -> Answ
     elif kind != _BROKER_RESOURCE or name != str(node.id):
         text = f"Unexpected broker id, expected {node.id}, but received {name}"
         return answer | {"error_code": INVALID_REQUEST, "error_message": text}
-    wanted = resource.configuration_keys
-    if wanted is not None and MIN_INSYNC_REPLICAS not in wanted:
+    wanted, key = resource.configuration_keys, MIN_INSYNC_REPLICAS
+    if kind == _BROKER_RESOURCE and SNAPSHOT_INTERVAL in (wanted or ()):
+        key, layers = SNAPSHOT_INTERVAL, [(_IN_FILE, world.timing.snapshot)]
+    elif wanted is not None and MIN_INSYNC_REPLICAS not in wanted:
         return answer | {"error_code": NONE}
     source, value = layers[0]
     config = {
-        "name": MIN_INSYNC_REPLICAS,
+        "name": key,
         "value": str(value),
         "read_only": False,
         "config_source": source,
         "is_sensitive": False,
-        "synonyms": [
-            {"name": MIN_INSYNC_REPLICAS, "value": str(each), "source": of} for of, each in layers if synonyms
-        ],
+        "synonyms": [{"name": key, "value": str(each), "source": of} for of, each in layers if synonyms],
         "config_type": _INT,
         "documentation": None,
     }

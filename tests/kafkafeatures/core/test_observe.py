@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
@@ -16,7 +18,7 @@ from kafkafeatures.core.readings import (
     ReplicaProgress,
     Role,
 )
-from kraftlog import Image
+from kraftlog import FormerLevels, Image
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, probe, quorum
 
 NO_LOG = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
@@ -120,6 +122,21 @@ def test_the_log_is_the_source_and_says_its_offset() -> None:
     assert (it.source.kind, it.source.offset, it.source.epoch) == (SourceKind.METADATA_LOG, 100, 4)
     assert isinstance(it.finalized, Known)
     assert it.finalized.value["metadata.version"] == 21
+
+
+def test_the_log_says_which_levels_were_given_up_and_since_when_it_would() -> None:
+    """Whatever time a record bears."""
+    at = image(offset=500)
+    assert at.finalized is not None
+    former = FormerLevels({("share.version", 2): 1_000, ("share.version", 1): 1 << 62}, 400, 500)
+    told = seen(probe(C1), replace(at, finalized=replace(at.finalized, former=former))).past_levels
+    assert told is not None
+    assert (told.left["share.version", 2].timestamp(), told.since and told.since.timestamp()) == (1, 0.5)
+    assert told.left["share.version", 1].year == 2100
+    whole = seen(probe(C1), at).past_levels
+    assert whole is not None
+    assert (whole.left, whole.since) == ({}, None)
+    assert seen(probe(C1, asked(1)), NO_LOG).past_levels is None
 
 
 def test_a_log_and_a_controller_that_disagree_make_the_levels_unknown() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from uuid import UUID
+
+import pytest
 
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, ProbedNode, Role
 from kafkafeatures.kafka.errors import ErrorCode
-from kafkafeatures.kafka.identities import Identities
+from kafkafeatures.kafka.identities import SNAPSHOT_INTERVAL, Identities
 from kafkafeatures.kafka.wire.topic_messages import ConfigAnswer, DescribeConfigsRequest, DescribeConfigsResponse
 from kraftlog import Registrations
 from tests.kafkafeatures.kafka.scripted import BROKER_APIS, HANG, Cluster, Node, at
@@ -26,6 +29,33 @@ def node(id_: int, code: int = 0) -> Node:
         return DescribeConfigsResponse({request.names[0]: ConfigAnswer(code or refused, None, None, 0, {})})
 
     return Node(APIS, {DescribeConfigsRequest: configs})
+
+
+def node_with_interval(text: str | None) -> Node:
+    """As its file says how often it writes a snapshot."""
+
+    def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        value = text if request.key == SNAPSHOT_INTERVAL else "1"
+        return DescribeConfigsResponse({request.names[0]: ConfigAnswer(0, None, value, 0, {})})
+
+    return Node(APIS, {DescribeConfigsRequest: configs})
+
+
+@pytest.mark.parametrize(
+    ("text", "interval"),
+    [
+        ("3600000", timedelta(hours=1)),
+        ("0", timedelta()),
+        ("often", None),
+        (None, None),
+        ("9" * 30, None),
+    ],
+)
+async def test_who_is_proved_says_how_often_it_writes_a_snapshot(text: str | None, interval: timedelta | None) -> None:
+    cluster = Cluster({at(1): node_with_interval(text)})
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        (found,) = (await Identities(pool).prove(asked(1), UNREAD)).nodes
+    assert (found.proved_at, found.snapshot_interval) == ("10.0.0.1", interval)
 
 
 def asked(*ports: int, keys: tuple[int, ...] = (18, 32)) -> ClusterProbe:
@@ -63,6 +93,6 @@ async def test_a_proof_is_kept_for_one_life_of_a_node() -> None:
     second = replace(first, image=replace(first.image, registrations=Registrations({1: again}, {})))
     async with cluster.pool(settings(servers=(1,))) as pool:
         identities = Identities(pool)
-        for log, expected in ((first, 1), (first, 1), (second, 2), (UNREAD, 3), (UNREAD, 4)):
+        for log, expected in ((first, 2), (first, 2), (second, 4), (UNREAD, 6), (UNREAD, 8)):
             assert [one.proved_at for one in (await identities.prove(asked(1), log)).nodes] == ["10.0.0.1"]
             assert len(cluster.nodes[at(1)].asked) == expected

@@ -103,6 +103,8 @@ async def test_it_reads_the_stateful_sets_of_the_document_with_their_pods_and_bu
     assert (pod.uid, pod.revision) == (world.workloads.uid("broker-0"), broker.update_revision)
     assert (pod.ready, pod.terminating, pod.draining, pod.phase, pod.waiting) == (True, False, False, "Running", "")
     assert pod.created_at == world.now
+    assert pod.started_at is not None
+    assert pod.created_at <= pod.started_at <= world.now
     (budget,) = found.budgets
     assert budget.pods == {"broker-0", "broker-1", "broker-2"}
     assert (budget.limit, budget.disruptions_allowed, budget.most) == ("maxUnavailable: 1", 1, 1)

@@ -189,7 +189,13 @@ def _pod(raw: Json, stateful_set: str, container: str) -> Pod:
         restarts=int(running.get("restartCount") or 0),
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
         draining=_is_true(conditions, "DisruptionTarget"),
+        started_at=_started_at(running),
     )
+
+
+def _started_at(container: Json) -> datetime | None:
+    moment = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    return datetime.fromisoformat(moment) if moment else None
 
 
 def _names(metadata: Json, spec: Json) -> Iterator[str]:

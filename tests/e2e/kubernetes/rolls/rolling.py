@@ -86,6 +86,10 @@ class Rolling(Resources):
         wait_until("it is Stalled", lambda: self._condition_is("Stalled"), 60, step=0.2)
         return self.condition(NAME, "Stalled")
 
+    def waits_for(self) -> str:
+        """Before the next node, as the status has it."""
+        return str((self.status(NAME).get("rollout") or {}).get("waitingFor", ""))
+
     def told(self) -> dict[str, Any]:
         """What a report of a failure needs of the status."""
         status = self.status(NAME)

@@ -12,8 +12,8 @@ SHARE = "share.version"
 
 
 def test_4_4_goes_back_to_4_1_once_a_level_that_only_4_4_holds_is_lowered(rolling: Rolling, racks: Racks) -> None:
-    """A controller replays its log since its last snapshot, and ends at a level that it does not support: so it is
-    only restarted once there is a newer one.
+    """A controller replays its log since its last snapshot, and ends at a level that it does not support: so the
+    operator restarts it only once there is a newer one, and says until when it waits.
     """
     with rolling.judged(ALL):
         racks.apply(NEWEST)
@@ -32,9 +32,13 @@ def test_4_4_goes_back_to_4_1_once_a_level_that_only_4_4_holds_is_lowered(rollin
         rolling.wait(NAME, "Ready")
         assert judged.levels() == {SHARE: 1}
     lowered = racks.records()[-1]["offset"]
-    wait_until("all controllers have a snapshot without level 2", lambda: racks.snapshots() > lowered, step=1.0)
-    with rolling.judged(ALL):
+    with rolling.judged(ALL) as judged:
         racks.apply(MIDDLE)
+        wait_until("it says what it waits for", lambda: "newer snapshot" in rolling.waits_for(), 60)
+        assert f"{SHARE} 2 was finalized until" in rolling.waits_for()
+        assert judged.evicted == []
+        judged.until_evicted()
+        assert racks.snapshots() > lowered
         rolling.until_rolled()
 
 

@@ -1,0 +1,30 @@
+"""The snapshots that a controller writes by itself, and what it finds in the log behind the newest one.
+
+Called by `world`, and by `readings`. A controller writes one every so often while it runs, counted from its start. When
+it starts it replays the log from the newest one on, and ends at a level that its binary does not support, also where
+that was lowered since (`FeatureControlManager.replay`; seen on real nodes). A broker goes on.
+"""
+
+from __future__ import annotations
+
+from kafkasim.node import Node
+from kafkasim.releases import Release
+from kraftlog import Image
+
+
+def newest_ms(node: Node, now_ms: int, every_ms: int) -> int:
+    """Up to when it holds everything."""
+    if not node.running:
+        return node.snapshot_ms
+    written = (now_ms - node.started_ms) // every_ms
+    return node.started_ms + written * every_ms if written > 0 else node.snapshot_ms
+
+
+def unsupported(image: Image, since_ms: int, release: Release) -> str:
+    """A level that was finalized at that time or later, and that this release does not support; empty where all are."""
+    found = [key for key, at in image.former_levels.left.items() if at >= since_ms]
+    for feature, level in (*found, *image.features.items()):
+        supported = release.features.get(feature)
+        if supported is None or level not in supported:
+            return f"{feature} {level}"
+    return ""

@@ -1,0 +1,268 @@
+"""No controller is restarted while behind its newest snapshot lies a level that its new binary does not support."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, RolloutStatus
+from kafkafeatures.core.decisions import Act, Stalled, Wait
+from kafkafeatures.core.observation import NodeState, Observation, PastLevels
+from kafkafeatures.core.report import stamp
+from kafkafeatures.core.rolled import rollout_status
+from kafkafeatures.core.snapshots import DEFAULT, Going, Left, awaited, known_since
+from kafkafeatures.core.steps import UpdateFeature
+from tests.kafkafeatures.core.fleets import in_pod
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    a_node,
+    a_pod,
+    cluster,
+    current,
+    refused,
+    rolled,
+    sent,
+    who,
+)
+from tests.kafkafeatures.worlds import NOW, answer, known, ranges
+
+SHARE, METADATA = "share.version", "metadata.version"
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+LONG_AGO = NOW - timedelta(days=30)
+RUNS = {METADATA: (7, 33), SHARE: (0, 2)}
+OLDER = {METADATA: (7, 27), SHARE: (0, 1)}
+TWO: Left = {(SHARE, 2): NOW - 10 * MINUTE}
+
+
+def going(
+    started_at: datetime | None = LONG_AGO,
+    *,
+    id_: int = 3001,
+    supports: Any = OLDER,
+    runs: Any = RUNS,
+    interval: timedelta | None = HOUR,
+) -> Going:
+    node = replace(in_pod(id_), answer=known(answer(runs)), snapshot_interval=interval)
+    return Going(node, started_at, ranges(supports))
+
+
+def minutes(found: Any) -> float:
+    """From now on."""
+    assert found is not None
+    assert found.until is not None
+    return float((found.until - NOW) / MINUTE)
+
+
+def test_a_level_that_was_given_up_is_waited_for_until_a_snapshot_after_it_must_be_there() -> None:
+    """An hour, and a tenth of it."""
+    found = awaited([going()], TWO, None, NOW)
+    assert minutes(found) == pytest.approx(56)
+    assert found is not None
+    assert "share.version 2 was finalized until " in found.why
+    assert found.why.endswith("its new image supports 0-1")
+    assert awaited([going()], TWO, None, NOW + 56 * MINUTE) is None
+
+
+def test_a_start_begins_the_time_of_the_next_snapshot_anew() -> None:
+    assert minutes(awaited([going(NOW - 4 * MINUTE)], TWO, None, NOW)) == pytest.approx(62)
+    assert minutes(awaited([going(None)], TWO, None, NOW)) == pytest.approx(66)
+    old = {(SHARE, 2): NOW - timedelta(hours=20)}
+    assert minutes(awaited([going(NOW - 4 * MINUTE)], old, None, NOW)) == pytest.approx(62)
+    older = {(SHARE, 2): NOW - timedelta(days=2)}
+    assert awaited([going(NOW - 4 * MINUTE)], older, None, NOW) is None
+
+
+def test_the_one_that_takes_longest_is_told_and_brokers_need_none() -> None:
+    several = [going(), going(NOW - MINUTE, id_=3002), going(NOW, id_=1)]
+    found = awaited(several, TWO, None, NOW)
+    assert found is not None
+    assert found.node.id == 3002
+    assert awaited([going(NOW, id_=1)], TWO, None, NOW) is None
+
+
+def test_a_short_interval_has_a_margin_of_half_a_minute() -> None:
+    """For a node that has yet to catch up when its process is counted as started."""
+    found = awaited([going(interval=timedelta(seconds=20))], {(SHARE, 2): NOW}, None, NOW)
+    assert minutes(found) == pytest.approx(50 / 60)
+
+
+def test_levels_that_the_new_binary_supports_are_not_waited_for() -> None:
+    left = {(SHARE, 1): NOW, (METADATA, 25): NOW, ("streams.version", 0): NOW}
+    assert awaited([going()], left, None, NOW) is None
+    assert awaited([going(supports=RUNS)], TWO, None, NOW) is None
+    assert awaited([going()], {("streams.version", 1): NOW}, None, NOW) is not None  # it is not known there at all
+
+
+def test_a_level_that_is_too_low_for_a_newer_binary_is_waited_for_as_well() -> None:
+    newer = going(supports={METADATA: (7, 27)}, runs={METADATA: (1, 21)})
+    assert awaited([newer], {(METADATA, 4): NOW}, None, NOW) is not None
+
+
+def test_without_an_interval_nobody_can_tell() -> None:
+    for interval in (None, timedelta()):
+        found = awaited([going(interval=interval)], TWO, None, NOW)
+        assert found is not None
+        assert found.until is None
+    assert minutes(awaited([going(interval=timedelta(days=400_000))], TWO, None, NOW)) > 60 * 24 * 300
+
+
+def test_what_was_before_the_log_was_read_holds_back_only_who_goes_back_and_for_one_interval() -> None:
+    since = NOW - 30 * MINUTE
+    assert minutes(awaited([going()], {}, since, NOW)) == pytest.approx(36)
+    assert minutes(awaited([going(interval=None)], {}, since, NOW)) == pytest.approx(36)  # nobody said; Kafka's default
+    assert minutes(awaited([going(NOW - 10 * MINUTE)], {}, since, NOW)) == pytest.approx(56)
+    assert awaited([going(supports=RUNS)], {}, since, NOW) is None
+    assert awaited([going(runs=OLDER, supports=RUNS)], {}, since, NOW) is None
+    assert awaited([going(NOW - MINUTE)], {}, NOW - 2 * DEFAULT, NOW) is None
+
+
+def test_a_node_that_still_runs_the_older_binary_proves_that_there_was_nothing_above() -> None:
+    since, old = NOW - 30 * MINUTE, going(LONG_AGO, id_=3002, runs=OLDER)
+    assert known_since(since, [going(), old]) == LONG_AGO + MINUTE
+    assert known_since(since, [going()]) == since
+    assert known_since(since, [replace(old, started_at=None)]) == since
+    assert awaited([going()], {}, known_since(since, [old]), NOW) is None
+
+
+# --- the model: what a controller really has ---
+
+STEP = timedelta(minutes=5)
+TICKS = st.integers(0, 200)
+
+
+@given(
+    st.lists(st.tuples(TICKS, st.integers(0, 2)), min_size=1, max_size=8),
+    st.lists(TICKS, max_size=8),
+    st.integers(1, 24),
+    st.integers(1, 240),
+    st.integers(0, 200),
+)
+def test_whoever_may_go_replays_nothing_that_its_new_binary_does_not_support(
+    levels: list[tuple[int, int]], starts: list[int], every: int, now: int, read_from: int
+) -> None:
+    """Levels and starts at any time of a day, snapshots as Kafka writes them, a log that is read from anywhere on."""
+    changes = [(0, 0), *sorted((tick, level) for tick, level in levels if tick < now)]
+    lives = sorted({0, *(tick for tick in starts if tick < now)})
+    snapshot = 0
+    for begin, end in pairwise([*lives, now]):
+        snapshot = begin + (end - begin) // every * every if end - begin >= every else snapshot
+    standing = [(tick, after, until) for (tick, after), (until, _) in pairwise([*changes, (now, 0)])]
+    replayed = {level for _, level, until in standing if until >= snapshot}
+    if standing[-1][1] == 2:
+        return  # another check refuses what is finalized now
+    left: dict[tuple[str, int], datetime] = {}
+    for _, level, until in standing[:-1]:
+        if level and until >= read_from:
+            left[SHARE, level] = NOW + until * STEP
+    node = going(NOW + lives[-1] * STEP, interval=every * STEP)
+    found = awaited([node], left, NOW + read_from * STEP if read_from else None, NOW + now * STEP)
+    undisturbed = all(begin <= read_from or read_from + every <= begin for begin in lives[:-1])
+    if 2 in replayed and (read_from == 0 or undisturbed) and read_from <= now:
+        assert found is not None
+    if not any(level == 2 for _, level in changes) and not read_from:
+        assert found is None
+
+
+# --- the check ---
+
+EVERY = (*CONTROLLERS, *BROKERS)
+NODES = {id_: replace(a_node(id_), answer=known(answer(RUNS)), snapshot_interval=HOUR) for id_ in EVERY}
+PODS = {id_: a_pod(id_, started_at=LONG_AGO) for id_ in EVERY}
+
+
+def back(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Observation:
+    """The images were changed to an older release."""
+    found = cluster(pods, nodes)
+    workloads: Any = found.workloads
+    sets = tuple(replace(one, image="kafka:4.1.2", release="4.1") for one in workloads.value.stateful_sets)
+    levels = known({METADATA: 27, SHARE: 1})
+    return replace(
+        found,
+        past_levels=past,
+        finalized=levels,
+        workloads=replace(workloads, value=replace(workloads.value, stateful_sets=sets)),
+    )
+
+
+def test_the_roll_waits_and_says_for_what_and_until_when() -> None:
+    text = refused(rolled(back(PastLevels(TWO, None, NOW))), Reason.ROLLING_NODES)
+    assert text.startswith(
+        "controller 3001 needs a newer snapshot, or would replay what its new image cannot: share.ver"
+    )
+    assert text.endswith(" UTC")
+    assert "not before 2" in text
+
+
+def test_a_cluster_that_never_lowered_a_level_is_not_held_up() -> None:
+    assert who(rolled(back(PastLevels({}, None, NOW)))) == 3002
+    assert who(rolled(back(PastLevels({}, NOW - timedelta(days=1), NOW)))) == 3002
+
+
+def test_brokers_go_at_once() -> None:
+    assert who(rolled(back(PastLevels(TWO, None, NOW), {**PODS, **current(*CONTROLLERS)}))) in BROKERS
+
+
+def test_without_the_log_the_time_counts_from_when_the_roll_was_first_seen() -> None:
+    seen = back(None)
+    text = refused(rolled(seen), Reason.ROLLING_NODES)
+    assert "are not known" in text
+    roll = rolled(seen)
+    begun = Stamp((NOW - timedelta(hours=2)).isoformat())
+    status = replace(EMPTY, rollout=RolloutStatus(id=roll.id, started_at=begun, total=9))
+    assert who(rolled(seen, status=status)) == 3002
+
+
+def test_a_controller_that_never_writes_one_has_to_be_seen_to() -> None:
+    never = {id_: replace(one, snapshot_interval=timedelta()) for id_, one in NODES.items()}
+    text = refused(rolled(back(PastLevels(TWO, None, NOW), nodes=never)), Reason.ROLLOUT_HALTED)
+    assert "set metadata.log.max.snapshot.interval.ms on it above 0" in text
+
+
+def test_a_controller_that_does_not_run_is_not_waited_for() -> None:
+    """It cannot get worse, and the older image may be what it last ran."""
+    crashes = a_pod(3003, waiting="CrashLoopBackOff", ready=False)
+    gone = {**NODES, 3003: replace(NODES[3003], state=NodeState.UNREACHABLE)}
+    assert who(rolled(back(PastLevels(TWO, None, NOW), {**PODS, 3003: crashes}, gone))) == 3003
+
+
+def test_levels_that_are_still_finalized_are_told_first_and_the_roll_begins_once_they_are_not() -> None:
+    """Without the log, its beginning is what the wait counts from."""
+    seen = replace(back(None), finalized=known({METADATA: 27, SHARE: 2}))
+    roll = rolled(seen)
+    refused(roll, Reason.NODES_BEHIND)
+    first = rolled(seen, changes=(UpdateFeature(SHARE, 2, 1),))
+    assert first.levels_first
+    begun = Stamp((NOW - timedelta(hours=2)).isoformat())
+    before = RolloutStatus(id=roll.id, started_at=begun, total=9)
+    assert isinstance(roll.decision, Stalled)
+    for one in (roll, first):
+        held = rollout_status(one, roll.decision, before, stamp(NOW))
+        assert held is not None
+        assert held.started_at is None
+    after = rolled(back(None), status=replace(EMPTY, rollout=held))
+    assert "are not known" in refused(after, Reason.ROLLING_NODES)
+    assert isinstance(after.decision, Wait)
+    begins = rollout_status(after, after.decision, held, stamp(NOW))
+    assert begins is not None
+    assert begins.started_at == stamp(NOW)
+
+
+def test_of_levels_that_were_given_up_the_last_one_counts() -> None:
+    left = {(SHARE, 2): NOW - 50 * MINUTE, (METADATA, 29): NOW - 10 * MINUTE, (METADATA, 28): NOW - 30 * MINUTE}
+    assert minutes(awaited([going()], left, None, NOW)) == pytest.approx(56)
+
+
+def test_an_eviction_that_may_not_have_been_sent_waits_as_well() -> None:
+    """The level may have been given up since it was decided."""
+    decided = sent(3002)
+    assert isinstance(rolled(back(PastLevels({}, None, NOW)), decided).decision, Act)
+    refused(rolled(back(PastLevels(TWO, None, NOW)), decided), Reason.ROLLING_NODES)

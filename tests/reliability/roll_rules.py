@@ -151,6 +151,8 @@ def no_partition_falls_below_min_insync_replicas(facts: Facts) -> Iterator[Viola
             node, left = one.asked.node, copies.in_sync - leaving - {one.asked.node}
             if node not in copies.in_sync or len(left) >= copies.needed or len(copies.in_sync) < copies.needed:
                 continue
+            if node in nodes.stuck:  # what it hosts alone is unavailable; KRaft keeps the last of an ISR in it
+                continue
             if not (_never(copies) and _is_excused(one)):
                 text = f"{one} leaves {name} with {sorted(left)} in sync, {copies.needed} are needed"
                 yield Violation("min.insync.replicas", one.asked.at, text)

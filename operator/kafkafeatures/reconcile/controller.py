@@ -297,6 +297,8 @@ class Controller:
             return await self._read_and_reconcile(key, known, store)
         except SchemaOutdated as error:
             known.unkept = store.generation, error.status
+            if store.kept.plan is not None:  # one that an approval is not for any more must not come back
+                store.kept = replace(store.kept, plan=error.status.plan)
             await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
             return _Pause("held", SLOWEST_WAIT)
 

@@ -89,13 +89,16 @@ def test_the_weight_is_no_less_than_what_was_taken_and_not_much_more(data: bytes
 
 
 def test_what_goes_weighs_nothing() -> None:
+    """But that a level was given up: a binary that does not support it must know."""
     replay = Replay()
     replay.append(batch(0, level("a", 1), begin(), broker(1, 5)), below=ALL)
     held = replay.weight
     replay.append(batch(3, end(), broker(1, 6), broker(1, 7), level("a", 2), level("a", 0)), below=ALL)
     replay.append(batch(8, level("b", 1), level("b", 1)), below=ALL)
     fresh = Replay()
-    fresh.append(batch(0, broker(1, 7), level("b", 1), begin(), end()), below=ALL)
+    fresh.append(
+        batch(0, level("a", 1), level("a", 2), level("a", 0), broker(1, 7), level("b", 1), begin(), end()), below=ALL
+    )
     assert replay.weight == fresh.weight < held
 
 

@@ -17,7 +17,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core import planner
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.decisions import Act, Stalled, Wait
-from kafkafeatures.core.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
 from kafkafeatures.core.readings import Role
@@ -239,11 +239,23 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
 
 
 def _stuck_may_go(question: RestartQuestion, id_: int) -> bool:
-    """It is in no ISR, or alone in one that nobody leads now, so it costs nothing; elsewhere others do without it."""
-    if question.is_controller(id_):
+    """It is in no ISR, or alone in one that nobody leads now, so it costs nothing; elsewhere others do without it.
+    Where nobody leads anything, that is so whatever the partitions are: without a broker they cannot be read.
+    """
+    if question.is_controller(id_) or _nothing_is_led(question.seen):
         return True
     admission = question.admission(availability=Availability.RESPECT_MIN_ISR)
     return admission is not None and admission.allows(id_)
+
+
+def _nothing_is_led(seen: Observation) -> bool:
+    """Whether every broker is fenced by the metadata log, which is read only with evidence of a majority: no partition
+    has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
+    """
+    fenced = (NodeState.FENCED, NodeState.GHOST, NodeState.REFUSED)
+    is_told = seen.source.kind is SourceKind.METADATA_LOG and isinstance(seen.finalized, Known)
+    brokers = (node for node in seen.nodes if Role.BROKER in node.roles)
+    return is_told and all(node.state in fenced and Role.CONTROLLER not in node.roles for node in brokers)
 
 
 def _allowed(question: RestartQuestion, id_: int) -> Wait | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,11 @@ from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus,
 from kafkafeatures.core.decide import decide
 from kafkafeatures.core.decisions import Act, Wait
 from kafkafeatures.core.memory import with_result
-from kafkafeatures.core.observation import Known, NodeState, SourceKind, Unknown
+from kafkafeatures.core.observation import Known, NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.readings import (
     NOT_ASKED,
+    Failure,
+    FailureKind,
     QuorumAnswer,
     ReplicaProgress,
     Role,
@@ -106,6 +109,53 @@ def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitio
     lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
     told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
     assert who(rolled(told, sent(1, minutes=20))) == 1
+
+
+OUTAGE = {id_: replace(a_node(id_, state=NodeState.GHOST), proved_at="") for id_ in BROKERS}
+NOBODY = Failure(FailureKind.UNREACHABLE, "brokers", "none of them is unfenced")
+
+
+def in_outage(**of_node: Any) -> Observation:
+    """No broker is unfenced, all crash on an image that is not wanted any more, and the pod of broker 2 waits now.
+    `of_node`: what is different of broker 5.
+    """
+    bad = {id_: a_pod(id_, revision="bad", restarts=4, ready=False) for id_ in BROKERS}
+    bad[2] = replace(bad[2], waiting="CrashLoopBackOff")
+    nodes = {**OUTAGE, 5: replace(OUTAGE[5], **{"state": NodeState.FENCED, **of_node})}
+    return cluster({**current(*CONTROLLERS), **bad}, nodes, NOBODY)
+
+
+def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_nobody_can_tell_of_the_partitions() -> None:
+    """All of them crash, so none says what it applies to topics; but nobody leads, and the outage would never end."""
+    assert who(rolled(in_outage())) == 2
+    running = in_outage()
+    assert isinstance(running.workloads, Known)
+    controllers, brokers = running.workloads.value.stateful_sets
+    pods = tuple(replace(one, waiting="") for one in brokers.pods)
+    sets = controllers, replace(brokers, pods=pods)
+    running = replace(running, workloads=known(replace(running.workloads.value, stateful_sets=sets)))
+    assert "has not confirmed its node id" in refused(rolled(running), Reason.ROLLING_NODES)
+
+
+@pytest.mark.parametrize(
+    "doubtful",
+    [
+        in_outage(state=NodeState.LIVE),
+        in_outage(state=NodeState.UNREACHABLE),
+        in_outage(roles=(Role.CONTROLLER, Role.BROKER)),
+        replace(in_outage(), source=Source(SourceKind.API_REQUESTS)),
+        replace(in_outage(), finalized=Unknown(NOT_ASKED)),
+    ],
+)
+def test_as_long_as_some_broker_may_lead_or_the_log_does_not_tell_the_partitions_must_be_known(
+    doubtful: Observation,
+) -> None:
+    assert isinstance(rolled(doubtful).decision, Wait)
+
+
+def test_two_nodes_that_one_pod_may_run_keep_it_from_going_in_an_outage_too() -> None:
+    told = in_outage(host=OUTAGE[2].host, listeners=OUTAGE[2].listeners)
+    assert "one pod runs one node" in refused(rolled(told), Reason.INVALID_SPEC)
 
 
 def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:

@@ -47,7 +47,7 @@ class FrozenMap(Mapping[K, V]):
 
     def __contains__(self, key: object) -> bool:
         buckets = self._buckets
-        return key in (buckets[0] if len(buckets) == 1 else buckets[hash((key,)) % len(buckets)])
+        return key in (buckets[0] if len(buckets) == 1 else buckets[_place(key, buckets)])
 
     def __iter__(self) -> Iterator[K]:
         return chain.from_iterable(self._buckets)
@@ -158,7 +158,7 @@ class VersionedMap(Generic[K, V]):
         return self._buckets[place]
 
 
-def _place(key: Hashable, buckets: list[Any]) -> int:
+def _place(key: object, buckets: list[Any]) -> int:
     """Of the bucket, the same for numbers that are near one another. Through a tuple: the hash of a number is the
     number, and ids may go up in steps of a thousand.
     """

@@ -9,7 +9,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.maps import FULL, FrozenMap, VersionedMap
@@ -51,8 +51,29 @@ def test_a_view_says_for_ever_what_a_dict_said_when_it_was_taken(full: int, monk
             assert (len(view), sorted(view.values())) == (len(then), sorted(then.values()))
             assert (set(view), view.keys()) == (set(then), then.keys())
             assert all(view.get(key) == then.get(key) for key in (*then, "not there"))
+            assert all((key in view) is (key in then) for key in (*then, *range(-1, 31), "not there"))
 
     check()
+
+
+@given(st.integers(0, 2**20), st.sampled_from([1, 3, 256, 1000]), st.integers(FULL - 2, 3 * FULL), st.integers(2, 9))
+@settings(max_examples=25)
+def test_many_numbers_are_in_it_or_not_as_in_a_dict(first: int, step: int, count: int, every: int) -> None:
+    """Before there are more buckets, and after."""
+    written: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
+    model = {first + step * n: n for n in range(count)}
+    for key, value in model.items():
+        written.put(key, value)
+    for key in list(model)[::every]:
+        written.drop(key)
+        del model[key]
+    for view in (written.view(), FrozenMap(model)):
+        around = range(first - step, first + step * (count + 1), step)
+        assert [key in view for key in around] == [key in model for key in around]
+        assert sorted(view) == sorted(model)
+        assert view.keys() == model.keys()
+        assert model.keys() <= view.keys()
+        assert not view.keys() - model.keys()
 
 
 def test_a_small_one_has_the_order_in_which_it_was_written() -> None:

@@ -71,12 +71,15 @@ class Restarting:
 
 
 class Remembered(NamedTuple):
-    """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it."""
+    """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
+    `known_for`: for what must not come too early, whatever a clock says.
+    """
 
     sent: tuple[InFlight, ...]
     status: Status
     now: datetime
     age_of: AgeOf
+    known_for: AgeOf
 
 
 @dataclass(frozen=True)

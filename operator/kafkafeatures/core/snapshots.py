@@ -45,7 +45,9 @@ LONGEST = timedelta(days=365)
 LOOK_AGAIN = 60.0
 """Seconds, at most: a node may be restarted meanwhile."""
 RESTARTS_COUNT = timedelta(days=1)
-"""After a level was given up: later a node is taken to have run undisturbed for an interval before its last start."""
+"""After a level was given up, or an interval, where that is longer: a node that last started later is taken to have run
+undisturbed for an interval before.
+"""
 
 Left = Mapping[tuple[str, int], datetime]
 
@@ -115,11 +117,11 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
 
 
 def _known_for(question: RestartQuestion) -> timedelta:
-    """How long it has been seen that there is this roll, and that what is finalized does not prevent it."""
+    """How long this process has seen that there is this roll, and that what is finalized does not prevent it."""
     rollout = question.remembered.status.rollout
     if rollout is None or rollout.id != question.roll_id or not rollout.is_in_progress or not rollout.started_at:
         return timedelta()
-    return question.remembered.age_of(rollout.started_at)
+    return question.remembered.known_for(rollout.started_at)
 
 
 def _time(moment: datetime) -> str:
@@ -139,12 +141,13 @@ def _of_one(one: Going, left: Left, since: datetime | None, now: datetime) -> Aw
         at, interval = since, interval or DEFAULT
         why = f"levels that were finalized before {_time(at)} are not known"
         why += ", and its new image supports less than what it runs"
-        restarts_count = _takes(interval)
+        restarts_count = timedelta(0)
     else:
         return None
     if not interval:
         return Awaited(one.node, None, why)
-    until = (started if at < started < at + restarts_count else at) + _takes(interval)
+    takes = _takes(interval)
+    until = (started if at < started < at + max(restarts_count, takes) else at) + takes
     return Awaited(one.node, until, why) if until > now else None
 
 

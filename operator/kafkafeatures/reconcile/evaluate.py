@@ -195,7 +195,7 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
             from kafkafeatures.core.restart_checks import Remembered
             from kafkafeatures.core.roll import roll_of
 
-            told = Remembered(restarts, remembered, context.now(), context.age_of)
+            told = Remembered(restarts, remembered, context.now(), age_of=context.age_of, known_for=context.known_for)
             judge = partial(roll_of, wanted, observation, proposal.changes, told, replication)
             roll = await aside(judge) if replication is not None else judge()
         remembered = _after_roll(roll, wanted, remembered)

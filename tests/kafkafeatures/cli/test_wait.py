@@ -108,7 +108,11 @@ EVERYBODY = (*CONTROLLERS, *BROKERS)
 
 def of_status(seen: Observation, generation: int = 1) -> dict[str, Any]:
     """Of a resource that asks for nothing but the restarts."""
-    wanted, told = Wanted({"metadata.version": 21}, rollout=ROLLOUT), Remembered((), EMPTY, NOW, lambda _: timedelta(0))
+
+    def no_time(_: str) -> timedelta:
+        return timedelta(0)
+
+    wanted, told = Wanted({"metadata.version": 21}, rollout=ROLLOUT), Remembered((), EMPTY, NOW, no_time, no_time)
     proposal, roll = propose(wanted, seen, Memory()), roll_of(wanted, seen, (), told, replication_of(seen))
     decision = decide(wanted, seen, roll=roll)
     made = status_of(

@@ -118,12 +118,13 @@ def rolled(
     rollout: Rollout = ROLLOUT,
     changes: tuple[UpdateFeature, ...] = (),
     status: Any = EMPTY,
+    known_for: timedelta | None = None,
     **wanted: Any,
 ) -> Roll:
     def age_of(moment: str) -> timedelta:
         return NOW - datetime.fromisoformat(moment)
 
-    remembered = Remembered(flying, status, NOW, age_of)
+    remembered = Remembered(flying, status, NOW, age_of, age_of if known_for is None else lambda _: known_for)
     return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, remembered, replication_of(told))
 
 

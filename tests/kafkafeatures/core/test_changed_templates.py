@@ -33,10 +33,13 @@ def world(**of_set: Any) -> Observation:
     return replace(found, partitions=Known(partitions, SourceKind.METADATA_LOG, "", NOW))
 
 
+def no_time(_: str) -> timedelta:
+    return timedelta(0)
+
+
 def rolled(observation: Observation, status: Status = EMPTY) -> Roll:
-    return roll_of(
-        WANTED, observation, (), Remembered((), status, NOW, lambda _: timedelta(0)), replication_of(observation)
-    )
+    remembered = Remembered((), status, NOW, age_of=no_time, known_for=no_time)
+    return roll_of(WANTED, observation, (), remembered, replication_of(observation))
 
 
 def test_a_template_that_kubernetes_has_not_processed_is_waited_for_and_nothing_counts_as_rolled() -> None:

@@ -81,6 +81,15 @@ def test_a_start_begins_the_time_of_the_next_snapshot_anew() -> None:
     assert awaited([going(NOW - 4 * MINUTE)], older, None, NOW) is None
 
 
+@pytest.mark.parametrize("days", [1, 2, 7])
+def test_a_start_begins_an_interval_of_days_anew_as_well(days: int) -> None:
+    """A level is given up, and a day and an hour later the node starts: it had written no snapshot."""
+    began, interval = NOW + timedelta(hours=25), timedelta(days=days)
+    found = awaited([going(began, interval=interval)], {(SHARE, 2): NOW}, None, NOW + 1.1 * interval)
+    assert found is not None
+    assert found.until == began + 1.1 * interval
+
+
 def test_the_one_that_takes_longest_is_told_and_brokers_need_none() -> None:
     several = [going(), going(NOW - MINUTE, id_=3002), going(NOW, id_=1)]
     found = awaited(several, TWO, None, NOW)
@@ -219,6 +228,8 @@ def test_without_the_log_the_time_counts_from_when_the_roll_was_first_seen() -> 
     begun = Stamp((NOW - timedelta(hours=2)).isoformat())
     status = replace(EMPTY, rollout=RolloutStatus(id=roll.id, started_at=begun, total=9))
     assert who(rolled(seen, status=status)) == 3002
+    text = refused(rolled(seen, status=status, known_for=5 * MINUTE), Reason.ROLLING_NODES)
+    assert f"finalized before {NOW - 5 * MINUTE:%Y-%m-%d %H:%M:%S} UTC are not known" in text  # whatever a clock said
 
 
 def test_a_controller_that_never_writes_one_has_to_be_seen_to() -> None:

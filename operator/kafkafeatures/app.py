@@ -82,7 +82,7 @@ class Operator:
     ) -> None:
         self._api, self._environment, self._settings = api, environment, settings
         self._prepare = prepare
-        self._claims, metrics = Claims(), Metrics(environment)
+        self._claims, metrics = Claims(environment.monotonic), Metrics(environment)
         context = OperatorContext(environment, settings.operator, policy)
         self._controller = Controller(
             api,

@@ -93,7 +93,7 @@ class Process:
         self._loop = loop
         environment = Environment(world.wall, loop.time, world.random.random, asyncio.sleep)
         self._api = world.server.client(self._fault, self._latency)
-        self._claims = Claims()
+        self._claims = Claims(environment.monotonic)
         context = OperatorContext(
             environment, OperatorIdentity("ops", operator, name), AddressPolicy(), self.logged.append
         )

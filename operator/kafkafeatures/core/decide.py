@@ -240,7 +240,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
     if owner.is_acting:
         return Wait(
             Reason.VERIFYING,
-            f"{owner.name} has changed this cluster; nothing else is sent before the outcome is known",
+            f"{owner.name} has changed this cluster; nothing is sent before the outcome is known, or after 5 minutes",
             after=1.0,
         )
     return Wait(

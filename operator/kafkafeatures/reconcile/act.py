@@ -92,8 +92,9 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
     await context.store.write_status(status)
     owned = _owned_meanwhile(context, found)
     if owned is not None:
-        closed = _ended(context, status, sent, Result.NOT_SENT, owned.message)
-        return await _report(context, found.with_decision(owned, closed))
+        if not asked_before:  # else what was sent then may still be on its way
+            status = _ended(context, status, sent, Result.NOT_SENT, owned.message)
+        return await _report(context, found.with_decision(owned, status))
     outcome = await send(context, found, step)
     match outcome:
         case Applied():

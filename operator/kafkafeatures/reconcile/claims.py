@@ -2,21 +2,27 @@
 
 Kept in memory, filled from the API server's list at start, from its events, and by reconciliations. A resource whose
 cluster was not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking. Nor
-does anybody act while a step of another one is open: who owns a cluster may change while it is on its way.
+does anybody act while a step of another one may be on its way, also of one that is gone: who owns a cluster may change
+meanwhile. That is bounded in time: what is not known by then comes no more, and who never learns it blocks nobody.
 `Observe` resources own nothing. Called by `reconcile/controller.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from kafkafeatures.core.decide import Owner
+from kafkafeatures.core.steps import BROKER_KEEPS
 from kafkafeatures.core.wanted import Driver, Mode
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 
 K = TypeVar("K")
+
+SENT_FOR = BROKER_KEEPS.total_seconds()
+"""Seconds for which a step may be on its way; an eviction is not longer than a change of a level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,7 @@ class Claim:
     """What one resource has a say in.
 
     `cluster_id` empty: none was ever read. `passed`: it had a reconciliation since the operator started.
-    `stateful_sets`: those that its driver restarts, in its own namespace. `is_acting`: a step of it may be on its way.
+    `stateful_sets`: those that its driver restarts, in its own namespace.
     """
 
     created: str
@@ -33,7 +39,6 @@ class Claim:
     cluster_id: str
     passed: bool = False
     stateful_sets: frozenset[str] = frozenset()
-    is_acting: bool = False
 
     @property
     def age(self) -> tuple[str, str]:
@@ -42,16 +47,17 @@ class Claim:
 
 
 class Claims:
-    """Of all resources this operator knows."""
+    """Of all resources this operator knows. `monotonic`: in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
+        self._monotonic = monotonic
         self._claims: dict[Key, Claim] = {}
         self._of_cluster: dict[str, set[Key]] = {}
         """Those that apply; under "" those whose cluster was never read, until they were reconciled."""
         self._of_set: dict[tuple[str, str], set[Key]] = {}
         """Those that apply and restart the pods of a StatefulSet, by namespace and name."""
-        self._acting_on: dict[str, set[Key]] = {}
-        """Those with an open step, by cluster."""
+        self._acting_on: dict[str, dict[tuple[Key, str], float]] = {}
+        """Those with an open step, by cluster, each life of a name apart, and until when it may be on its way."""
 
     @property
     def clusters(self) -> int:
@@ -73,10 +79,13 @@ class Claims:
             cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
             passed=before is not None and before.passed,
             stateful_sets=_stateful_sets_of(spec),
-            is_acting=before.is_acting if before and not read else _has_open_step(resource),
         )
         if claim != before:
             self._put(key, claim)
+        if (resource.get("status") or {}).get("intents"):
+            self._acting(claim.cluster_id).setdefault((key, claim.uid), self._monotonic() + SENT_FOR)
+        elif read:
+            self._acting(claim.cluster_id).pop((key, claim.uid), None)
 
     def passed(self, key: Key) -> None:
         """A reconciliation of it is over, whatever came of it."""
@@ -87,7 +96,8 @@ class Claims:
     def acts(self, key: Key) -> None:
         """It is about to: until a reconciliation of it has seen what became of that."""
         if key in self._claims:
-            self._put(key, replace(self._claims[key], is_acting=True))
+            claim = self._claims[key]
+            self._acting(claim.cluster_id)[key, claim.uid] = self._monotonic() + SENT_FOR
 
     def forget(self, key: Key) -> None:
         """It is gone."""
@@ -95,7 +105,6 @@ class Claims:
         if before is None:
             return
         _discard(self._of_cluster, before.cluster_id, key)
-        _discard(self._acting_on, before.cluster_id, key)
         for name in before.stateful_sets:
             _discard(self._of_set, (key.namespace, name), key)
 
@@ -113,9 +122,10 @@ class Claims:
         owner = self._oldest(self._of_cluster.get(cluster_id, ()), ours)
         if owner is not None:
             return Owner(_told(owner, key), known=True)
-        acting = self._acting_on.get(cluster_id, set()) - {key}
+        now, us = self._monotonic(), (key, ours.uid)
+        acting = [one for one, until in self._acting(cluster_id).items() if until > now and one != us]
         if acting:
-            return Owner(_told(min(acting), key), known=False, is_acting=True)
+            return Owner(_told(min(acting)[0], key), known=False, is_acting=True)
         unread = self._oldest(self._of_cluster.get("", ()), ours)
         return Owner(_told(unread, key), known=False) if unread is not None else None
 
@@ -130,13 +140,24 @@ class Claims:
         older = [(age, key) for age, key in claims if age < than.age]
         return min(older)[1] if older else None
 
+    def _acting(self, cluster_id: str) -> dict[tuple[Key, str], float]:
+        """Of this cluster, to be changed. What is over is kept as long as its resource says that it is open: else it
+        would begin anew.
+        """
+        now = self._monotonic()
+        for one, found in [*self._acting_on.items()]:
+            for (key, uid), until in [*found.items()]:
+                if until <= now and (key not in self._claims or self._claims[key].uid != uid):
+                    del found[key, uid]
+            if not found:
+                del self._acting_on[one]
+        return self._acting_on.setdefault(cluster_id, {})
+
     def _put(self, key: Key, claim: Claim) -> None:
         self.forget(key)
         self._claims[key] = claim
         if claim.applies and (claim.cluster_id or not claim.passed):
             self._of_cluster.setdefault(claim.cluster_id, set()).add(key)
-        if claim.is_acting and claim.cluster_id:
-            self._acting_on.setdefault(claim.cluster_id, set()).add(key)
         if claim.applies:
             for name in claim.stateful_sets:
                 self._of_set.setdefault((key.namespace, name), set()).add(key)
@@ -164,10 +185,6 @@ def _cluster_of(resource: Mapping[str, Any]) -> str:
     """As its status says, which a person may have written."""
     found = (resource.get("status") or {}).get("clusterId")
     return found if isinstance(found, str) else ""
-
-
-def _has_open_step(resource: Mapping[str, Any]) -> bool:
-    return bool((resource.get("status") or {}).get("intents"))
 
 
 def _told(owner: Key, to: Key) -> str:

@@ -290,9 +290,9 @@ class Controller:
                 generation, unkept = known.unkept
                 if generation == store.generation:
                     await store.try_status(unkept)
-                # An approval that was used up then is not valid again because the count of it was not kept.
-                count = max(store.status.change_count, unkept.change_count)
-                store.status = replace(store.status, change_count=count)
+                if unkept.change_count > store.status.change_count:
+                    # Else an approval that was used up then would be valid again: the count is part of what it is for.
+                    await store.write_status(replace(store.status, change_count=unkept.change_count))
             known.unkept = None
             return await self._read_and_reconcile(key, known, store)
         except SchemaOutdated as error:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.core.decide import Owner
 from kafkafeatures.kube.api import Key
-from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.claims import SENT_FOR, Claims
 
 
 def resource(name: str, age: str, *, mode: str = "Apply", cluster: str = "", uid: str = "") -> dict[str, Any]:
@@ -79,6 +79,40 @@ def test_nobody_acts_on_a_cluster_while_a_step_of_another_one_is_open_there() ->
     assert claims(resource("old", "1", cluster="c"), sent).competing_owner(key("old"), "c") == waits
     made.note(resource("new", "2", cluster="c"), read=True)
     assert made.competing_owner(key("old"), "c") is None
+
+
+def test_a_step_blocks_others_for_as_long_as_it_may_be_on_its_way_also_of_a_resource_that_is_gone() -> None:
+    seconds = 0.0
+    made = Claims(lambda: seconds)
+    new, old = resource("new", "2", cluster="c"), resource("old", "1", cluster="c")
+    waits = Owner("ns/new", known=False, is_acting=True)
+    for one in (old, new):
+        made.note(one)
+    made.acts(key("new"))
+    made.forget(key("new"))
+    assert made.competing_owner(key("old"), "c") == waits
+    made.forget(key("old"))
+    made.note(resource("new", "3", cluster="c", uid="another life"))
+    assert made.competing_owner(key("new"), "c") == waits
+    seconds = SENT_FOR
+    assert made.competing_owner(key("new"), "c") is None
+
+
+def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
+    seconds = 0.0
+    made = Claims(lambda: seconds)
+    sent = resource("new", "2", cluster="c")
+    sent["status"]["intents"] = [{"kind": "RestartNode"}]
+    made.note(resource("old", "1", cluster="c"))
+    made.note(resource("new", "2", cluster="c"))
+    made.note(sent)  # written after our list, by the process before us
+    for read in (False, True):
+        made.note(sent, read=read)
+        assert made.competing_owner(key("old"), "c") == Owner("ns/new", known=False, is_acting=True)
+        seconds += SENT_FOR / 2
+    for _ in range(2):
+        assert made.competing_owner(key("old"), "c") is None
+        made.note(sent, read=True)
 
 
 def test_of_another_namespace_no_name_is_told() -> None:

@@ -82,7 +82,7 @@ class Rig:
         context = OperatorContext(
             Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, AddressPolicy()
         )
-        self.claims = Claims()
+        self.claims = Claims(lambda: self.seconds)
         self.client = api.client()
         self.watched = ""
         """The version that a watch shows; empty without one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -55,7 +56,7 @@ class Rig:
         self.pass_time(timedelta(hours=1))
         self.workloads.set_image("broker", "kafka:4.4.0")
         self.pass_time(timedelta(seconds=10))
-        self.claims = Claims()
+        self.claims = Claims(self._monotonic)
         environment = Environment(lambda: self.api.now, self._monotonic, sleep=self.kafka.sleep)
         context = OperatorContext(environment, OperatorIdentity("ours", "operator", "test"), AddressPolicy())
         self.controller = Controller(self.api.client(), self.claims, self._open, context, Metrics())
@@ -105,6 +106,71 @@ async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_wor
     (intent,) = rig.api.status["intents"]
     assert (intent["nodeId"], intent["target"]) == (1, "broker-0")
     assert intent["podUid"] != rig.workloads.uid("broker-0")
+
+
+def lost(request: Request) -> Fault | None:
+    """Evictions get lost on their way: nobody knows whether they are carried out."""
+    return Fault() if request.path.endswith("/eviction") else None
+
+
+def of_the_same_cluster(rig: Rig) -> dict[str, Any]:
+    spec = {
+        "cluster": {"bootstrapServers": "kafka:9092"},
+        "features": {"levels": [{"name": "metadata.version", "level": 22}]},
+    }
+    return rig.api.server.create(*OLDER, spec, creationTimestamp="2025-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        {},
+        {"mode": "Observe"},
+        {"cluster": {"bootstrapServers": "kafka"}},
+        {"cluster": {"bootstrapServers": "kafka:9092", "tls": {"caSecretRef": {"name": "gone"}}}},
+    ],
+    ids=["as it was", "observes", "invalid", "a Secret is missing"],
+)
+async def test_an_eviction_that_nobody_learns_of_keeps_an_older_resource_waiting_and_not_for_ever(
+    meanwhile: dict[str, Any],
+) -> None:
+    rig = Rig()
+    rig.api.faults = lost
+    await rig.work()
+    assert rig.api.status["intents"]
+    rig.api.faults = lambda _: None
+    rig.api.edit(**meanwhile)
+    rig.claims.note(of_the_same_cluster(rig))
+    sent = []
+    for _ in range(40):
+        for key in (KEY, OLDER):
+            await rig.controller.reconcile(key)
+        sent.append(len(rig.kafka.sent))
+        rig.pass_time(timedelta(seconds=15))
+    assert sent[10] == 0
+    assert sent[-1] == 1
+    assert rig.workloads.evictions == []
+
+
+async def test_an_eviction_that_may_be_on_its_way_is_not_forgotten_when_an_older_resource_turns_up() -> None:
+    rig = Rig()
+    rig.api.faults = lost
+    await rig.work()
+    older = of_the_same_cluster(rig)
+    older = {**older, "status": {"clusterId": rig.api.status["clusterId"]}}
+
+    def turns_up(request: Request) -> Fault | None:
+        if request.path.endswith("/orders/status"):
+            rig.claims.note(older)
+        return None
+
+    rig.api.faults = turns_up
+    await rig.work()
+    assert rig.workloads.evictions == []
+    assert rig.api.condition("Ready")["reason"] == "DuplicateOwner"
+    (intent,) = rig.api.status["intents"]
+    assert intent["target"] == "broker-0"
+    assert not rig.api.status.get("history")
 
 
 def nobody_may_read(kind: str) -> Callable[[Rig], object]:

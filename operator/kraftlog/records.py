@@ -1,9 +1,10 @@
 """Record frames: which type a value is, and its body by the schema table; control records likewise.
 
 A value either decodes (`Decoded`), is of a type or version the table does not have and is kept as bytes (`Raw`), or
-contradicts its own layout (`Unreadable`). None of the three is an error: whoever asks decides. All three are written
-back bit for bit by `encode`. Bytes behind a body make it unreadable, as they do for Kafka
-(`AbstractApiMessageSerde.java`). Called by `replay` and by tools; never looks at batches.
+contradicts its own layout (`Unreadable`). None of the three is an error: whoever asks decides. `encode` writes all
+three back: what decodes as Kafka writes it, with each number in its shortest form, the others bit for bit. Bytes behind
+a body make it unreadable, as they do for Kafka (`AbstractApiMessageSerde.java`). Called by `replay` and by tools; never
+looks at batches.
 """
 
 from __future__ import annotations

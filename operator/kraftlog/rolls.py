@@ -159,8 +159,12 @@ class RollReader:
             absences=tuple(absences),
             strips=tuple(strips[:most]),
             affected=len(strips),
-            without_leader=sum(one.without_leader_ms > 0 for one in strips),
-            below_minimum=sum(one.below_minimum_ms > 0 for one in strips),
+            without_leader=sum(
+                one.without_leader_ms > 0 or not all(each.has_leader for each in one.stretches) for one in strips
+            ),
+            below_minimum=sum(
+                one.below_minimum_ms > 0 or any(each.below_minimum for each in one.stretches) for one in strips
+            ),
             partitions=len(self._partitions),
             minimum_known=all(one.below_minimum is not None for strip in strips for one in strip.stretches),
             unreadable=self._unreadable,

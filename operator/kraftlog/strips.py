@@ -246,19 +246,20 @@ class PartitionStrips:
             if same:
                 return
         if before is not None:
-            self._keep(key, self._stretch(key, before, at.at_ms), before.replicas)
+            self._keep(key, before, at.at_ms)
 
     def _stretch(self, key: Key, ill: _Ill, end_ms: int) -> Stretch:
         minimum, begin_ms = self._minimum(self._topics.get(key[0], "")), max(ill.since.at_ms, self._since_ms)
         below = None if minimum is None else len(ill.in_sync) < minimum
         return Stretch(begin_ms, end_ms, len(ill.in_sync), ill.leader != NO_LEADER, below, ill.since.offset)
 
-    def _keep(self, key: Key, one: Stretch, replicas: int) -> None:
-        if one.end_ms < one.begin_ms:
+    def _keep(self, key: Key, ill: _Ill, end_ms: int) -> None:
+        end_ms = max(end_ms, ill.since.at_ms)  # the clock of the next controller may be behind
+        if end_ms < self._since_ms:
             return  # it was over before the window began
         if key not in self._kept:
-            self._kept[key] = _Kept(self._topics.get(key[0], "?"), replicas, replicas)
-        self._kept[key].add(one, replicas)
+            self._kept[key] = _Kept(self._topics.get(key[0], "?"), ill.replicas, ill.replicas)
+        self._kept[key].add(self._stretch(key, ill, end_ms), ill.replicas)
         self._stretches += 1
         if self._stretches > MAX_STRETCHES:
             self._give_up()
@@ -282,7 +283,7 @@ class PartitionStrips:
     def finish(self, end_ms: int) -> Iterator[Strip]:
         """Of every partition that was without a replica or a leader since the window began, in no order. Once."""
         for key, ill in self._ill.items():
-            self._keep(key, self._stretch(key, ill, max(end_ms, self._since_ms)), ill.replicas)
+            self._keep(key, ill, max(end_ms, self._since_ms))
         for key, kept in self._kept.items():
             yield kept.strip(key[1], key in self._ill)
 

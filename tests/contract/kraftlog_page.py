@@ -101,7 +101,7 @@ AFTER_WALK = """
 Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. Damage is
 a value with its position, and the walk continues at the next batch whose CRC-32C holds. A record of a type or version
 that the tables do not have is `Raw`, one that contradicts its layout `Unreadable`; both keep their bytes, and `encode`
-writes all three back bit for bit.
+writes all three back: what decodes as Kafka writes it, with each number in its shortest form, the others bit for bit.
 
 The tables have every metadata record of Kafka 3.0 to 4.4, made from the message definitions in Kafka's jars. Four
 things in them are not what a reader of the KIPs expects:

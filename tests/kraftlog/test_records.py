@@ -183,6 +183,12 @@ def test_the_two_layouts_of_a_feature_level_are_told_apart_and_remembered(
     assert encode(found) == value
 
 
+@pytest.mark.parametrize(("value", "shortest"), [("0114008000", "01140000"), ("011580000300", "0115000300")])
+def test_a_number_that_is_longer_than_needed_comes_back_as_kafka_writes_it(value: str, shortest: str) -> None:
+    """As Kafka reads it; nobody is known to write one."""
+    assert encode(decode(bytes.fromhex(value))).hex() == shortest
+
+
 def test_an_absent_tagged_field_is_not_one_set_to_its_default() -> None:
     absent, default = decode(change(1, 1)), decode(change(1, 1, fenced=0))
     assert isinstance(absent, Decoded)

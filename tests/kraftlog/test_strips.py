@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog import Replay, Section, strips
+from kraftlog.batches import Record
+from kraftlog.encoding import encode_batch
 from kraftlog.errors import TooLargeError
 from kraftlog.partitions import Partition
 from kraftlog.rolls import RollHistory, RollReader
@@ -115,6 +117,17 @@ def test_what_was_before_the_window_is_not_counted() -> None:
     data = log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(1, 2, 3))], [no_op()])
     assert only(told(data, since_ms=NOW + 6)).under_replicated_ms == 4
     assert told(data, since_ms=NOW + 11).affected == 0
+
+
+@pytest.mark.parametrize("since_ms", [0, NOW + 2])
+def test_what_ended_by_a_clock_that_is_behind_took_no_time_and_was_there(since_ms: int) -> None:
+    """The next controller leads with another clock."""
+    ended = encode_batch([Record(3, NOW - 998, change(1, 0, isr=(1, 2, 3), leader=1))], leader_epoch=2)
+    found = told(log(ONE, [change(1, 0, isr=(), leader=-1)]) + ended, since_ms=since_ms, default=2)
+    assert (found.affected, found.without_leader, found.below_minimum) == (1, 1, 1)
+    strip = only(found)
+    assert (strip.fewest, strip.without_leader_ms, strip.under_replicated_ms, strip.lasts) == (0, 0, 0, False)
+    assert [(one.begin_ms, one.end_ms) for one in strip.stretches] == [(NOW + 2, NOW + 2)]
 
 
 def test_a_topic_that_is_deleted_lacks_nothing_any_more() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from html import escape
 from itertools import pairwise
@@ -26,6 +26,8 @@ Shape = Mapping[str, Any]
 MAX_STRIPS = 50
 MAX_ROWS = 2000
 """The latest; nobody looks at more."""
+MAX_PIECES = 500
+"""Of a strip, the latest: no screen has more of them side by side."""
 
 STYLE_OF_ROLLS = """
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .6rem; padding: 0;
@@ -249,6 +251,7 @@ def _cell(point: Point | None) -> str:
 def _partitions(log: RollHistory, axis: Axis) -> str:
     if not log.affected:
         return f"<p>All {_many(log.partitions, 'partition')} had all replicas in sync all the time.</p>"
+    strips = [_drawn(strip) for strip in log.strips]
     rows = [
         (
             f'{text(strip.topic)}-{strip.partition}<span class="at">{strip.fewest} of {strip.replicas} in sync</span>',
@@ -257,7 +260,7 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
             _for(strip.below_minimum_ms) if log.minimum_known or strip.below_minimum_ms else "?",
             _for(strip.under_replicated_ms) + ('<span class="at">still</span>' if strip.lasts else ""),
         )
-        for strip in log.strips
+        for strip in strips
     ]
     head = ("Partition, at its worst", "When", "Without leader", "Below minimum", "Lacked a replica")
     well = log.partitions - log.affected
@@ -268,9 +271,9 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
         said.append(f"The other {_many(well, 'partition')} had all replicas in sync all the time.")
     if not log.minimum_known:
         said.append("min.insync.replicas is not known of every topic: the brokers that have it did not tell.")
-    if any(strip.is_cut for strip in log.strips):
+    if any(strip.is_cut for strip in strips):
         said.append("Where there was too much to draw, the earlier part of a strip is left out; the times are whole.")
-    used = {_look(one) for strip in log.strips for one in strip.stretches}
+    used = {_look(one) for strip in strips for one in strip.stretches}
     return "\n".join(
         (
             _with_axis(table(caption, head, rows, "drawn"), axis),
@@ -278,6 +281,12 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
             f"<p>{escape(' '.join(said))}</p>" if said else "",
         )
     )
+
+
+def _drawn(strip: Strip) -> Strip:
+    if len(strip.stretches) <= MAX_PIECES:
+        return strip
+    return replace(strip, stretches=strip.stretches[-MAX_PIECES:], is_cut=True)
 
 
 def _look(one: Stretch) -> str:

@@ -8,6 +8,8 @@ by `roll_page.py`. What neither says is None.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -155,7 +157,8 @@ def rows_of(
         elif log is None or one.ended is None or one.ended >= since:
             rows.append(_row_of_operator(one, now))
     if log is not None:
-        rows += [_row(absence, several, log, stable_for) for absence, several in of_absences.items()]
+        begins = _begins(absences)
+        rows += [_row(absence, several, log, stable_for, begins) for absence, several in of_absences.items()]
     return sorted(rows, key=lambda one: (one.begin, one.node))
 
 
@@ -175,7 +178,21 @@ def _apart(restart: Restart, absence: Absence, now: datetime) -> timedelta | Non
     return max(first - began, timedelta(0)) if first <= (restart.ended or now) + CLOCKS else None
 
 
-def _row(absence: Absence, restarts: Sequence[Restart], log: RollHistory, stable_for: timedelta) -> Row:
+def _begins(absences: Iterable[Absence]) -> dict[int, list[datetime]]:
+    """When each node was away, in order."""
+    found: defaultdict[int, list[datetime]] = defaultdict(list)
+    for one in absences:
+        found[one.node_id].append(time_in_log(one.first.at_ms))
+    return {node: sorted(moments) for node, moments in found.items()}
+
+
+def _row(
+    absence: Absence,
+    restarts: Sequence[Restart],
+    log: RollHistory,
+    stable_for: timedelta,
+    begins: Mapping[int, Sequence[datetime]],
+) -> Row:
     stopping, fenced, registered, unfenced, in_sync = (_point(one, log) for one in absence.moments)
     is_controller, stop = absence.role == "controller", stopping or fenced
     last = restarts[-1] if restarts else None
@@ -190,7 +207,7 @@ def _row(absence: Absence, restarts: Sequence[Restart], log: RollHistory, stable
     if in_sync is not None and last is not None and last.ended is not None:
         stable = Point(max(last.ended, in_sync.at))
     elif in_sync is not None and not in_flight:
-        stable = _stable(absence, in_sync.at + stable_for, log)
+        stable = _stable(absence, in_sync.at + stable_for, log, begins[absence.node_id])
     return Row(
         f"{absence.role} {absence.node_id}",
         None if last is None else last.pod,
@@ -205,10 +222,10 @@ def _row(absence: Absence, restarts: Sequence[Restart], log: RollHistory, stable
     )
 
 
-def _stable(absence: Absence, until: datetime, log: RollHistory) -> Point | None:
-    """By the log, where that shows no other absence for so long."""
-    later = (time_in_log(one.first.at_ms) for one in log.absences if one.node_id == absence.node_id)
-    went_again = any(time_in_log(absence.first.at_ms) < one < until for one in later)
+def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequence[datetime]) -> Point | None:
+    """By the log, where that shows no other absence of the node for so long."""
+    later = bisect_right(begins, time_in_log(absence.first.at_ms))
+    went_again = later < len(begins) and begins[later] < until
     return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
 
 

@@ -11,10 +11,10 @@ import pytest
 from kafkafeatures.api.status import EMPTY
 from kafkafeatures.cli.html_parts import lasting, time_in_log
 from kafkafeatures.cli.report_page import page
-from kafkafeatures.cli.roll_page import MAX_ROWS, MAX_STRIPS, STYLE_OF_ROLLS
+from kafkafeatures.cli.roll_page import MAX_PIECES, MAX_ROWS, MAX_STRIPS, STYLE_OF_ROLLS
 from kafkafeatures.core.report import stamp
 from kraftlog.rolls import Absence, RollHistory, RollReader
-from kraftlog.strips import Moment
+from kraftlog.strips import Moment, Stretch, Strip
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.cli.restarts import BY_HAND, LATER, RESTART, ended, event, in_flight
 from tests.kafkafeatures.cli.test_report_page import NOT_READ, Page
@@ -106,6 +106,19 @@ def test_more_partitions_than_are_drawn_are_counted() -> None:
     made, _ = shown(of_log(log(values, [change(1, at, isr=(1,)) for at in range(many)], [no_op()])))
     assert len(rows_of(made, "Availability")) == 1 + MAX_STRIPS
     assert "7 more of them had it no worse than the last one here." in made.text
+
+
+@pytest.mark.parametrize("turns", [MAX_PIECES, 100 * MAX_PIECES])
+def test_of_a_partition_that_flaps_the_latest_is_drawn_and_the_times_are_whole(turns: int) -> None:
+    stretches = tuple(Stretch(MS + at * 1000, MS + at * 1000 + 400, 2, True, False, at) for at in range(turns))
+    strip = Strip("flaps", 0, 3, 2, 0, 0, turns * 400, False, stretches)
+    made, text = shown(RollHistory(None, Moment(MS + turns * 1000, turns), (), (strip,), 1, 0, 0, 9, True, 0))
+    (track,) = re.findall(r'<div class="track">(.*?)</div>', text)
+    assert track.count("<span") == MAX_PIECES
+    left = [float(each) for each in re.findall(r"left:([\d.]+)%", track)]
+    assert (left[0] > 98, left[-1] > 98) == (turns > MAX_PIECES, True)
+    assert rows_of(made, "Availability")[1][-1] == lasting(turns * 0.4)
+    assert ("the earlier part of a strip is left out" in made.text) is (turns > MAX_PIECES)
 
 
 def test_without_the_log_the_page_has_what_events_tell_and_says_what_is_missing_and_how_to_get_it() -> None:

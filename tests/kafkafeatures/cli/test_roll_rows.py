@@ -99,6 +99,23 @@ def test_without_the_operator_a_node_is_stable_if_the_log_shows_it_staying() -> 
     assert [one.pod for one in rows(log=stays)] == [None]
 
 
+def test_what_a_log_of_many_absences_takes_grows_as_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def counted(at_ms: int) -> datetime:
+        looked.append(at_ms)
+        return time_in_log(at_ms)
+
+    monkeypatch.setattr("kafkafeatures.cli.roll_rows.time_in_log", counted)
+    took = []
+    for many in (100, 200):
+        looked.clear()
+        found = rows(log=history(*(broker(3, 60.0 * each) for each in range(many)), end=60.0 * many))
+        assert [one.stable is not None for one in found] == [True] * many
+        took.append(len(looked))
+    assert took[1] <= 2 * took[0]
+
+
 def test_a_node_in_flight_is_not_stable_whatever_time_has_passed() -> None:
     (row,) = rows(restart("broker 3", -1.0, is_in_flight=True), log=history(broker(3, 0.0)))
     assert (row.stable, row.is_over) == (None, False)

@@ -18,17 +18,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import format_datetime
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
-from aiohttp import ClientConnectionError
 from kubernetes.aio.client import ApiClient
 
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from kafkafeatures.kube.client import KubeApi
 from tests.simulated import schema
+from tests.simulated.connection import Connection
 from tests.simulated.requests import Faults, Reply, Request, no_faults, refusal
 
 Json = dict[str, Any]
@@ -89,7 +87,7 @@ class ApiServer:
 
     def client(self, faults: Faults = no_faults, latency: Callable[[], Awaitable[None]] | None = None) -> KubeApi:
         """A connection of one process: when it began, and which versions it saw, is its own."""
-        return KubeApi(cast(ApiClient, _Connection(self, faults, latency)))
+        return KubeApi(cast(ApiClient, Connection(self, faults, latency)))
 
     def create(self, namespace: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> Json:
         """A KafkaFeatures, as a person applies it. AssertionError where the schema refuses it."""
@@ -441,45 +439,6 @@ class Watch:
         events = list(self._server.since(self._since, self._namespace))
         self._since = max([self._since, *(int(one["object"]["metadata"]["resourceVersion"]) for one in events)])
         return events
-
-
-class _Connection:
-    """The client library's `ApiClient`, as far as `KubeApi` uses it."""
-
-    def __init__(self, server: ApiServer, faults: Faults, latency: Callable[[], Awaitable[None]] | None) -> None:
-        self._server, self._faults, self._latency = server, faults, latency
-        self.configuration = SimpleNamespace(host="https://127.0.0.1:6443", ssl_ca_cert=None)
-
-    async def param_serialize(
-        self, method: str, path: str, *, query_params: Any, body: Any, **_: Any
-    ) -> tuple[Request]:
-        return (Request(method, path, dict(query_params), body),)
-
-    async def call_api(self, request: Request, **_: Any) -> _Answer:
-        if self._latency is not None:
-            await self._latency()
-        fault = self._faults(request)
-        if fault is None or fault.lag:
-            return _Answer(self._server, self._server.answer(request, fault.lag if fault else 0))
-        if fault.carried_out:
-            self._server.answer(request)
-        if fault.reply is None:
-            raise ClientConnectionError("Server disconnected")
-        return _Answer(self._server, fault.reply)
-
-
-class _Answer:
-    def __init__(self, server: ApiServer, reply: Reply) -> None:
-        self.status, self.reason = reply.status, reply.reason
-        self._server, self._reply = server, reply
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Looked at as soon as the answer is there."""
-        return {"Date": format_datetime(self._server.now().astimezone(UTC), usegmt=True), **self._reply.headers}
-
-    async def read(self) -> bytes:
-        return self._server.written(self._reply.body)
 
 
 def _collection(namespace: str) -> str:

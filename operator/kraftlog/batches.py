@@ -6,7 +6,10 @@ walk continues at the next batch whose CRC holds. Called by `replay` and by tool
 `encoding`. It never opens a file and never decodes a record's value.
 
 Nothing is copied: batches are views of the bytes that were walked over, a mapped file (`mmap`) among them. So whoever
-keeps a batch keeps those bytes, and must not change them; the values of records are copies.
+keeps a batch keeps those bytes, and must not change them; the values of records are copies. A file that may be cut
+meanwhile is not mapped but read a piece at a time (`Pieces`).
+
+Whoever wrote the bytes, a walk takes no more memory than the largest batch does, and time as the file is long.
 
 The CRC covers the bytes from `attributes` on. baseOffset, partitionLeaderEpoch and the length lie before it (so that a
 broker can assign offsets without touching the rest): a flipped bit there can only show as a break in the order of
@@ -21,7 +24,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from mmap import mmap
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import google_crc32c
 
@@ -30,6 +33,15 @@ from kraftlog.varints import read_signed
 
 Buffer = bytes | bytearray | memoryview | mmap
 Bytes = bytes | memoryview
+
+
+class Pieces(Protocol):
+    """Bytes of which a slice is read when it is asked for. A memoryview is one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, piece: slice, /) -> memoryview: ...
+
 
 HEADER_SIZE = 61
 LENGTH_END = 12  # batchLength counts the bytes behind itself
@@ -40,6 +52,12 @@ MAGIC_AT = 16
 HEADER = struct.Struct(">qiibIhiqqqhii")  # baseOffset .. record count
 _PIECE = 256 * 1024
 """Bytes that are copied at once, for what takes no view: the CRC and the search."""
+
+MAX_BATCH = 16 * 1024 * 1024
+"""Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
+
+_CHECKED = 16
+"""Times the bytes of a file that a walk checks at most: bytes can be made to look like a batch at every place."""
 
 # A controller writes at most 8 MiB per batch (KafkaRaftClient), and none of them compressed: whoever does may not take
 # much more memory and time with it than with the same bytes as they are.
@@ -281,7 +299,7 @@ class Head(NamedTuple):
         """Bytes, header included."""
         return LENGTH_END + self.length
 
-    def batch(self, data: memoryview, position: int) -> Batch:
+    def batch(self, data: Pieces, position: int) -> Batch:
         """The batch that begins with this header, at `position`."""
         return Batch(
             position, self.base_offset, self.leader_epoch, self.attributes & 0xFFFF, self.last_offset_delta,
@@ -290,15 +308,21 @@ class Head(NamedTuple):
         )  # fmt: skip
 
 
-def head_at(data: memoryview, position: int) -> Head | Damage:
+def head_at(data: Pieces, position: int) -> Head | Damage:
     """The header of a batch at `position` that is whole, and whose CRC holds.
 
     Else what is wrong there: TRUNCATED when it may go on behind the data, LENGTH, MAGIC or CRC when it is none.
     """
+    head = _claimed_at(data, position)
+    return head if isinstance(head, Damage) else _checked(data, position, head)
+
+
+def _claimed_at(data: Pieces, position: int) -> Head | Damage:
+    """What a header says that could be true; its CRC is not looked at."""
     left = len(data) - position
     if left < HEADER_SIZE:
         return Damage(position, left, DamageReason.TRUNCATED, f"{left} bytes of a header of {HEADER_SIZE}")
-    head = Head._make(HEADER.unpack_from(data, position))
+    head = Head._make(HEADER.unpack(data[position : position + HEADER_SIZE]))
     size, offset = LENGTH_END + head.length, head.base_offset
     if head.magic != MAGIC:
         return Damage(position, min(max(size, 0), left), DamageReason.MAGIC, f"magic {head.magic}")
@@ -306,29 +330,34 @@ def head_at(data: memoryview, position: int) -> Head | Damage:
         return Damage(position, left, DamageReason.LENGTH, f"length {head.length}, base offset {offset}")
     if size > left:
         return Damage(position, left, DamageReason.TRUNCATED, f"{left} of {size} bytes")
-    crc = 0
-    for _, piece in _pieces(data, position + CRC_START, position + size):  # it takes no views
-        crc = google_crc32c.extend(crc, piece)
-    if crc != head.crc:
-        return Damage(position, size, DamageReason.CRC, f"base offset {offset}")
-    if head.records < 0 or head.last_offset_delta < 0:
-        detail = f"{head.records} records, last offset delta {head.last_offset_delta}"
-        return Damage(position, size, DamageReason.LENGTH, detail)
     return head
 
 
-def walk(data: Buffer) -> Iterator[Batch | Damage]:
+def _checked(data: Pieces, position: int, head: Head) -> Head | Damage:
+    crc = 0
+    for _, piece in _pieces(data, position + CRC_START, position + head.size):  # it takes no views
+        crc = google_crc32c.extend(crc, piece)
+    if crc != head.crc:
+        return Damage(position, head.size, DamageReason.CRC, f"base offset {head.base_offset}")
+    if head.records < 0 or head.last_offset_delta < 0:
+        detail = f"{head.records} records, last offset delta {head.last_offset_delta}"
+        return Damage(position, head.size, DamageReason.LENGTH, detail)
+    return head
+
+
+def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
     """Every batch of a file in order, and every damage where it was met.
 
     Behind damaged bytes the walk continues at the next position at which a batch holds its CRC; a cut or zero tail ends
     it. A break in the order of offsets or epochs is told before the batch that breaks it.
     """
-    view = view_of(data)
+    view: Pieces = view_of(data) if isinstance(data, bytes | bytearray | memoryview | mmap) else data
+    heads = _Heads(view)
     position, end_offset, epoch = 0, None, -1
     while position < len(view):
-        head = head_at(view, position)
+        head = heads.at(position)
         if isinstance(head, Damage):
-            damage = _measure(view, head)
+            damage = _measure(view, head, heads)
             yield damage
             position += damage.size
             continue
@@ -344,24 +373,45 @@ def walk(data: Buffer) -> Iterator[Batch | Damage]:
         end_offset, epoch = found.last_offset + 1, found.leader_epoch
 
 
-def _measure(data: memoryview, damage: Damage) -> Damage:
+class _Heads:
+    """The headers of one walk: of batches that are not too large; and how many bytes may yet be checked for them."""
+
+    def __init__(self, data: Pieces) -> None:
+        self._data = data
+        self.left = max(_CHECKED * len(data), MAX_BATCH)
+
+    def at(self, position: int) -> Head | Damage:
+        head = _claimed_at(self._data, position)
+        if isinstance(head, Damage):
+            return head
+        if head.size > MAX_BATCH:
+            detail = f"a batch of {head.size} bytes; at most {MAX_BATCH} are read"
+            return Damage(position, head.size, DamageReason.LENGTH, detail)
+        self.left -= head.size
+        return _checked(self._data, position, head)
+
+
+def _measure(data: Pieces, damage: Damage, heads: _Heads) -> Damage:
     """The damage with its true size: up to the next batch whose CRC holds, or to the end.
 
     The length of a damaged batch may itself be the damage, so it is not trusted: the search looks at every byte that
-    could be a magic.
+    could be a magic, as long as there is something left to check.
     """
     start = damage.position
+    inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
     for at in _magics(data, start + MAGIC_AT + 1):
         candidate = at - MAGIC_AT
-        if not isinstance(head_at(data, candidate), Damage):
-            reason = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
-            return Damage(start, candidate - start, reason, damage.detail)
+        if heads.left < 0:
+            detail = f"{damage.detail}; not searched from byte {candidate} on: too much there looks like batches"
+            return Damage(start, len(data) - start, inner, detail)
+        if not isinstance(heads.at(candidate), Damage):
+            return Damage(start, candidate - start, inner, damage.detail)
     if all(piece.count(0) == len(piece) for _, piece in _pieces(data, start, len(data))):
         return Damage(start, len(data) - start, DamageReason.ZEROS)
     return Damage(start, len(data) - start, damage.reason, damage.detail)
 
 
-def _magics(data: memoryview, start: int) -> Iterator[int]:
+def _magics(data: Pieces, start: int) -> Iterator[int]:
     for begin, piece in _pieces(data, start, len(data)):
         at = piece.find(MAGIC)
         while at != -1:
@@ -369,6 +419,6 @@ def _magics(data: memoryview, start: int) -> Iterator[int]:
             at = piece.find(MAGIC, at + 1)
 
 
-def _pieces(data: memoryview, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+def _pieces(data: Pieces, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     for at in range(start, end, _PIECE):
         yield at, bytes(data[at : min(at + _PIECE, end)])

@@ -90,10 +90,10 @@ def _walk(data: memoryview, position: int, until: int, most: int) -> tuple[list[
         length = data[position]
         if length < _CONTINUES:
             end = position + 1 + (length >> 1)
-        elif (byte := data[position + 1]) < _CONTINUES:
+        elif position + 1 < limit and (byte := data[position + 1]) < _CONTINUES:
             end = position + 2 + ((length & 0x7F | byte << 7) >> 1)
         else:
-            value, end = read_unsigned(data, position)  # which is rare
+            value, end = read_unsigned(data, position)  # which is rare, or cut
             end += value >> 1
         if length & 1:
             raise MalformedError(f"a record of a negative length at byte {position}")
@@ -112,7 +112,8 @@ def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Ite
     places[0] = guesses
     for step in range(_STEPS):
         at = places[step]
-        places[step + 1] = at + _SIZES[words[np.minimum(at, limit - 2)]]
+        # None begins with the last byte: it would be cut.
+        places[step + 1] = at + _SIZES[words[np.minimum(at, limit - 2)]] * (at < limit - 1)
     ends = np.append(guesses[1:], limit)
     arrived = places == ends
     through, steps = np.flatnonzero(arrived.any(axis=0)), arrived.argmax(axis=0)

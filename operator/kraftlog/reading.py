@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, read_record, view_of, walk
+from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, Pieces, Record, read_record, walk
 from kraftlog.errors import MalformedError
-from kraftlog.records import Decoded, Raw, Unreadable, decode, decode_control
+from kraftlog.records import MAX_RECORD, Decoded, Raw, Unreadable, decode, decode_control, key_of
 
-MAX_BATCH = 64 * 1024 * 1024
-"""Bytes of a batch that is read; a controller writes at most 8 MiB (KafkaRaftClient)."""
 UNREADABLE = "the record contradicts its layout"
 
 
@@ -91,15 +89,27 @@ class Account:
 
 
 class Reading:
-    """One file. Iterate it once; damage comes where it was met, the account is complete at the end."""
+    """One file. Iterate it once; damage comes where it was met, the account is complete at the end.
 
-    def __init__(self, data: Buffer) -> None:
-        self._view = view_of(data)
-        self.account = Account(len(self._view))
+    Beside the account, so that whoever knows other files can say what is missing between them: begin_offset: of the
+    batch that the file begins with. end_offset: behind its last batch. first, last: the types of its first and last
+    record. None where there is none, "" for one that was not decoded.
+    """
+
+    def __init__(self, data: Buffer | Pieces) -> None:
+        self._data = data
+        self.account = Account(len(data))
+        self.begin_offset: int | None = None
+        self.end_offset: int | None = None
+        self.first: str | None = None
+        self.last: str | None = None
 
     def __iter__(self) -> Iterator[Entry | Damage]:
-        for found in walk(self._view):
+        for found in walk(self._data):
             if isinstance(found, Batch):
+                if found.position == 0:
+                    self.begin_offset = found.base_offset
+                self.end_offset = found.last_offset + 1
                 yield from self._batch(found)
             else:
                 yield self._damage(found)
@@ -118,8 +128,6 @@ class Reading:
         account.claimed += batch.count
         left = batch.size - HEADER_SIZE
         try:
-            if batch.size > MAX_BATCH:
-                raise MalformedError(f"a batch of {batch.size} bytes; at most {MAX_BATCH} are read")
             section = batch.record_section()
         except MalformedError as error:
             yield self._damage(_in(batch, 0, left, str(error)), batch.count)
@@ -134,18 +142,28 @@ class Reading:
                 yield self._damage(_in(batch, position, limit - position, str(error)), batch.count - number)
                 return
             size, position = behind - position, behind
-            content = decode_control(record.key, record.value) if batch.is_control else decode(record.value)
+            content, self.last = _content(record, batch), ""
             if isinstance(content, Decoded):
-                account.add(account.decoded, content.type.name, 1, size)
+                self.last = content.type.name
+                account.add(account.decoded, self.last, 1, size)
             elif isinstance(content, Raw):
                 account.add(account.kept, content.reason.value, 1, size)
             else:
                 account.add(account.damaged, UNREADABLE, 1, size)
+            self.first = self.last if self.first is None else self.first
             yield Entry(
                 batch.position, size, record.offset, record.timestamp_ms, batch.leader_epoch, batch.is_control, content
             )
         if position != limit:
             yield self._damage(_in(batch, position, limit - position, "bytes behind the last record"))
+
+
+def _content(record: Record, batch: Batch) -> Decoded | Raw | Unreadable:
+    value = record.value
+    if value is not None and len(value) > MAX_RECORD:
+        why = f"a record of {len(value)} bytes; at most {MAX_RECORD} are decoded"
+        return Unreadable(-1 if batch.is_control else key_of(value), -1, value, why, record.key or b"")
+    return decode_control(record.key, value) if batch.is_control else decode(value)
 
 
 def _in(batch: Batch, at: int, size: int, why: str) -> Damage:

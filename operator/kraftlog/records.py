@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from kraftlog.decoders.parts import Readers
 
 FRAME_VERSION = 1  # 0 was the 2.8 preview, which Kafka itself refuses
+MAX_RECORD = 256 * 1024
+"""Bytes of a record that whoever bounds their memory decodes: most have some hundred, a text at most 32 KiB. Its values
+may take a hundred times as much: a list of items without content does."""
+
 _CONTROL_KEY = struct.Struct(">hh")  # version 0, type
 _VERSION = struct.Struct(">h")
 _INT16_MAX = 0x7FFF

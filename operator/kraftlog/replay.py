@@ -27,6 +27,7 @@ from kraftlog.batches import (
     HEADER_SIZE,
     LENGTH_END,
     MAGIC,
+    MAX_BATCH,
     Attribute,
     Batch,
     Buffer,
@@ -49,22 +50,15 @@ from kraftlog.errors import (
 )
 from kraftlog.image import SMALL, Image, Section
 from kraftlog.maps import FrozenMap
-from kraftlog.records import FRAME_VERSION, Decoded, decode, decode_control, key_of
+from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded, decode, decode_control, key_of
 from kraftlog.schema import table
 from kraftlog.state import CONTROL_RULES, METADATA_RULES, Rules, State
-
-MAX_BATCH = 16 * 1024 * 1024
-"""Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
-
-MAX_RECORD = 256 * 1024
-"""Bytes of a record that is decoded: of registrations and levels, which have some hundred. Its values may take
-`_DECODED` times as much memory."""
 
 MAX_DECODED = 20_000
 """Records of a batch that are looked into: one for each node of the largest cluster, many times over. 10,000 are what a
 controller writes at once (`QuorumController.MAX_RECORDS_PER_BATCH`), of all types."""
 
-_DECODED = 64
+_DECODED = 64  # times the bytes of a record, which its values may take
 _COUNT = 200  # bytes of a number that counts records
 
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key

@@ -98,7 +98,9 @@ few hundred of them. What was not asked for with `sections` is counted and skipp
 ## From a file to its records
 """
 AFTER_WALK = """
-Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. Damage is
+Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. A file
+that a node may cut meanwhile must not be mapped: read it, or give `walk` something with a length whose slices are read
+when they are asked for (`kraftlog.batches.Pieces`). Damage is
 a value with its position, and the walk continues at the next batch whose CRC-32C holds. A record of a type or version
 that the tables do not have is `Raw`, one that contradicts its layout `Unreadable`; both keep their bytes, and `encode`
 writes all three back: what decodes as Kafka writes it, with each number in its shortest form, the others bit for bit.

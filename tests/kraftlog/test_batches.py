@@ -16,7 +16,9 @@ from kraftlog import MalformedError
 from kraftlog.batches import (
     ALWAYS_INFLATED,
     CRC_START,
+    HEADER,
     HEADER_SIZE,
+    MAX_BATCH,
     MAX_INFLATED,
     Attribute,
     Batch,
@@ -207,6 +209,56 @@ def test_a_bit_that_is_flipped_in_a_large_batch_is_found_and_so_is_the_next_batc
     damage, found = walk(bytes(data) + THREE[1])
     assert isinstance(damage, Damage)
     assert (damage.size, damage.reason) == (len(data), DamageReason.CRC)
+    assert isinstance(found, Batch)
+    assert found.data == THREE[1]
+
+
+class Counted:
+    """Bytes that count how many of them were read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.read = data, 0
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, piece: slice) -> memoryview:
+        found = memoryview(self.data)[piece]
+        self.read += len(found)
+        return found
+
+
+def lie(size: int) -> bytes:
+    """The header of a batch of so many bytes."""
+    return HEADER.pack(0, size - 12, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 0)
+
+
+def test_bytes_that_look_like_batches_at_every_place_are_not_checked_for_ever() -> None:
+    hostile = Counted(b"".join(lie(left) for left in range(61 * 50_000, 0, -61)))
+    (damage,) = walk(hostile)
+    assert isinstance(damage, Damage)
+    assert (damage.position, damage.size, damage.reason) == (0, len(hostile), DamageReason.CRC)
+    assert "too much there looks like batches" in damage.detail
+    assert hostile.read < 20 * len(hostile)
+
+
+def test_batches_between_which_others_are_claimed_are_not_checked_for_ever() -> None:
+    part = batch(0, no_op())
+    each = HEADER_SIZE + len(part)
+    data = b"".join(lie(left) + part for left in range(each * 40_000, 0, -each))
+    hostile = Counted(data)
+    *_, last = walk(hostile)
+    assert isinstance(last, Damage)
+    assert last.position + last.size == len(data)
+    assert hostile.read < 20 * len(hostile)
+
+
+def test_a_batch_larger_than_any_is_no_batch_and_is_never_held() -> None:
+    large = Counted(batch(0, b"x" * MAX_BATCH) + THREE[1])
+    damage, found = walk(large)
+    assert isinstance(damage, Damage)
+    assert damage.reason is DamageReason.LENGTH
+    assert f"at most {MAX_BATCH} are read" in damage.detail
     assert isinstance(found, Batch)
     assert found.data == THREE[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from kraftlog.batches import HEADER_SIZE, Damage, DamageReason, Record
 from kraftlog.encoding import encode_batch
 from kraftlog.reading import UNREADABLE, Account, Entry, Reading
-from kraftlog.records import Decoded, RawReason
+from kraftlog.records import MAX_RECORD, Decoded, RawReason, Unreadable, frame
+from kraftlog.schema import table
+from kraftlog.schema.others import CLIENT_QUOTA
 from tests.fuzz.decoders import resealed
 from tests.kraftlog.build import batch, level, no_op
 from tests.kraftlog.dump import parse_dump
@@ -156,3 +159,31 @@ def test_a_gzip_bomb_is_damage() -> None:
     _, (damage,), account = read(resealed(bytes(data)))
     assert damage.reason is DamageReason.RECORDS
     assert account.is_balanced
+
+
+def test_a_record_of_many_small_items_takes_no_memory() -> None:
+    entity = tuple({"entityType": "", "entityName": None} for _ in range(1_000_000))
+    data = batch(0, frame(CLIENT_QUOTA, {"entity": entity, "key": "", "value": 1.0, "remove": False}), no_op())
+    tracemalloc.start()
+    try:
+        (large, small), found, account = read(data)
+        assert tracemalloc.get_traced_memory()[1] < 5 * len(data)
+    finally:
+        tracemalloc.stop()
+    assert isinstance(large.content, Unreadable)
+    assert large.content.key == CLIENT_QUOTA.key
+    assert f"at most {MAX_RECORD} are decoded" in large.content.why
+    assert isinstance(small.content, Decoded)
+    assert found == []
+    assert (account.is_balanced, account.is_sound) == (True, False)
+
+
+def test_what_a_file_begins_and_ends_with_is_told() -> None:
+    whole = Reading(SMALL)
+    list(whole)
+    assert (whole.begin_offset, whole.first, whole.last) == (
+        0, table.SNAPSHOT_HEADER.name, table.SNAPSHOT_FOOTER.name,
+    )  # fmt: skip
+    behind = Reading(b"?" + batch(7, no_op(), no_op()))
+    list(behind)
+    assert (behind.begin_offset, behind.end_offset, behind.first) == (None, 9, table.NO_OP.name)

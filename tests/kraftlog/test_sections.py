@@ -12,8 +12,7 @@ import pytest
 from kraftlog import Batch, Image, Replay, Section, SectionNotRead, SnapshotReader, walk
 from kraftlog.batches import Codec, Record
 from kraftlog.encoding import encode_batch
-from kraftlog.records import frame
-from kraftlog.replay import MAX_RECORD
+from kraftlog.records import MAX_RECORD, frame
 from kraftlog.schema import table
 from tests.kraftlog.build import NOW, abort, batch, begin, broker, change, controller, end, level, log, snapshot
 from tests.kraftlog.golden import SEGMENTS, SNAPSHOTS, name, snapshot_id

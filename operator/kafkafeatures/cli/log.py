@@ -1,8 +1,9 @@
 """`kafkafeatures log decode|verify`: what the files of a metadata log hold, without a JVM and without a cluster.
 
 `decode` shows every record of a node's `__cluster_metadata-0`, or of single files; `verify` only says whether every
-byte of them is accounted for. Both name each damage and continue behind it. Secrets are redacted unless `--no-redact`
-asks for them. Never writes to the files, and never takes a lock: a node may run on them.
+byte of them is accounted for, and nothing is missing between them. Both name each damage and continue behind it.
+Secrets are redacted unless `--no-redact` asks for them. Never writes to the files, and never takes a lock: a node may
+run on them.
 """
 
 from __future__ import annotations
@@ -10,37 +11,27 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import mmap
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.log_files import File, Opened, found, missing
 from kafkafeatures.cli.output import Patient
 from kafkafeatures.core.words import printable
-from kraftlog import Damage, DamageReason, Decoded, Raw, files, to_json
+from kraftlog import Damage, DamageReason, Decoded, Raw, to_json
 from kraftlog.reading import Account, Entry, Reading, Share
 from kraftlog.records import kafka_uuid
 from kraftlog.redaction import redacted
 from kraftlog.schema import NAMES
 from kraftlog.schema.types import UNKNOWN_TAGS
 
-FOLDER = "__cluster_metadata-0"
 _END = (DamageReason.TRUNCATED, DamageReason.ZEROS)
 """What the end of the newest segment of a running node looks like."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file to read. `is_open`: a node may be writing to its end."""
-
-    path: Path
-    is_open: bool
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,59 +51,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read all of them. 0 when every byte was decoded or kept, 1 where something is damaged."""
-    found = [one for path in arguments.paths for one in _files(path)]
+    """Read all of them. 0 when every byte was decoded or kept and none is missing, 1 where something is damaged."""
+    verify = arguments.action == "verify"
+    every = found(arguments.paths, snapshots=verify)
     # JSON escapes what does not print.
     out = sys.stdout.for_clean_text if isinstance(sys.stdout, Patient) else sys.stdout
     sound = True
-    for one in found:
-        with _opened(one.path) as data:
+    for one in every:
+        with Opened(one.path) as data:
             reading = Reading(data)
-            if arguments.action == "verify":
+            if verify:
                 problems = [_damage(item) for item in reading if isinstance(item, Damage) and not _is_end(item, one)]
             else:
                 problems = _decode(reading, one, arguments, out.write)
-            account = reading.account
-        sound = sound and not problems and _is_whole(account, one)
-        _report(arguments, one, account, problems)
+        lacks = missing(one, reading)
+        is_sound = not problems and not lacks and _is_whole(reading.account, one)
+        shown = problems if verify else []  # `decode` has shown them in their places
+        _report(arguments, one, reading.account, problems=shown, lacks=lacks, sound=is_sound)
+        sound = sound and is_sound
     return Exit.DONE if sound else Exit.FAILED
-
-
-def _files(path: Path) -> list[File]:
-    """The files behind a path: of a directory the segments, oldest first."""
-    if not path.is_dir():
-        return [File(path, is_open=path.suffix == ".log")]
-    folder = path / FOLDER if (path / FOLDER).is_dir() else path
-    try:
-        parsed = [files.parse(one.name) for one in folder.iterdir()]
-    except OSError as error:
-        raise CommandFailed(f"{printable(str(folder))}: {error.strerror}", Exit.BLOCKED) from None
-    segments = sorted((one for one in parsed if isinstance(one, files.Segment)), key=lambda one: one.base_offset)
-    if not segments:
-        text = f"{printable(str(folder))}: no segment of a metadata log is here; expected files like {0:020}.log"
-        raise CommandFailed(text, Exit.BLOCKED)
-    return [File(folder / one.name, is_open=one is segments[-1]) for one in segments]
-
-
-class _opened:  # noqa: N801 - reads as the function that it is
-    """The bytes of a file, mapped: as many as it has now."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._map: mmap.mmap | None = None
-
-    def __enter__(self) -> mmap.mmap | bytes:
-        try:
-            with self._path.open("rb") as file:
-                if not file.seek(0, 2):
-                    return b""
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                return self._map
-        except OSError as error:
-            raise CommandFailed(f"{printable(str(self._path))}: {error.strerror}", Exit.BLOCKED) from None
-
-    def __exit__(self, *_: object) -> None:
-        self._map = None  # views of it may live on in a traceback; it goes with the last of them
 
 
 def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: Callable[[str], object]) -> list[str]:
@@ -127,9 +84,9 @@ def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: 
             problems.append(_damage(item))
         if arguments.output == "json":
             what = {"position": item.position, "size": item.size, "damage": item.reason.value, "detail": item.detail}
-            write(json.dumps(what) + "\n")
+            write(json.dumps({"file": str(file.path), **what}) + "\n")
         else:
-            write(f"# {_damage(item)}\n")
+            write(f"# {printable(str(file.path))}: {_damage(item)}\n")
     return problems
 
 
@@ -229,7 +186,9 @@ def _damage(damage: Damage) -> str:
     return printable(f"{what}: {damage.reason.value}" + (f" ({damage.detail})" if damage.detail else ""))
 
 
-def _report(arguments: argparse.Namespace, file: File, account: Account, problems: list[str]) -> None:
+def _report(
+    arguments: argparse.Namespace, file: File, account: Account, *, problems: list[str], lacks: list[str], sound: bool
+) -> None:
     """What became of each byte: the result of `verify`, beside the records for `decode`."""
     stream = sys.stdout if arguments.action == "verify" else sys.stderr
     name = printable(str(file.path))
@@ -237,9 +196,9 @@ def _report(arguments: argparse.Namespace, file: File, account: Account, problem
         shares = {kind: _counts(getattr(account, kind)) for kind in ("decoded", "kept", "damaged")}
         document = {"file": str(file.path), "bytes": account.size, "batches": account.batches, **shares}
         ends = {"headerBytes": account.headers, "inflatedBytes": account.inflated, "breaks": account.breaks}
-        print(json.dumps({**document, **ends, "sound": not problems and _is_whole(account, file)}), file=stream)
+        print(json.dumps({**document, **ends, "missing": lacks, "sound": sound}), file=stream)
         return
-    for problem in problems if arguments.action == "verify" else ():
+    for problem in [*problems, *lacks]:
         print(f"{name}: {problem}", file=stream)
     decoded, kept, damaged = (_sum(one) for one in (account.decoded, account.kept, account.damaged))
     behind = sum(account.damaged[one.value].bytes for one in _END if file.is_open and one.value in account.damaged)

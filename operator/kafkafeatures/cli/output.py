@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.words import printable, printable_lines
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ NEVER_WRAPPED = 100_000
 class Patient:
     """A stream whose reader may leave (`| head`): what a command does, and how it ends, does not depend on that.
 
+    A stdout that takes no more (a full disk) ends the command in one line.
     Of what is written only what prints goes through, unless it is `clean` already.
     """
 
@@ -53,12 +55,22 @@ class Patient:
         except BrokenPipeError:
             self._into_nothing()
             return len(text)
+        except OSError as error:
+            raise self._refused(error) from None
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except BrokenPipeError:
             self._into_nothing()
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: OSError) -> Exception:
+        if self._stream is not sys.__stdout__:
+            return error
+        self._into_nothing()
+        return CommandFailed(f"stdout: {error.strerror}; what was written is not complete", Exit.FAILED)
 
     def _into_nothing(self) -> None:
         # The file itself is replaced, so that what Python flushes at exit finds no broken pipe either.

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -16,9 +21,11 @@ from kraftlog.schema.others import USER_SCRAM_CREDENTIAL
 from kraftlog.schema.types import UNKNOWN_TAGS
 from tests.kraftlog.build import batch, no_op
 from tests.kraftlog.dump import parse_dump
-from tests.kraftlog.golden import CHANGES, FILES, dump_of, name
+from tests.kraftlog.golden import CHANGES, FILES, SNAPSHOTS, batches_of, dump_of, name
 
 FIRST = "00000000000000000000.log"
+SECOND = "00000000000000000002.log"
+THIRD = "00000000000000000003.log"
 SECRET = b"salt-of-alice-9f3c"
 CREDENTIAL = {
     "name": "alice", "mechanism": 1, "salt": SECRET, "storedKey": SECRET, "serverKey": SECRET, "iterations": 4096,
@@ -96,7 +103,8 @@ def test_damage_is_named_where_it_is_and_everything_behind_it_is_shown(
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one.get("offset") for one in shown] == [0, None, None, 2]
     assert shown[1] == {
-        "position": 72, "size": 72, "damage": "the CRC-32C of the batch is wrong", "detail": "base offset 1",
+        "file": str(path), "position": 72, "size": 72,
+        "damage": "the CRC-32C of the batch is wrong", "detail": "base offset 1",
     }  # fmt: skip
     assert main(["log", "verify", str(path)]) == Exit.FAILED
     said = capsys.readouterr().out
@@ -161,3 +169,130 @@ def test_a_file_is_only_read(tmp_path: Path) -> None:
     assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
     assert (path.stat().st_mtime_ns, path.stat().st_size) == (before.st_mtime_ns, before.st_size)
     assert [one.name for one in tmp_path.iterdir()] == [FIRST]
+
+
+def three_segments(folder: Path) -> None:
+    segment(folder, batch(0, no_op()), batch(1, no_op()))
+    (folder / SECOND).write_bytes(batch(2, no_op()))
+    (folder / THIRD).write_bytes(batch(3, no_op()))
+
+
+def cut(path: Path, size: int) -> None:
+    os.truncate(path, path.stat().st_size - size)
+
+
+def snapshot_at(folder: Path, end: int, *, without: int = 0) -> Path:
+    """A snapshot of a node, without that many of its last batches, under another name."""
+    path = folder / f"{end:020}-0000000001.checkpoint"
+    batches = batches_of(SNAPSHOTS[0])
+    path.write_bytes(b"".join(bytes(one.data) for one in batches[: len(batches) - without]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda folder: (folder / SECOND).unlink(), "ends at offset 2, but the next segment begins at 3"),
+        (lambda folder: (folder / FIRST).unlink(), "the records before offset 2 are missing"),
+        (lambda folder: cut(folder / FIRST, 72), "ends at offset 1, but the next segment begins at 2"),
+        (lambda folder: cut(folder / SECOND, 72), "ends at offset 2, but the next segment begins at 3"),
+        (lambda folder: (folder / THIRD).rename(folder / f"{9:020}.log"), "begins at offset 3, expected 9"),
+        (lambda folder: snapshot_at(folder, 2, without=1), "the snapshot has no footer"),
+        (lambda folder: (folder / f"{2:020}-0000000001.checkpoint").touch(), "the snapshot has no header"),
+    ],
+    ids=["middle", "first", "batch", "empty", "name", "footer", "snapshot"],
+)
+def test_verify_says_what_a_directory_lacks(
+    change: Callable[[Path], object], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    three_segments(tmp_path)
+    assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
+    capsys.readouterr()
+    change(tmp_path)
+    assert main(["log", "verify", str(tmp_path)]) == Exit.FAILED
+    assert says in capsys.readouterr().out
+    assert main(["log", "verify", "-o", "json", str(tmp_path)]) == Exit.FAILED
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert any(says in text for one in documents for text in one["missing"])
+    assert [one["sound"] for one in documents] == [not one["missing"] for one in documents]
+
+
+def test_a_log_whose_beginning_is_in_a_whole_snapshot_lacks_nothing(tmp_path: Path) -> None:
+    three_segments(tmp_path)
+    (tmp_path / FIRST).unlink()
+    snapshot_at(tmp_path, 1)
+    assert main(["log", "verify", str(tmp_path)]) == Exit.FAILED
+    snapshot_at(tmp_path, 2)
+    assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
+
+
+def test_a_snapshot_by_itself_is_whole_only_with_its_footer(tmp_path: Path) -> None:
+    assert main(["log", "verify", str(snapshot_at(tmp_path, 5))]) == Exit.DONE
+    assert main(["log", "verify", str(snapshot_at(tmp_path, 5, without=1))]) == Exit.FAILED
+
+
+def test_of_segments_that_are_named_one_by_one_the_newest_alone_may_be_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    three_segments(tmp_path)
+    every = [str(tmp_path / one) for one in (FIRST, SECOND, THIRD)]
+    cut(tmp_path / THIRD, 5)
+    assert main(["log", "verify", *every]) == Exit.DONE
+    cut(tmp_path / FIRST, 5)
+    assert main(["log", "verify", *every]) == Exit.FAILED
+    assert "67 bytes damaged at byte 72: the last batch is cut" in capsys.readouterr().out
+
+
+def test_damage_in_one_of_many_files_names_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    three_segments(tmp_path)
+    path = tmp_path / SECOND
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert main(["log", "decode", str(tmp_path)]) == Exit.FAILED
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("#"))
+    assert line.startswith(f"# {path}: 72 bytes damaged at byte 0")
+    assert main(["log", "decode", "-o", "json", str(tmp_path)]) == Exit.FAILED
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["file"] for one in shown if "damage" in one] == [str(path)]
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = segment(tmp_path, *(batch(at, no_op()) for at in range(10_000)))
+
+    class Cutting(StringIO):
+        def write(self, text: str) -> int:
+            os.truncate(path, 100)
+            return super().write(text)
+
+    monkeypatch.setattr(sys, "stdout", Cutting())
+    assert main(["log", "decode", str(path)]) == Exit.BLOCKED
+    said = capsys.readouterr().err
+    assert "changed while it was read" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / FIRST
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)  # so that nobody who opens it waits
+    try:
+        for path in (pipe, tmp_path, Path(os.devnull)):
+            assert main(["log", "verify", str(path)]) == Exit.BLOCKED
+            assert "not a regular file" in capsys.readouterr().err
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("path", [CHANGES, SNAPSHOTS[0]], ids=["while it writes", "at its end"])
+def test_an_output_that_takes_no_more_is_one_line(path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkafeatures", "log", "decode", path], stdout=full, stderr=subprocess.PIPE,
+            text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == Exit.FAILED
+    assert "stdout: No space left on device" in done.stderr
+    assert "internal error" not in done.stderr

@@ -1,0 +1,163 @@
+"""The files of a metadata log that `log` was given: which ones are read, how, and what their names say is missing.
+
+What it decides: which file a node may still be writing to, and whether files hold what their names and their neighbours
+promise. Called by `log` alone. Files are read a piece at a time, never mapped: a node may cut its log at any moment.
+Only regular files are opened for reading: nothing here may wait for a writer.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.words import printable
+from kraftlog import files
+from kraftlog.reading import Reading
+from kraftlog.schema import table
+
+FOLDER = "__cluster_metadata-0"
+_PIECE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to read, and what names say of it.
+
+    is_open: a node may be writing to its end. begins: the offset of its first record. ends: where the next segment
+    begins. is_orphan: what came before it is in no snapshot.
+    """
+
+    path: Path
+    is_open: bool
+    begins: int | None = None
+    ends: int | None = None
+    is_orphan: bool = False
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Rather than a segment."""
+        return self.path.suffix == ".checkpoint"
+
+
+def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
+    """The files behind paths: of a directory the segments, oldest first, and behind them snapshots if asked for."""
+    folders: dict[Path, list[files.Segment | files.Snapshot]] = {}
+    every = []
+    for path in paths:
+        if path.is_dir():
+            every += _of_folder(path / FOLDER if (path / FOLDER).is_dir() else path, snapshots=snapshots)
+            continue
+        if path.parent not in folders:
+            try:
+                folders[path.parent] = _parsed(path.parent)
+            except OSError:  # one may read a file of a directory that one may not list
+                folders[path.parent] = []
+        every.append(_file(path, folders[path.parent]))
+    return every
+
+
+def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
+    try:
+        beside = _parsed(folder)
+    except OSError as error:
+        raise _refused(folder, error.strerror) from None
+    segments = [_file(folder / one.name, beside) for one in beside if isinstance(one, files.Segment)]
+    if not segments:
+        raise _refused(folder, f"no segment of a metadata log is here; expected files like {0:020}.log")
+    images = [one for one in beside if isinstance(one, files.Snapshot)]
+    first = segments[0].begins or 0
+    if first and all(one.end_offset < first for one in images):
+        segments[0] = replace(segments[0], is_orphan=True)
+    return segments + [_file(folder / one.name, beside) for one in images if snapshots]
+
+
+def _parsed(folder: Path) -> list[files.Segment | files.Snapshot]:
+    """By name, which is by offset."""
+    parsed = (files.parse(name) for name in sorted(os.listdir(folder)))
+    return [one for one in parsed if one is not None]
+
+
+def _file(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
+    this = files.parse(path.name)
+    if not isinstance(this, files.Segment):
+        return File(path, is_open=path.suffix == ".log", begins=0 if path.suffix == ".checkpoint" else None)
+    bases = [one.base_offset for one in beside if isinstance(one, files.Segment)]
+    later = bases[bisect_right(bases, this.base_offset) :]
+    return File(path, is_open=not later, begins=this.base_offset, ends=later[0] if later else None)
+
+
+def missing(file: File, reading: Reading) -> list[str]:
+    """What a file that was read to its end does not hold, although it has to."""
+    says = []
+    if file.is_orphan:
+        says.append(f"the records before offset {file.begins} are missing, and no snapshot that ends there is here")
+    if file.begins is not None and reading.begin_offset not in (None, file.begins):
+        says.append(f"begins at offset {reading.begin_offset}, expected {file.begins}")
+    end = file.begins if reading.end_offset is None else reading.end_offset
+    if file.ends is not None and end != file.ends:
+        says.append(f"ends at offset {end}, but the next segment begins at {file.ends}")
+    if file.is_snapshot and reading.first != table.SNAPSHOT_HEADER.name:
+        says.append("the snapshot has no header")
+    if file.is_snapshot and reading.last != table.SNAPSHOT_FOOTER.name:
+        says.append("the snapshot has no footer: its end is missing")
+    return says
+
+
+class Opened:
+    """The bytes that a file has now, read when they are asked for, a piece at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = open(path, "rb", buffering=0, opener=_without_waiting)  # noqa: SIM115 - see __exit__
+        except OSError as error:
+            raise _refused(path, error.strerror) from None
+        status = os.fstat(self._file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            self._file.close()
+            raise _refused(path, "not a regular file; give a file or a directory")
+        self._size = status.st_size
+        self._start, self._piece = 0, b""
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, piece: slice) -> memoryview:
+        start, end, _ = piece.indices(self._size)
+        if not self._start <= start <= end <= self._start + len(self._piece):
+            self._start, self._piece = start, self._read(start, max(end, min(start + _PIECE, self._size)))
+        return memoryview(self._piece)[start - self._start : end - self._start]
+
+    def _read(self, start: int, end: int) -> bytes:
+        parts = []
+        while start < end:
+            try:
+                part = os.pread(self._file.fileno(), end - start, start)
+            except OSError as error:
+                raise _refused(self._path, error.strerror) from None
+            if not part:
+                why = f"changed while it was read: it had {self._size} bytes and now has {start} at most; run again"
+                raise _refused(self._path, why)
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def _refused(path: Path, why: str | None) -> CommandFailed:
+    return CommandFailed(f"{printable(str(path))}: {why}", Exit.BLOCKED)

@@ -297,8 +297,9 @@ class Controller:
             return await self._read_and_reconcile(key, known, store)
         except SchemaOutdated as error:
             known.unkept = store.generation, error.status
-            if store.kept.plan is not None:  # one that an approval is not for any more must not come back
-                store.kept = replace(store.kept, plan=error.status.plan)
+            if store.kept.cluster_id:
+                # What was approved and is over, or was reached, is so also where not all of that could be written.
+                store.kept = replace(store.kept, plan=error.status.plan, features=error.status.features)
             await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
             return _Pause("held", SLOWEST_WAIT)
 

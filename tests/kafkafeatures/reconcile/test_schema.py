@@ -243,13 +243,15 @@ def test_whatever_is_dropped_anywhere_is_found(status: Json, data: st.DataObject
         assert list(dropped_fields(status, kept))
 
 
-async def test_an_approval_that_was_used_up_while_the_schema_was_older_stays_so() -> None:
+@pytest.mark.parametrize(("on_drift", "reason"), [("Correct", "ApprovalRequired"), ("Report", "Drifted")])
+async def test_an_approval_that_was_used_up_while_the_schema_was_older_stays_so(on_drift: str, reason: str) -> None:
     """The level was moved to where it is wanted, and back, by hand: what was approved was over in between."""
     rig = Rig(Orders(), Kafka({"metadata.version": 25}))
+    drift = {"onDrift": on_drift}
     features = {"levels": [{"name": "group.version", "level": 1}]}
-    rig.api.edit(features=features, approval={"policy": "Always"}, suspend=True)
+    rig.api.edit(features=features, approval={"policy": "Always"}, suspend=True, drift=drift)
     await rig.work()
-    rig.api.edit(approval={"policy": "Always", "planHash": rig.api.status["plan"]["hash"]}, suspend=True)
+    rig.api.edit(approval={"policy": "Always", "planHash": rig.api.status["plan"]["hash"]}, suspend=True, drift=drift)
     await rig.work()
     rig.api.server.schema = older("changeCount")
     assert rig.kafka.move("group.version", 1)
@@ -258,8 +260,8 @@ async def test_an_approval_that_was_used_up_while_the_schema_was_older_stays_so(
     rig.api.server.schema = schema.current()
     assert rig.kafka.move("group.version", 0)
     approval = rig.api.spec["approval"]
-    for _ in range(3):
-        rig.api.edit(approval=approval, suspend=False)
+    for minutes in range(1, 4):
+        rig.api.edit(approval=approval, suspend=False, drift={**drift, "checkEvery": f"{minutes}m"})
         await rig.work()
     assert rig.kafka.sent == []
-    assert rig.api.condition("Ready")["reason"] == "ApprovalRequired"
+    assert rig.api.condition("Ready")["reason"] == reason

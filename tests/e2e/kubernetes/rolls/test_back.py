@@ -40,6 +40,8 @@ def test_4_4_goes_back_to_4_1_once_a_level_that_only_4_4_holds_is_lowered(rollin
         judged.until_evicted()
         assert racks.snapshots() > lowered
         rolling.until_rolled()
+    rolling.apply(NAME, features=levels(0), consents=[f"{SHARE}:1->0"])  # as the other tests find it
+    rolling.wait(NAME, "Ready")
 
 
 def levels(share: int) -> dict[str, object]:

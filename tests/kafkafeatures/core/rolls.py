@@ -24,7 +24,7 @@ from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.roll import Roll, replication_of, roll_of
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import Driver, MaxParallel, Rollout, Wanted
-from kafkafeatures.core.workloads import Pod
+from kafkafeatures.core.workloads import Pod, WorkloadsReading
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
 from tests.kafkafeatures.core.replicas import Row, reading, row
 from tests.kafkafeatures.worlds import NOW
@@ -72,7 +72,7 @@ def cluster(
     pods = {**{id_: a_pod(id_) for id_ in every}, **(pods or {})}
     found = {**{id_: a_node(id_) for id_ in every}, **(nodes or {})}
     controllers = stateful_set(*(pods[id_] for id_ in CONTROLLERS), name="controller", role="controllers")
-    brokers = stateful_set(*(pods[id_] for id_ in BROKERS if id_ in pods), **{"replicas": 6, **of_brokers})
+    brokers = stateful_set(*(one for id_, one in pods.items() if id_ < 3000), **{"replicas": 6, **of_brokers})
     several = budget(*brokers.pods, most=6, disruptions_allowed=allowed)
     told = seen(*found.values(), sets=(controllers, brokers), budgets=(several,))
     read: Any = partitions
@@ -85,6 +85,17 @@ def cluster(
         active_controller=Known(answer.leader_id, SourceKind.API_REQUESTS, "", NOW),
         partitions=Unknown(read) if isinstance(read, Failure) else Known(read, SourceKind.METADATA_LOG, "", NOW),
     )
+
+
+def workloads_of(told: Observation) -> WorkloadsReading:
+    assert isinstance(told.workloads, Known)
+    return told.workloads.value
+
+
+def with_workloads(told: Observation, **fields: Any) -> Observation:
+    """With other StatefulSets or budgets."""
+    assert isinstance(told.workloads, Known)
+    return replace(told, workloads=replace(told.workloads, value=replace(told.workloads.value, **fields)))
 
 
 def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False, after: str = NEW) -> InFlight:
@@ -105,7 +116,7 @@ def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False, a
 
 def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:
     """Its new pod."""
-    return {id_: replace(a_pod(id_, revision=NEW, **fields), uid="another")}
+    return {id_: replace(a_pod(id_, **{"revision": NEW, **fields}), uid="another")}
 
 
 def fresh(id_: int) -> Mapping[int, Node]:
@@ -128,10 +139,14 @@ def rolled(
     return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, remembered, replication_of(told))
 
 
-def who(roll: Roll) -> int:
+def restart_in(roll: Roll) -> RestartNode:
     assert isinstance(roll.decision, Act), roll.decision
     assert isinstance(roll.decision.step, RestartNode)
-    return roll.decision.step.node_id
+    return roll.decision.step
+
+
+def who(roll: Roll) -> int:
+    return restart_in(roll).node_id
 
 
 def refused(roll: Roll, reason: Reason) -> str:

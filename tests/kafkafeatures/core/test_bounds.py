@@ -28,7 +28,7 @@ from kafkafeatures.core.planner import MOST_IN_FLIGHT
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import InFlight, in_flight
 from tests.kafkafeatures.core.fleets import NEW
-from tests.kafkafeatures.core.rolls import CONTROLLERS, ROLLED_CONTROLLERS, cluster, rolled
+from tests.kafkafeatures.core.rolls import CONTROLLERS, ROLLED_CONTROLLERS, cluster, restart_in, rolled
 
 AT = Stamp("2026-01-02T03:04:05Z")
 LONGEST_NAME = 52
@@ -94,9 +94,7 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
 
 def test_an_intent_of_a_restart_says_nothing_twice() -> None:
     """What it is written from, and read back to."""
-    decision = rolled(cluster(ROLLED_CONTROLLERS)).decision
-    step = getattr(decision, "step", None)
-    assert isinstance(step, RestartNode)
+    step = restart_in(rolled(cluster(ROLLED_CONTROLLERS)))
     intent = InFlight(step, AT, Via.API_SERVER).to_intent()
     assert intent.unknown == {
         "target": step.pod,
@@ -111,8 +109,6 @@ def test_an_intent_of_a_restart_says_nothing_twice() -> None:
     read = in_flight(intent)
     assert isinstance(read, InFlight)
     assert read.step == step
-    of_controller = rolled(cluster()).decision
-    step = getattr(of_controller, "step", None)
-    assert isinstance(step, RestartNode)
+    step = restart_in(rolled(cluster()))
     assert step.node_id in CONTROLLERS
     assert step.incarnation  # it has no epoch

@@ -25,6 +25,7 @@ from tests.kafkafeatures.core.rolls import (
     ROLLED_CONTROLLERS,
     ROLLOUT,
     UNREAD,
+    a_node,
     a_pod,
     cluster,
     current,
@@ -35,6 +36,8 @@ from tests.kafkafeatures.core.rolls import (
     sent,
     voting,
     who,
+    with_workloads,
+    workloads_of,
 )
 from tests.kafkafeatures.worlds import NOW, SILENT
 
@@ -158,11 +161,10 @@ def test_outside_the_windows_no_node_is_restarted_and_what_is_in_flight_is_follo
 def test_a_broker_whose_budget_allows_none_now_is_passed_over_for_one_of_another_budget() -> None:
     told = cluster(ROLLED_CONTROLLERS)
     first = who(rolled(told))
-    assert isinstance(told.workloads, Known)
-    (every,) = told.workloads.value.budgets
+    (every,) = workloads_of(told).budgets
     spent = replace(every, pods=frozenset({f"broker-{first}"}), disruptions_allowed=0)
-    reading = replace(told.workloads.value, budgets=(spent, replace(every, pods=every.pods - spent.pods)))
-    assert who(rolled(replace(told, workloads=replace(told.workloads, value=reading)))) in {*BROKERS} - {first}
+    others = replace(every, pods=every.pods - spent.pods)
+    assert who(rolled(with_workloads(told, budgets=(spent, others)))) in {*BROKERS} - {first}
 
 
 # --- a pod that runs no registered node ---
@@ -171,12 +173,7 @@ def test_a_broker_whose_budget_allows_none_now_is_passed_over_for_one_of_another
 def scaled_up(minutes: float, *, rolled_to: tuple[int, ...] = CONTROLLERS, **of_pod: Any) -> Observation:
     """Pod 7 is new, and no node has registered from it."""
     new = {"ready": False, "created_at": NOW - timedelta(minutes=minutes), "revision": NEW, **of_pod}
-    told = cluster(current(*rolled_to))
-    assert isinstance(told.workloads, Known)
-    controllers, brokers = told.workloads.value.stateful_sets
-    brokers = replace(brokers, pods=(*brokers.pods, a_pod(7, **new)), replicas=7)
-    reading = replace(told.workloads.value, stateful_sets=(controllers, brokers))
-    return replace(told, workloads=replace(told.workloads, value=reading))
+    return cluster({**current(*rolled_to), 7: a_pod(7, **new)}, replicas=7)
 
 
 def test_no_node_is_restarted_until_a_pod_of_a_stateful_set_that_was_scaled_up_runs_a_registered_node() -> None:
@@ -213,14 +210,10 @@ def test_a_pod_without_a_node_halts_nothing_where_no_pod_needs_a_restart() -> No
 
 def test_while_a_pod_runs_no_node_a_node_that_is_stuck_still_goes_once_the_image_is_reverted() -> None:
     """Its restart costs nothing, and the new pod may have failed for the same image."""
-    told = scaled_up(20, rolled_to=(*CONTROLLERS, *BROKERS), revision="bad", waiting="CrashLoopBackOff")
-    assert isinstance(told.workloads, Known)
-    controllers, brokers = told.workloads.value.stateful_sets
-    stuck = a_pod(1, revision="bad", waiting="CrashLoopBackOff", ready=False)
-    brokers = replace(brokers, pods=(stuck, *brokers.pods[1:]))
-    reading = replace(told.workloads.value, stateful_sets=(controllers, brokers))
-    away = tuple(replace(one, state=NodeState.GHOST) if one.title == "broker 1" else one for one in told.nodes)
-    assert who(rolled(replace(told, nodes=away, workloads=replace(told.workloads, value=reading)))) == 1
+    bad = {id_: a_pod(id_, revision="bad", waiting="CrashLoopBackOff", ready=False) for id_ in (1, 7)}
+    bad[7] = replace(bad[7], created_at=NOW - timedelta(minutes=20))
+    away = {1: replace(a_node(1), state=NodeState.GHOST)}
+    assert who(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, replicas=7))) == 1
 
 
 # --- a binary that cannot hold a level ---

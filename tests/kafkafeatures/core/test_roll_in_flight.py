@@ -14,7 +14,7 @@ from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus,
 from kafkafeatures.core.decide import decide
 from kafkafeatures.core.decisions import Act, Wait
 from kafkafeatures.core.memory import with_result
-from kafkafeatures.core.observation import Known, NodeState, Observation, Source, SourceKind, Unknown
+from kafkafeatures.core.observation import NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.readings import (
     NOT_ASKED,
     Failure,
@@ -45,9 +45,12 @@ from tests.kafkafeatures.core.rolls import (
     fresh,
     refused,
     replaced,
+    restart_in,
     rolled,
     sent,
     who,
+    with_workloads,
+    workloads_of,
 )
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
@@ -76,11 +79,9 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_it
 def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
     """Its StatefulSet was scaled down while the node was restarted."""
     told = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
-    assert isinstance(told.workloads, Known)
-    controllers, brokers = told.workloads.value.stateful_sets
+    controllers, brokers = workloads_of(told).stateful_sets
     left = replace(brokers, pods=brokers.pods[1:], replicas=5)
-    reading = replace(told.workloads.value, stateful_sets=(controllers, left))
-    told = replace(told, workloads=replace(told.workloads, value=reading))
+    told = with_workloads(told, stateful_sets=(controllers, left))
     message = refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert message == (
         "no other node is restarted: broker 1 is not back after 15 min: pod broker-1 was not created again yet; see "
@@ -90,20 +91,17 @@ def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
 
 
 def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
-    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
+    bad = replaced(1, revision="bad", waiting="CrashLoopBackOff")
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
-    roll = rolled(told, sent(1, minutes=20))
-    assert who(roll) == 1
-    assert isinstance(roll.decision, Act)
-    assert isinstance(roll.decision.step, RestartNode)
-    assert roll.decision.step.pod_uid == "another"
+    step = restart_in(rolled(told, sent(1, minutes=20)))
+    assert (step.node_id, step.pod_uid) == (1, "another")
 
 
 def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_that_nobody_leads() -> None:
     """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
-    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
+    bad = replaced(1, revision="bad", waiting="CrashLoopBackOff")
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = [replace(one, in_sync=one.isr - {1}) for one in PARTITIONS]
     lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
@@ -115,12 +113,13 @@ OUTAGE = {id_: replace(a_node(id_, state=NodeState.GHOST), proved_at="") for id_
 NOBODY = Failure(FailureKind.UNREACHABLE, "brokers", "none of them is unfenced")
 
 
-def in_outage(**of_node: Any) -> Observation:
-    """No broker is unfenced, all crash on an image that is not wanted any more, and the pod of broker 2 waits now.
-    `of_node`: what is different of broker 5.
+def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
+    """No broker is unfenced, and all crash on an image that is not wanted any more.
+
+    `waiting`: what the pod of broker 2 waits for now. `of_node`: what is different of broker 5.
     """
     bad = {id_: a_pod(id_, revision="bad", restarts=4, ready=False) for id_ in BROKERS}
-    bad[2] = replace(bad[2], waiting="CrashLoopBackOff")
+    bad[2] = replace(bad[2], waiting=waiting)
     nodes = {**OUTAGE, 5: replace(OUTAGE[5], **{"state": NodeState.FENCED, **of_node})}
     return cluster({**current(*CONTROLLERS), **bad}, nodes, NOBODY)
 
@@ -128,12 +127,7 @@ def in_outage(**of_node: Any) -> Observation:
 def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_nobody_can_tell_of_the_partitions() -> None:
     """All of them crash, so none says what it applies to topics; but nobody leads, and the outage would never end."""
     assert who(rolled(in_outage())) == 2
-    running = in_outage()
-    assert isinstance(running.workloads, Known)
-    controllers, brokers = running.workloads.value.stateful_sets
-    pods = tuple(replace(one, waiting="") for one in brokers.pods)
-    sets = controllers, replace(brokers, pods=pods)
-    running = replace(running, workloads=known(replace(running.workloads.value, stateful_sets=sets)))
+    running = in_outage(waiting="")
     assert "has not confirmed its node id" in refused(rolled(running), Reason.ROLLING_NODES)
 
 
@@ -159,15 +153,13 @@ def test_two_nodes_that_one_pod_may_run_keep_it_from_going_in_an_outage_too() ->
 
 
 def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:
-    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff", ready=False), uid="another")}
+    bad = replaced(1, revision="bad", waiting="CrashLoopBackOff", ready=False)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
     told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
     assert who(rolled(told, sent(1, minutes=20))) == 1
-    assert isinstance(told.workloads, Known)
-    (several,) = told.workloads.value.budgets
-    strict = replace(told.workloads.value, budgets=(replace(several, always_allows_unhealthy=False),))
-    kept = replace(told, workloads=replace(told.workloads, value=strict))
+    (several,) = workloads_of(told).budgets
+    kept = with_workloads(told, budgets=(replace(several, always_allows_unhealthy=False),))
     message = refused(rolled(kept, sent(1, minutes=20)), Reason.WAITING_FOR_BUDGET)
     assert """pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch""" in message
     assert '"unhealthyPodEvictionPolicy":"AlwaysAllow"' in message
@@ -196,11 +188,8 @@ def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_supp
     by_hand = Rollout(Driver.MANUAL)
     raised = UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(SILENT))
-    roll = rolled(told, rollout=by_hand, changes=(raised,))
-    assert who(roll) == 3002
-    step = roll.decision.step if isinstance(roll.decision, Act) else None
-    assert isinstance(step, RestartNode)
-    assert step.pod == ""
+    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
+    assert (step.node_id, step.pod) == (3002, "")
     again = rolled(told, InFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,))
     assert "was not restarted yet" in refused(again, Reason.ROLLING_NODES)
     assert rolled(told, rollout=by_hand).decision is None
@@ -219,10 +208,8 @@ def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_mo
     by_hand, raised = Rollout(Driver.MANUAL), UpdateFeature("metadata.version", 27, 30)
     unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
     told = cluster(nodes=unknown)
-    roll = rolled(told, rollout=by_hand, changes=(raised,))
-    assert isinstance(roll.decision, Act)
-    assert isinstance(roll.decision.step, RestartNode)
-    asked_for = InFlight(roll.decision.step, Stamp(NOW.isoformat()), Via.PERSON)
+    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
+    asked_for = InFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
     waits = rolled(told, asked_for, rollout=by_hand, changes=(raised,))
     assert "was not restarted yet" in refused(waits, Reason.ROLLING_NODES)
     newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
@@ -254,7 +241,7 @@ def test_who_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:
 def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_roll_to_it() -> None:
     """The node came back of the image in between: it needs one more restart, and was not restarted in vain."""
     passing = sent(1, stable=True, after="in-between")
-    told = cluster({**ROLLED_CONTROLLERS, 1: replace(a_pod(1, revision="in-between"), uid="another")}, fresh(1))
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
     begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
     status = replace(EMPTY, intents=(passing.to_intent(),))
     status = replace(status, rollout=RolloutStatus(id=rolled(told, passing).id, started_at=begun, total=9, done=3))
@@ -278,19 +265,15 @@ def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: in
     isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
     away = {2: replace(a_node(2), state=NodeState.GHOST)}
     told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, waiting="CrashLoopBackOff")}, away, isr)
-    decision = rolled(told, sent(unsent)).decision
-    assert isinstance(decision, Act)
-    assert isinstance(decision.step, RestartNode)
-    assert decision.step.node_id == 2
-    assert unsent != 2 or decision.step == sent(2).step
+    step = restart_in(rolled(told, sent(unsent)))
+    assert step.node_id == 2
+    assert unsent != 2 or step == sent(2).step
 
 
 def test_a_roll_stays_the_same_while_no_pod_of_a_stateful_set_is_there() -> None:
     told = cluster(ROLLED_CONTROLLERS)
-    assert isinstance(told.workloads, Known)
-    controllers, brokers = told.workloads.value.stateful_sets
-    without = replace(told.workloads.value, stateful_sets=(replace(controllers, pods=()), brokers))
-    gone = replace(told, workloads=replace(told.workloads, value=without))
+    controllers, brokers = workloads_of(told).stateful_sets
+    gone = with_workloads(told, stateful_sets=(replace(controllers, pods=()), brokers))
     assert rolled(gone, sent(3001)).id == rolled(told).id
 
 
@@ -394,14 +377,10 @@ def test_controllers_that_host_no_partition_need_no_consent_for_single_replicas(
 
 def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition() -> None:
     """All its partitions are out of sync before: that is no measure for it."""
-    bad = {1: replace(a_pod(1, revision="bad", waiting="CrashLoopBackOff"), uid="another")}
+    bad = replaced(1, revision="bad", waiting="CrashLoopBackOff")
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
-    roll = rolled(
-        cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: replace(a_node(1), state=NodeState.GHOST)}, isr)
-    )
-    assert isinstance(roll.decision, Act)
-    assert isinstance(roll.decision.step, RestartNode)
-    assert roll.decision.step.out_of_sync == 0
+    away = {1: replace(a_node(1), state=NodeState.GHOST)}
+    assert restart_in(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr))).out_of_sync == 0
 
 
 def test_in_mode_observe_a_node_that_was_in_flight_is_followed_and_nothing_is_called_done() -> None:

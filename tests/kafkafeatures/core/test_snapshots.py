@@ -32,6 +32,8 @@ from tests.kafkafeatures.core.rolls import (
     rolled,
     sent,
     who,
+    with_workloads,
+    workloads_of,
 )
 from tests.kafkafeatures.worlds import NOW, answer, known, ranges
 
@@ -190,16 +192,9 @@ PODS = {id_: a_pod(id_, started_at=LONG_AGO) for id_ in EVERY}
 
 def back(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Observation:
     """The images were changed to an older release."""
-    found = cluster(pods, nodes)
-    workloads: Any = found.workloads
-    sets = tuple(replace(one, image="kafka:4.1.2", release="4.1") for one in workloads.value.stateful_sets)
-    levels = known({METADATA: 27, SHARE: 1})
-    return replace(
-        found,
-        past_levels=past,
-        finalized=levels,
-        workloads=replace(workloads, value=replace(workloads.value, stateful_sets=sets)),
-    )
+    found = replace(cluster(pods, nodes), past_levels=past, finalized=known({METADATA: 27, SHARE: 1}))
+    sets = (replace(one, image="kafka:4.1.2", release="4.1") for one in workloads_of(found).stateful_sets)
+    return with_workloads(found, stateful_sets=tuple(sets))
 
 
 def test_the_roll_waits_and_says_for_what_and_until_when() -> None:
@@ -211,7 +206,7 @@ def test_the_roll_waits_and_says_for_what_and_until_when() -> None:
     assert "not before 2" in text
 
 
-def test_a_cluster_that_never_lowered_a_level_is_not_held_up() -> None:
+def test_a_cluster_that_never_downgraded_a_level_is_not_held_up() -> None:
     assert who(rolled(back(PastLevels({}, None, NOW)))) == 3002
     assert who(rolled(back(PastLevels({}, NOW - timedelta(days=1), NOW)))) == 3002
 

@@ -12,7 +12,7 @@ from typing import Any
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.readings import Failure, ProbedNode, Readings
-from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+from kafkafeatures.core.steps import DryRun, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
@@ -226,6 +226,14 @@ async def no_time(seconds: float) -> None:
 
 def context_of(cluster: Cluster, store: Store) -> ReconcileContext:
     return ReconcileContext(store=store, kafka=cluster, now=cluster.now, sleep=cluster.sleep)
+
+
+def lost_through_a_broker() -> tuple[Cluster, Store]:
+    """The first change is passed on by a broker, and not answered."""
+    cluster = Cluster({"metadata.version": 21})
+    cluster.through_broker = True
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    return cluster, Store(cluster, {"metadata.version": 27})
 
 
 def once(cluster: Cluster, store: Store) -> Reconciliation:

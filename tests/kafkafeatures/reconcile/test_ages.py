@@ -26,7 +26,7 @@ from kafkafeatures.reconcile.ages import MOST, Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.evaluate import ReconcileContext
-from tests.kafkafeatures.reconcile.simulated import Cluster, Store, reconcile_once
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, lost_through_a_broker, reconcile_once
 from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkafeatures.worlds import NOW
 from tests.simulated.orders import KEY, Orders
@@ -58,13 +58,6 @@ class Clocks:
         return asyncio.run(
             reconcile_once(ReconcileContext(store, cluster, lambda: self.wall, cluster.sleep, ages=self.ages))
         )
-
-
-def lost_through_a_broker() -> tuple[Cluster, Store]:
-    cluster = Cluster({"metadata.version": 21})
-    cluster.through_broker = True
-    cluster.outcomes = [OutcomeUnknown("EOF")]
-    return cluster, Store(cluster, {"metadata.version": 27})
 
 
 @JUMPS

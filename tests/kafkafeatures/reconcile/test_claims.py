@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.core.decide import Owner
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.claims import SENT_FOR, Claims
+
+NEW_ACTS = Owner("ns/new", known=False, is_acting=True)
 
 
 def resource(name: str, age: str, *, mode: str = "Apply", cluster: str = "", uid: str = "") -> dict[str, Any]:
@@ -18,8 +22,12 @@ def resource(name: str, age: str, *, mode: str = "Apply", cluster: str = "", uid
     return {"metadata": metadata, "spec": {"mode": mode}, "status": status}
 
 
-def claims(*resources: dict[str, Any]) -> Claims:
-    made = Claims()
+def with_a_step(one: dict[str, Any]) -> dict[str, Any]:
+    return {**one, "status": {**one["status"], "intents": [{"kind": "RestartNode"}]}}
+
+
+def claims(*resources: dict[str, Any], monotonic: Callable[[], float] = SYSTEM.monotonic) -> Claims:
+    made = Claims(monotonic)
     for one in resources:
         made.note(one)
     return made
@@ -67,48 +75,40 @@ def test_who_read_its_cluster_owns_it_also_where_its_pass_fails_before_the_statu
 def test_nobody_acts_on_a_cluster_while_a_step_of_another_one_is_open_there() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.acts(key("new"))
-    waits = Owner("ns/new", known=False, is_acting=True)
-    assert made.competing_owner(key("old"), "c") == waits
+    assert made.competing_owner(key("old"), "c") == NEW_ACTS
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
     made.note(resource("new", "2", cluster="c"))  # a watch that is behind
-    assert made.competing_owner(key("old"), "c") == waits
-    sent = resource("new", "2", cluster="c")
-    sent["status"]["intents"] = [{"kind": "RestartNode"}]
+    assert made.competing_owner(key("old"), "c") == NEW_ACTS
+    sent = with_a_step(resource("new", "2", cluster="c"))
     made.note(sent, read=True)
-    assert made.competing_owner(key("old"), "c") == waits
-    assert claims(resource("old", "1", cluster="c"), sent).competing_owner(key("old"), "c") == waits
+    assert made.competing_owner(key("old"), "c") == NEW_ACTS
+    assert claims(resource("old", "1", cluster="c"), sent).competing_owner(key("old"), "c") == NEW_ACTS
     made.note(resource("new", "2", cluster="c"), read=True)
     assert made.competing_owner(key("old"), "c") is None
 
 
 def test_a_step_blocks_others_for_as_long_as_it_may_be_on_its_way_also_of_a_resource_that_is_gone() -> None:
     seconds = 0.0
-    made = Claims(lambda: seconds)
-    new, old = resource("new", "2", cluster="c"), resource("old", "1", cluster="c")
-    waits = Owner("ns/new", known=False, is_acting=True)
-    for one in (old, new):
-        made.note(one)
+    old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
+    made = claims(old, new, monotonic=lambda: seconds)
     made.acts(key("new"))
     made.forget(key("new"))
-    assert made.competing_owner(key("old"), "c") == waits
+    assert made.competing_owner(key("old"), "c") == NEW_ACTS
     made.forget(key("old"))
     made.note(resource("new", "3", cluster="c", uid="another life"))
-    assert made.competing_owner(key("new"), "c") == waits
+    assert made.competing_owner(key("new"), "c") == NEW_ACTS
     seconds = SENT_FOR
     assert made.competing_owner(key("new"), "c") is None
 
 
 def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
     seconds = 0.0
-    made = Claims(lambda: seconds)
-    sent = resource("new", "2", cluster="c")
-    sent["status"]["intents"] = [{"kind": "RestartNode"}]
-    made.note(resource("old", "1", cluster="c"))
-    made.note(resource("new", "2", cluster="c"))
+    old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
+    made, sent = claims(old, new, monotonic=lambda: seconds), with_a_step(new)
     made.note(sent)  # written after our list, by the process before us
     for read in (False, True):
         made.note(sent, read=read)
-        assert made.competing_owner(key("old"), "c") == Owner("ns/new", known=False, is_acting=True)
+        assert made.competing_owner(key("old"), "c") == NEW_ACTS
         seconds += SENT_FOR / 2
     for _ in range(2):
         assert made.competing_owner(key("old"), "c") is None

@@ -28,6 +28,7 @@ from tests.kafkafeatures.reconcile.simulated import (
     Crash,
     Store,
     context_of,
+    lost_through_a_broker,
     no_time,
     once,
     reconcile_once,
@@ -155,12 +156,9 @@ def test_another_cluster_tells_nothing_about_an_open_intent() -> None:
     assert "history" not in store.status
 
 
-def lost_through_a_broker() -> tuple[Cluster, Store, ReconcileContext]:
-    """One process, whose request was passed on by a broker and not answered."""
-    cluster = Cluster(BEGIN)
-    cluster.through_broker = True
-    store = Store(cluster, {"metadata.version": 27})
-    cluster.outcomes = [OutcomeUnknown("EOF")]
+def sent_through_a_broker() -> tuple[Cluster, Store, ReconcileContext]:
+    """One process, which has sent a change and heard nothing of it."""
+    cluster, store = lost_through_a_broker()
     context = replace(context_of(cluster, store), ages=Ages(lambda: cluster.world.now_ms / 1000))
     asyncio.run(reconcile_once(context))
     assert store.status["intents"][0]["via"] == "Broker"
@@ -168,7 +166,7 @@ def lost_through_a_broker() -> tuple[Cluster, Store, ReconcileContext]:
 
 
 def test_what_a_broker_passed_on_is_waited_for_as_long_as_it_may_keep_it() -> None:
-    cluster, _, context = lost_through_a_broker()
+    cluster, _, context = sent_through_a_broker()
     last = asyncio.run(reconcile_once(context))
     assert isinstance(last.decision, Wait)
     assert "5 minutes" in last.decision.message
@@ -178,8 +176,8 @@ def test_what_a_broker_passed_on_is_waited_for_as_long_as_it_may_keep_it() -> No
     assert len(cluster.sent) == 2
 
 
-def test_what_a_broker_passed_on_is_waited_for_also_when_somebody_moved_the_level_meanwhile() -> None:
-    cluster, store, context = lost_through_a_broker()
+def test_what_a_broker_passed_on_is_waited_for_also_when_the_level_was_changed_by_others_meanwhile() -> None:
+    cluster, store, context = sent_through_a_broker()
     assert cluster.move("metadata.version", 25)
     assert isinstance(asyncio.run(reconcile_once(context)).decision, Wait)
     assert len(cluster.sent) == 1

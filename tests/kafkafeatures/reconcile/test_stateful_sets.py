@@ -89,7 +89,7 @@ async def test_where_everything_fits_one_broker_is_restarted_and_is_waited_for()
 async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_words_of_the_answer(
     is_replaced: bool,
 ) -> None:
-    """Somebody replaces the pod between the decision and the eviction; or only its version is another."""
+    """The pod is replaced between the decision and the eviction; or only its version is another."""
     rig, answers = Rig(), [Fault(refusal(409, "Operation cannot be fulfilled"))]
 
     def conflicts(request: Request) -> Fault | None:
@@ -113,12 +113,13 @@ def lost(request: Request) -> Fault | None:
     return Fault() if request.path.endswith("/eviction") else None
 
 
-def of_the_same_cluster(rig: Rig) -> dict[str, Any]:
-    spec = {
-        "cluster": {"bootstrapServers": "kafka:9092"},
-        "features": {"levels": [{"name": "metadata.version", "level": 22}]},
-    }
+def create_older(rig: Rig, bootstrap_servers: str, **fields: Any) -> dict[str, Any]:
+    spec = {"cluster": {"bootstrapServers": bootstrap_servers}, **fields}
     return rig.api.server.create(*OLDER, spec, creationTimestamp="2025-01-01T00:00:00Z")
+
+
+def of_the_same_cluster(rig: Rig) -> dict[str, Any]:
+    return create_older(rig, "kafka:9092", features={"levels": [{"name": "metadata.version", "level": 22}]})
 
 
 @pytest.mark.parametrize(
@@ -178,8 +179,7 @@ def nobody_may_read(kind: str) -> Callable[[Rig], object]:
 
 
 def an_older_resource(rig: Rig) -> None:
-    spec = {"cluster": {"bootstrapServers": "other:9092"}, "workload": WORKLOAD}
-    rig.claims.note(rig.api.server.create(*OLDER, spec, creationTimestamp="2025-01-01T00:00:00Z"))
+    rig.claims.note(create_older(rig, "other:9092", workload=WORKLOAD))
     rig.claims.passed(OLDER)
 
 
@@ -255,7 +255,7 @@ async def test_what_does_not_fit_is_named_with_the_remedy_and_no_pod_is_evicted(
     assert "intents" not in rig.api.status
 
 
-async def test_a_pod_that_never_registers_is_named_and_the_roll_goes_on_once_it_was_scaled_back() -> None:
+async def test_a_pod_that_never_registers_is_named_and_the_roll_continues_once_it_was_scaled_back() -> None:
     rig = Rig()
     rig.workloads.images = {"kafka:4.4.0": NEVER_READY}
     scale(4)(rig)

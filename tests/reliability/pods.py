@@ -150,7 +150,7 @@ def _topics(random: Random, brokers: tuple[int, ...]) -> list[TopicPlan]:
 def rollout_fields(random: Random) -> dict[str, Any]:
     """The fields of a document that are about rolls; now and then nothing may begin in every other minute."""
     apart, pick = Random(hash(random.getstate()[1])), random.choice  # what is drawn afterwards is as it was without
-    windows = [{"schedule": "*/2 * * * *", "duration": "1m"}] if apart.random() < 0.2 else []
+    windows = {"windows": [{"schedule": "*/2 * * * *", "duration": "1m"}]} if apart.random() < 0.2 else {}
     return {
         "workload": WORKLOAD,
         "rollout": {
@@ -158,6 +158,6 @@ def rollout_fields(random: Random) -> dict[str, Any]:
             "availability": pick(("NoUnderReplicated", "NoUnderReplicated", "RespectMinISR")),
             "stableFor": pick(("1s", "5s", "20s")),
             "nodeTimeout": pick(("20s", "1m", "5m")),
-            **({"windows": windows} if windows else {}),
+            **windows,
         },
     }

@@ -209,16 +209,11 @@ def nobody(at: datetime) -> ClusterProbe:
 
 
 _LOST, _LOST_AFTERWARDS = Fault(), Fault(carried_out=True)
-_REFUSED = tuple(
-    map(
-        Fault,
-        (
-            refusal(429, "too many requests", Retry_After="3"),
-            refusal(500, "internal error"),
-            refusal(503, "not now"),
-            refusal(409, "the object has been modified"),
-        ),
-    )
+_REFUSED = (
+    Fault(refusal(429, "too many requests", Retry_After="3")),
+    Fault(refusal(500, "internal error")),
+    Fault(refusal(503, "not now")),
+    Fault(refusal(409, "the object has been modified")),
 )
 
 

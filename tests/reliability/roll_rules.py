@@ -273,7 +273,7 @@ def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
 
 
 def no_controller_goes_that_could_not_read_its_log(facts: Facts) -> Iterator[Violation]:
-    """Its new binary supports every level behind its newest snapshot, also those that were lowered since."""
+    """Its new binary supports every level behind its newest snapshot, also those that were downgraded since."""
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or one.asked.node in nodes.stuck or _gone(facts, one):

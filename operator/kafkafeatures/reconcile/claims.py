@@ -20,6 +20,8 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
 
 K = TypeVar("K")
+_Life = tuple[Key, str]
+"""Of a name: with the uid."""
 
 SENT_FOR = BROKER_KEEPS.total_seconds()
 """Seconds for which a step may be on its way; an eviction is not longer than a change of a level."""
@@ -56,8 +58,8 @@ class Claims:
         """Those that apply; under "" those whose cluster was never read, until they were reconciled."""
         self._of_set: dict[tuple[str, str], set[Key]] = {}
         """Those that apply and restart the pods of a StatefulSet, by namespace and name."""
-        self._acting_on: dict[str, dict[tuple[Key, str], float]] = {}
-        """Those with an open step, by cluster, each life of a name apart, and until when it may be on its way."""
+        self._acting: dict[_Life, tuple[str, float]] = {}
+        """Those with an open step: the cluster, and until when it may be on its way there."""
 
     @property
     def clusters(self) -> int:
@@ -83,9 +85,9 @@ class Claims:
         if claim != before:
             self._put(key, claim)
         if (resource.get("status") or {}).get("intents"):
-            self._acting(claim.cluster_id).setdefault((key, claim.uid), self._monotonic() + SENT_FOR)
+            self._acting.setdefault((key, claim.uid), (claim.cluster_id, self._monotonic() + SENT_FOR))
         elif read:
-            self._acting(claim.cluster_id).pop((key, claim.uid), None)
+            self._acting.pop((key, claim.uid), None)
 
     def passed(self, key: Key) -> None:
         """A reconciliation of it is over, whatever came of it."""
@@ -95,9 +97,12 @@ class Claims:
 
     def acts(self, key: Key) -> None:
         """It is about to: until a reconciliation of it has seen what became of that."""
-        if key in self._claims:
-            claim = self._claims[key]
-            self._acting(claim.cluster_id)[key, claim.uid] = self._monotonic() + SENT_FOR
+        now, claim = self._monotonic(), self._claims.get(key)
+        if claim is None:
+            return
+        # What is over is kept for a resource that is there and may still say that it is open: else it began anew.
+        self._acting = {life: step for life, step in self._acting.items() if step[1] > now or self._is_there(life)}
+        self._acting[key, claim.uid] = claim.cluster_id, now + SENT_FOR
 
     def forget(self, key: Key) -> None:
         """It is gone."""
@@ -123,7 +128,9 @@ class Claims:
         if owner is not None:
             return Owner(_told(owner, key), known=True)
         now, us = self._monotonic(), (key, ours.uid)
-        acting = [one for one, until in self._acting(cluster_id).items() if until > now and one != us]
+        acting = [
+            life for life, (there, until) in self._acting.items() if there == cluster_id and until > now and life != us
+        ]
         if acting:
             return Owner(_told(min(acting)[0], key), known=False, is_acting=True)
         unread = self._oldest(self._of_cluster.get("", ()), ours)
@@ -140,18 +147,9 @@ class Claims:
         older = [(age, key) for age, key in claims if age < than.age]
         return min(older)[1] if older else None
 
-    def _acting(self, cluster_id: str) -> dict[tuple[Key, str], float]:
-        """Of this cluster, to be changed. What is over is kept as long as its resource says that it is open: else it
-        would begin anew.
-        """
-        now = self._monotonic()
-        for one, found in [*self._acting_on.items()]:
-            for (key, uid), until in [*found.items()]:
-                if until <= now and (key not in self._claims or self._claims[key].uid != uid):
-                    del found[key, uid]
-            if not found:
-                del self._acting_on[one]
-        return self._acting_on.setdefault(cluster_id, {})
+    def _is_there(self, life: _Life) -> bool:
+        found = self._claims.get(life[0])
+        return found is not None and found.uid == life[1]
 
     def _put(self, key: Key, claim: Claim) -> None:
         self.forget(key)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -36,29 +36,6 @@ class _Entry:
     woken_at: float | None = None
     running_since: float | None = None
     waiting_since: float | None = None
-
-
-class _Place:
-    """One of the places, until the reconciliation is over or `hold` seconds are."""
-
-    __slots__ = ("_held", "_hold", "_slots", "_timer")
-
-    def __init__(self, slots: asyncio.Semaphore, hold: float) -> None:
-        self._slots, self._hold = slots, hold
-
-    async def __aenter__(self) -> None:
-        await self._slots.acquire()
-        self._held = True
-        self._timer = asyncio.get_running_loop().call_later(self._hold, self._give_back)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._give_back()
-
-    def _give_back(self) -> None:
-        if self._held:
-            self._held = False
-            self._slots.release()
 
 
 class Queue(Generic[K]):
@@ -137,7 +114,7 @@ class Queue(Generic[K]):
         failures = 0
         while not self._stopping.is_set():
             entry.waiting_since = self._monotonic()
-            async with _Place(self._slots, self._hold):
+            async with self._place():
                 if self._stopping.is_set():
                     return
                 entry.wake.clear()  # from here on a wake-up means something this reconciliation may not see
@@ -166,6 +143,24 @@ class Queue(Generic[K]):
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause or 0.0):
                     await entry.wake.wait()
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        await self._slots.acquire()
+        held = True
+
+        def give_back() -> None:
+            nonlocal held
+            if held:
+                held = False
+                self._slots.release()
+
+        timer = asyncio.get_running_loop().call_later(self._hold, give_back)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            give_back()
 
     async def _tell(self, key: K, error: BaseException) -> None:
         try:

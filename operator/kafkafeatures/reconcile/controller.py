@@ -286,13 +286,8 @@ class Controller:
                 await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(others))
             return _Pause("held", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
-            if known.unkept is not None:
-                generation, unkept = known.unkept
-                if generation == store.generation:
-                    await store.try_status(unkept)
-                if unkept.change_count > store.status.change_count:
-                    # Else an approval that was used up then would be valid again: the count is part of what it is for.
-                    await store.write_status(replace(store.status, change_count=unkept.change_count))
+            if known.unkept is not None and known.unkept[0] == store.generation:
+                await store.try_status(known.unkept[1])
             known.unkept = None
             return await self._read_and_reconcile(key, known, store)
         except SchemaOutdated as error:

@@ -161,10 +161,10 @@ DEFECTS = (
     Defect(
         "in-flight-not-counted",
         "nodes that are in flight count as there, for partitions and for maxParallel",
-        "kafkafeatures.core.restart_checks",
+        "kafkafeatures.core.restart_question",
         (
             ("        down = (self.flying | self.unavailable) - but\n", "        down = frozenset[int]()\n"),
-            ("    if len(question.flying) + len(others) < question.cap:\n", "    if len(others) < question.cap:\n"),
+            ("len(self.flying) + len(self.gone) >= self.cap", "len(self.gone) >= self.cap"),
         ),
         of_rolls=True,
     ),

@@ -70,7 +70,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
         Condition.DRIFT_DETECTED,
         outcome=ACTION,
         meanings={
-            Reason.LEVEL_BEHIND: "a level that had been reached was lowered outside KafkaFeatures",
+            Reason.LEVEL_BEHIND: "a level that had been reached was downgraded outside KafkaFeatures",
             Reason.LEVEL_AHEAD: "a level that had been reached was raised outside KafkaFeatures",
         },
     ),

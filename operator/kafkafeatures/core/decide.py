@@ -190,8 +190,8 @@ def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
         )
     return Wait(
         Reason.VERIFYING,
-        f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice, "
-        "for which a request that a broker passed on has 5 minutes",
+        f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice; "
+        "a request that a broker passed on is waited for 5 minutes",
         after=1.0,
     )
 
@@ -240,7 +240,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
     if owner.is_acting:
         return Wait(
             Reason.VERIFYING,
-            f"{owner.name} has changed this cluster; nothing is sent before the outcome is known, or after 5 minutes",
+            f"{owner.name} has changed this cluster; nothing is sent until the outcome is known, for at most 5 minutes",
             after=1.0,
         )
     return Wait(

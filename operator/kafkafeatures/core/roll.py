@@ -28,17 +28,14 @@ from kafkafeatures.core.restart_checks import (
     FOR_ONE_DECIDED,
     FOR_ONE_MORE,
     OF_PODS,
-    Remembered,
-    Restarting,
-    RestartQuestion,
     budget_allows,
     levels_go_first,
     refusal,
     unread,
     waiting,
 )
+from kafkafeatures.core.restart_question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.restarts import Phase, RestartNode, supported_now
-from kafkafeatures.core.snapshots import snapshots_are_newer
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
 from kafkafeatures.core.words import cut
@@ -214,7 +211,7 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
         return _again(question, next(iter(unsent.values())))
     if not needing:
         return refusal(OF_PODS, question) or waiting(question)
-    refused = refusal((*FOR_ONE_MORE, snapshots_are_newer), question)
+    refused = refusal(FOR_ONE_MORE, question)
     if refused is not None:
         return refused
     if any(question.is_controller(one.step.node_id) for one in question.in_flight):
@@ -234,7 +231,7 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
     pod = question.fleet.pods.get(one.step.node_id)
     if one.step.node_id not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
         return waiting(question)
-    refused = refusal((*FOR_ONE_DECIDED, snapshots_are_newer), question)
+    refused = refusal(FOR_ONE_DECIDED, question)
     return refused or _allowed(question, one.step.node_id) or Act(one.step)
 
 

@@ -1,15 +1,15 @@
 """When the snapshot that a controller starts from is newer than any level which its new binary does not support.
 
-Pure. The last check of `core/roll.py` before a restart. It never says that a snapshot is there, which nobody
-tells of a follower: FetchSnapshot is the leader's, and DescribeQuorum knows no snapshots. It says from when on one must
-be there.
+Pure. The last of the checks of `core/restart_checks.py`. It never says that a snapshot is there, which nobody tells of
+a follower: FetchSnapshot is the leader's, and DescribeQuorum knows no snapshots. It says from when on one must be
+there.
 
-What a node does (`KafkaRaftClient.updateListenersProgress`; share.version of 4.4 and metadata.version of 4.3, lowered
-before a restart with 4.1, on real nodes): it loads its own newest snapshot, and replays the metadata log behind it. A
-controller ends at a level that its binary does not support, although a later record downgrades it: "Tried to apply
-FeatureLevelRecord ..., but this controller only supports versions" (`FeatureControlManager.replay`). A broker needs no
-wait: only the levels in the end count (`MetadataLoader` publishes once it has caught up). Up to 4.0, one that finds an
-unknown metadata.version goes on too, but writes no snapshot in that life ("metadata loading fault").
+What a node does (`KafkaRaftClient.updateListenersProgress`; share.version of 4.4 and metadata.version of 4.3,
+downgraded before a restart with 4.1, on real nodes): it loads its own newest snapshot, and replays the metadata log
+behind it. A controller ends at a level that its binary does not support, although a later record downgrades it: "Tried
+to apply FeatureLevelRecord ..., but this controller only supports versions" (`FeatureControlManager.replay`). A broker
+needs no wait: only the levels in the end count (`MetadataLoader` publishes once it has caught up). Up to 4.0, one that
+finds an unknown metadata.version continues too, but writes no snapshot in that life ("metadata loading fault").
 
 A controller writes a snapshot `metadata.log.max.snapshot.interval.ms` after it started, or after the one before
 (`SnapshotGenerator`; seen to the second); earlier where the log grows fast, on which nothing is built here. A restart
@@ -32,7 +32,7 @@ from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, NodeState
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import format_level
-from kafkafeatures.core.restart_checks import Refusal, RestartQuestion
+from kafkafeatures.core.restart_question import Refusal, RestartQuestion
 
 SETTING = "metadata.log.max.snapshot.interval.ms"
 DEFAULT = timedelta(hours=1)

@@ -95,7 +95,7 @@ class UpdateFeature:
             return Result.APPLIED
         if before.level_of(self.feature) != level or not worked_between(before, after):
             return Open()
-        if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:  # also where somebody moved the level meanwhile
+        if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:  # also where the level was changed outside meanwhile
             return Open()
         if level != self.before:
             return Result.SUPERSEDED

@@ -17,7 +17,7 @@ class Pod:
     revision: of the template it was made from. host_names: every name and address that it alone can be reached by; a
     name that ends in ".svc" with any domain of a cluster behind it. ports_of_node: (host, port) of its Kubernetes node
     that are its own. waiting: why its container does not run, such as "CrashLoopBackOff"; empty where it does.
-    draining: its Kubernetes node is being drained, or it is to be evicted by somebody else. started_at: its container,
+    draining: its Kubernetes node is being drained, or Kubernetes is about to evict it. started_at: its container,
     the last time; None where it does not run.
     """
 

@@ -192,7 +192,7 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
         remembered = with_soak(remembered, soak)
         if restarts or _restarts_nodes(context, wanted):
             # They judge partitions by numpy, which nobody else needs.
-            from kafkafeatures.core.restart_checks import Remembered
+            from kafkafeatures.core.restart_question import Remembered
             from kafkafeatures.core.roll import roll_of
 
             told = Remembered(restarts, remembered, context.now(), age_of=context.age_of, known_for=context.known_for)

@@ -20,7 +20,7 @@ from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.report import status_of
-from kafkafeatures.core.restart_checks import Remembered
+from kafkafeatures.core.restart_question import Remembered
 from kafkafeatures.core.roll import replication_of, roll_of
 from kafkafeatures.core.wanted import Wanted
 from tests.kafkafeatures import statuses

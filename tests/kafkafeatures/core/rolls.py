@@ -19,7 +19,7 @@ from kafkafeatures.core.readings import (
     QuorumAnswer,
     ReplicaProgress,
 )
-from kafkafeatures.core.restart_checks import Remembered
+from kafkafeatures.core.restart_question import Remembered
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.roll import Roll, replication_of, roll_of
 from kafkafeatures.core.steps import InFlight, UpdateFeature

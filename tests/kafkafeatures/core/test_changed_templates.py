@@ -13,7 +13,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, RolloutStatus, Status
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind
-from kafkafeatures.core.restart_checks import Remembered
+from kafkafeatures.core.restart_question import Remembered
 from kafkafeatures.core.roll import Roll, replication_of, roll_of
 from kafkafeatures.core.rolled import nodes_rolled, rollout_status
 from kafkafeatures.core.wanted import Driver, Rollout, Wanted

@@ -19,7 +19,7 @@ from kafkafeatures.core.plan import Plan, plan_of
 from kafkafeatures.core.pods import Fleet
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.report import stamp, steps_of
-from kafkafeatures.core.restart_checks import Restarting
+from kafkafeatures.core.restart_question import Restarting
 from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
 from kafkafeatures.core.roll import Roll
 from kafkafeatures.core.stages import PodsOfSet, pods_of

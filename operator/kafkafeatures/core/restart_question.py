@@ -1,0 +1,199 @@
+"""What the checks of a roll ask and answer: everything there is to know when one more node might be restarted.
+
+Made by `core/roll.py` in every reconciliation of a resource whose nodes are restarted, for `core/restart_checks.py` and
+`core/snapshots.py`. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+
+from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
+from kafkafeatures.api.status import Status
+from kafkafeatures.core import planner
+from kafkafeatures.core.binaries import supported_by
+from kafkafeatures.core.decisions import Stalled, Wait
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.memory import AgeOf
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation
+from kafkafeatures.core.pods import Fleet
+from kafkafeatures.core.readings import Role
+from kafkafeatures.core.replication import Admission, Replication
+from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.wanted import Availability, Driver, Wanted
+from kafkafeatures.core.workloads import StatefulSet
+
+Refusal = Wait | Stalled
+
+
+@dataclass(frozen=True, slots=True)
+class Restarting:
+    """A restart whose end was not seen yet, and how far it has come."""
+
+    step: RestartNode
+    sent: InFlight
+    state: RestartState
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it only has to stay as it is for a while."""
+        return self.state.phase is Phase.BACK
+
+    @property
+    def may_be_unsent(self) -> bool:
+        """Whether its pod still runs as it did."""
+        return bool(self.step.pod) and self.state.phase is Phase.REQUESTED
+
+    @property
+    def is_asked_of_a_person(self) -> bool:
+        """Whether somebody still has to restart it by hand."""
+        return not self.step.pod and self.state.phase is Phase.REQUESTED
+
+
+class Remembered(NamedTuple):
+    """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
+    `known_for`: for what must not come too early, whatever a clock says.
+    """
+
+    sent: tuple[InFlight, ...]
+    status: Status
+    now: datetime
+    age_of: AgeOf
+    known_for: AgeOf
+
+
+@dataclass(frozen=True)
+class RestartQuestion:
+    """May one more node be restarted now? Everything that the checks look at."""
+
+    wanted: Wanted
+    seen: Observation
+    fleet: Fleet
+    in_flight: tuple[Restarting, ...]
+    changes: tuple[UpdateFeature, ...]
+    remembered: Remembered
+    replication: Replication | None  # all partitions; None where they could not be read
+
+    def admission(
+        self, *, but: frozenset[int] = frozenset(), availability: Availability | None = None
+    ) -> Admission | None:
+        """Which brokers may go beside everything that is away, or about to be; `but` those."""
+        if self.replication is None:
+            return None
+        down = (self.flying | self.unavailable) - but
+        chosen = availability or self.wanted.rollout.availability
+        return self.replication.judge(down, chosen, excused=self.is_excused)
+
+    @cached_property
+    def is_excused(self) -> bool:
+        """Whether partitions without a second replica may be unavailable while their node restarts."""
+        return SINGLE_REPLICA_TOPICS in self.wanted.consents - set(self.remembered.status.spent_consents)
+
+    @cached_property
+    def flying(self) -> frozenset[int]:
+        """Nodes in flight."""
+        return frozenset(one.step.node_id for one in self.in_flight)
+
+    @cached_property
+    def unavailable(self) -> frozenset[int]:
+        """Nodes that are away for any other reason than a restart of ours."""
+        away = (node.id for node in self.seen.nodes if node.roles and node.state is not NodeState.LIVE)
+        return frozenset((*away, *self.fleet.unavailable)) - self.flying
+
+    @cached_property
+    def stuck(self) -> frozenset[int]:
+        """Nodes whose pod does not run and is not what is wanted any more, those in flight too. Never one that answers:
+        what Kubernetes says of a container may be old, and the node holds what others rely on.
+        """
+        live = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}
+        pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
+        return frozenset(id_ for id_, pod in pods.items() if pod.waiting and not pod.terminating)
+
+    @cached_property
+    def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
+        """By StatefulSet, what its update revision supports: by a node that runs it, else by its release."""
+        found: dict[str, Mapping[str, VersionRange]] = {}
+        for id_ in self.fleet.needing:
+            owner = self.fleet.sets.get(id_)
+            if owner is None or owner.name in found:
+                continue
+            ranges = self._seen_running(owner) or supported_by(owner.release)
+            if ranges is not None:
+                found[owner.name] = ranges
+        return found
+
+    def _seen_running(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
+        for id_, pod in self.fleet.pods.items():
+            current = pod.stateful_set == owner.name and pod.revision == owner.update_revision
+            node = self.node(id_) if current and id_ not in self.flying else None
+            if node is not None and node.state is NodeState.LIVE and isinstance(node.answer, Known):
+                return node.answer.value.supported
+        return None
+
+    @property
+    def has_unknown_binary(self) -> bool:
+        """Whether nobody can tell yet what a new image supports: then one node is restarted first, alone."""
+        owners = (self.fleet.sets.get(id_) for id_ in self.fleet.needing)
+        return any(owner is not None and owner.name not in self.ranges_of_binaries for owner in owners)
+
+    @cached_property
+    def cap(self) -> int:
+        """How many brokers may be away at once."""
+        if self.wanted.rollout.driver is Driver.MANUAL or self.has_unknown_binary:
+            return 1
+        brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
+        return planner.cap(self.wanted.rollout.max_parallel, brokers)
+
+    @cached_property
+    def gone(self) -> tuple[int, ...]:
+        """Brokers that are away for any other reason than a restart of ours."""
+        return tuple(sorted(id_ for id_ in self.unavailable if not self.is_controller(id_)))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many brokers are away as may be, whatever the reason."""
+        return len(self.flying) + len(self.gone) >= self.cap
+
+    @cached_property
+    def roll_id(self) -> str:
+        """Of what is rolled to, so that the same roll is known again; a new image is a new one."""
+        sets = self.seen.workloads.value.stateful_sets if isinstance(self.seen.workloads, Known) else ()
+        revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
+        return hashlib.sha256("\n".join(revisions or map(str, self.changes)).encode()).hexdigest()[:12]
+
+    @cached_property
+    def _by_id(self) -> Mapping[int, Node]:
+        """Asked for each of a thousand nodes, again and again."""
+        return {node.id: node for node in self.seen.nodes}
+
+    def node(self, id_: int) -> Node | None:
+        """The node of that id."""
+        return self._by_id.get(id_)
+
+    def is_controller(self, id_: int) -> bool:
+        """A combined node is one as well."""
+        node = self.node(id_)
+        if node is not None:
+            return Role.CONTROLLER in node.roles
+        found = self.fleet.sets.get(id_)
+        return found is not None and found.role == "controllers"
+
+    def nodes(self, id_: int) -> tuple[Node, ...]:
+        """The node of that id, if there is one."""
+        return tuple(node for node in (self.node(id_),) if node is not None)
+
+    def titles(self, ids: Iterable[int]) -> str:
+        """The first of several nodes, for people."""
+        names = [self.title(id_) for id_ in sorted(ids)]
+        return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+    def title(self, id_: int) -> str:
+        """How people are told of it."""
+        node = self.node(id_)
+        return node.title if node is not None else f"node {id_}"

@@ -204,7 +204,8 @@ class _Matching:
         return found
 
     def _match(self, node: Node, pod: Pod, owner: StatefulSet) -> None:
-        if self._is_confirmed(node, pod) or not is_running(pod) or not _is_outdated(pod, owner):
+        is_flying = self._flying.get(node.id) == pod.name  # it was certain when its restart was decided
+        if is_flying or self._is_confirmed(node, pod) or not is_running(pod) or not _is_outdated(pod, owner):
             self.certain[node.id] = pod, owner
             return
         if node.proved_at in pod.ips:

@@ -152,10 +152,10 @@ def _restarted_before(question: RestartQuestion, id_: int) -> bool:
 
 
 def pods_are_known(question: RestartQuestion) -> Refusal | None:
-    """Which pod is which node, and of which revision."""
-    if question.fleet.waits and not question.in_flight:
-        return Wait(Reason.ROLLING_NODES, question.fleet.waits[0], after=2.0)
-    return None
+    """Which pod is which node, and of which revision: one that is not known yet may have to go first."""
+    if not question.fleet.waits:
+        return None
+    return waiting(question) if question.in_flight else Wait(Reason.ROLLING_NODES, question.fleet.waits[0], after=2.0)
 
 
 def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:

@@ -165,6 +165,18 @@ def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budge
     assert '"unhealthyPodEvictionPolicy":"AlwaysAllow"' in message
 
 
+def test_what_is_not_known_of_other_pods_is_waited_for_also_beside_a_node_in_flight() -> None:
+    """Controllers that have not confirmed their ids may be of an old revision, and go before any broker."""
+    gone = {1: replace(a_node(1), state=NodeState.FENCED, proved_at="")}
+    stopping = {1: a_pod(1, terminating=True)}
+    known = cluster({**current(*CONTROLLERS), **stopping}, gone)
+    assert who(rolled(known, sent(1))) in BROKERS  # the node in flight itself confirms nothing while it stops
+    silent = {id_: replace(a_node(id_), proved_at="") for id_ in CONTROLLERS}
+    told = cluster(stopping, {**gone, **silent})
+    assert "broker-1 is stopping" in refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
+    assert "has not confirmed its node id" in refused(rolled(cluster(None, silent)), Reason.ROLLING_NODES)
+
+
 def test_a_node_is_restarted_once_for_one_revision() -> None:
     """A pod that is of another revision again after its restart is not restarted for ever."""
     roll = rolled(cluster(ROLLED_CONTROLLERS))

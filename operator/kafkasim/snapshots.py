@@ -2,7 +2,7 @@
 
 Called by `world`, and by `readings`. A controller writes one every so often while it runs, counted from its start. When
 it starts it replays the log from the newest one on, and ends at a level that its binary does not support, also where
-that was lowered since (`FeatureControlManager.replay`; seen on real nodes). A broker goes on.
+that was downgraded since (`FeatureControlManager.replay`; seen on real nodes). A broker continues.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ async def test_the_port_reads_pods_and_evicts_one_life_of_a_pod_by_its_uid() -> 
 
 
 def test_a_controller_that_goes_back_ends_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
-    """A broker goes on."""
+    """A broker continues."""
     made = pods()
     every = made.world.timing.snapshot
     for name in ("controllers", "brokers"):

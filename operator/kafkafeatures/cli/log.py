@@ -21,7 +21,7 @@ from typing import Any
 
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.log_files import File, Opened, found, missing
-from kafkafeatures.cli.output import Patient
+from kafkafeatures.cli.output import clean_stdout
 from kafkafeatures.core.words import printable
 from kraftlog import Damage, DamageReason, Decoded, Raw, to_json
 from kraftlog.reading import Account, Entry, Reading, Share
@@ -54,8 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read all of them. 0 when every byte was decoded or kept and none is missing, 1 where something is damaged."""
     verify = arguments.action == "verify"
     every = found(arguments.paths, snapshots=verify)
-    # JSON escapes what does not print.
-    out = sys.stdout.for_clean_text if isinstance(sys.stdout, Patient) else sys.stdout
+    out = clean_stdout()  # JSON escapes what does not print
     sound = True
     for one in every:
         with Opened(one.path) as data:

@@ -37,7 +37,6 @@ from kafkafeatures.kafka.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.settings import Address, ClusterSettings
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
-from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
@@ -85,8 +84,7 @@ class Cluster:
         self._identities: Identities | None = None  # which nobody asks for before partitions
         self._levels = LevelHistory()
         self._last: ClusterProbe | None = None
-        self._image: Image | None = None  # of the last reading, as it came; None where the log was not read
-        self._position: OffsetAndEpoch | None = None  # in the log, of the last reading
+        self._as_read: LogReading | None = None  # the log of the last reading, as it came; None where it was not read
         self._partitions: PartitionReader | None = None  # while they are read
 
     async def __aenter__(self) -> Self:
@@ -103,7 +101,7 @@ class Cluster:
 
     async def read(self, *, partitions: bool = False) -> Readings:
         """As the port says. Begins with the log as soon as an address of a controller is known."""
-        if partitions and self._partitions is None and self._last is not None and self._image is not None:
+        if partitions and self._partitions is None and self._last is not None and self._as_read is not None:
             log = await self._bounded(self._log.catch_up)  # which is read anew with them, and then knows no past
             if isinstance(log, LogReading):
                 self._levels.complete(log, self._last.cluster_id)
@@ -126,17 +124,16 @@ class Cluster:
                 reading.cancel()  # where no node answers, ten seconds more would not change that
             log = await self._of_this_cluster(asked, await _result(reading))
             asked = replace(asked, cluster_id=self._proven_id(asked, log))
-            image = None
+            as_read = None
             if isinstance(log, LogReading):
-                image, log = log.image, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
+                as_read, log = log, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
                 asked = await self._ask_registered(asked, log)
             found = refused if reader is None else await reader.read(asked, log)
             if partitions:  # also while they have to wait: who a node is takes no memory
                 asked = await self._prover().prove(asked, log)
         finally:
             reading.cancel()
-        self._last, self._image = asked, image
-        self._position = OffsetAndEpoch(log.image.offset, log.leader_epoch) if isinstance(log, LogReading) else None
+        self._last, self._as_read = asked, as_read
         return Readings(asked, log, found)
 
     async def unchanged(self) -> bool:
@@ -144,10 +141,10 @@ class Cluster:
 
         False also where it cannot be told. What live processes say of themselves is not asked again.
         """
-        if self._image is None:
+        if self._as_read is None:
             return False
         log = await self._bounded(self._log.catch_up)
-        return isinstance(log, LogReading) and _says_the_same(self._image, log.image)
+        return isinstance(log, LogReading) and _says_the_same(self._as_read.image, log.image)
 
     def release_partitions(self) -> None:
         """Give up what is kept of partitions; the next reading that needs them reads them anew."""
@@ -181,18 +178,14 @@ class Cluster:
 
     async def read_history(self, reader: LogReader) -> Failure | None:
         """Give it the metadata log from the oldest record there is up to the last reading. None: it has all of that."""
-        from kafkafeatures.kafka.leaders import Leaders
         from kafkafeatures.kafka.log_history import LogHistory
 
-        if self._last is None or self._position is None:
+        if self._as_read is None:
             return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
-        known, timeout = self._last.controllers, self._settings.request_timeout
-        leaders = Leaders(self._connect_controller, self._settings.bootstrap_controllers, timeout)
-        leaders.add(known.controllers if isinstance(known, ControllerList) else ())
-        leaders.cluster_id = self._log.cluster_id
-        history = LogHistory(leaders, reader, timeout=timeout, monotonic=self._environment.monotonic)
+        timeout, monotonic = self._settings.request_timeout, self._environment.monotonic
+        history = LogHistory(self._log.leaders, reader, timeout=timeout, monotonic=monotonic)
         try:
-            await history.read(until=self._position.offset, epoch=self._position.epoch)
+            await history.read(until=self._as_read.image.offset, epoch=self._as_read.leader_epoch)
         except KafkaError as error:
             return to_failure(error, "metadata log")
         return None
@@ -211,14 +204,14 @@ class Cluster:
         from kafkafeatures.kafka import features
         from kafkafeatures.kafka.unregister import hosted_by
 
-        if self._last is None or self._image is None:
+        if self._last is None or self._as_read is None:
             return Failure(
                 FailureKind.NOT_ASKED,
                 "metadata log",
                 f"it was not read, so the replicas on broker {broker} are unknown",
                 "see the section Not read of `describe`",
             )
-        return await hosted_by(self._pool, features.route(self._last), broker, self._image.counts)
+        return await hosted_by(self._pool, features.route(self._last), broker, self._as_read.image.counts)
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
         """Take back the registration of a node in this role. None: it is gone."""
@@ -255,7 +248,7 @@ class Cluster:
 
     def _forget(self) -> None:
         """Give up the memory that the metadata log takes. It is read anew by the next reading."""
-        self._image = None
+        self._as_read = None
         self._log.forget()
         self._images.give_back(self)
 

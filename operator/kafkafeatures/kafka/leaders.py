@@ -1,8 +1,9 @@
 """Who leads the quorum, and a connection to it: every controller is asked by Fetch, as an ordinary client.
 
-Called by `metadata_log.py`. The controller that answers first is believed, since nearly always all say the same. Where
-the leader it named shows no majority, the follower asks for all of them and the newest epoch wins: an old leader that
-was cut off names itself. Needs CLUSTER_ACTION, no more than the log itself, and works where DescribeQuorum is denied.
+Called by `metadata_log.py` and `log_history.py`. The controller that answers first is believed, since nearly always all
+say the same. Where the leader it named shows no majority, the follower asks for all of them and the newest epoch wins:
+an old leader that was cut off names itself. Needs CLUSTER_ACTION, no more than the log itself, and works where
+DescribeQuorum is denied.
 
 A controller that refuses us, or that cuts one connection after the other, is given up until the next `begin`.
 """
@@ -46,6 +47,9 @@ ALL_WITHIN = 1.0
 
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
 """Codes of a node that does not lead in the epoch that was named."""
+
+VANISHED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
+"""Codes of a snapshot that was deleted meanwhile."""
 
 STRIKES = 3
 """Connections that a controller may cut: one that stops, or changes its role, cuts one."""

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kafkafeatures.kafka.errors import ErrorCode, NoLeader, ServerError, TimedOut, TooLarge
-from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, Leaders, refused
+from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, VANISHED, Leaders, refused
 from kafkafeatures.kafka.memory_budget import CHECK
-from kafkafeatures.kafka.metadata_log import MAX_SNAPSHOT, PART
+from kafkafeatures.kafka.metadata_log import MAX_SNAPSHOT, PART, follows
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
     FetchRequest,
@@ -37,9 +37,6 @@ from kraftlog import KraftLogError, TooLargeError
 
 WITHIN = 12
 """Request timeouts for all of it: by default a controller keeps some hundred megabytes."""
-
-
-_NO_SUCH = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
 
 
 class LogReader(Protocol):
@@ -62,10 +59,8 @@ class LogReader(Protocol):
 class LogHistory:
     """One reading. `timeout` in seconds: of a request. `monotonic`: the clock."""
 
-    def __init__(
-        self, leaders: Leaders, reader: LogReader, *, timeout: float, monotonic: Callable[[], float], part: int = PART
-    ) -> None:
-        self._leaders, self._reader, self._part = leaders, reader, part
+    def __init__(self, leaders: Leaders, reader: LogReader, *, timeout: float, monotonic: Callable[[], float]) -> None:
+        self._leaders, self._reader = leaders, reader
         self._timeout = timeout
         self._monotonic = monotonic
         self._link: Connection | None = None
@@ -77,6 +72,7 @@ class LogHistory:
 
         Raises KafkaError; then the reader was given a part, or nothing.
         """
+        self._leaders.begin()
         self._link, self._leader = await self._leaders.find(at_least=epoch, ask_all=False)
         try:
             await self._read(until)
@@ -136,7 +132,7 @@ class LogHistory:
                 last_fetched_epoch=epoch,
                 current_leader_epoch=self._leader.epoch,
                 max_wait_ms=0,
-                max_bytes=self._part,
+                max_bytes=PART,
             )
         )
         _judge(reply)
@@ -148,13 +144,13 @@ class LogHistory:
         while True:
             reply: FetchSnapshotResponse = await self._request(
                 FetchSnapshotRequest(
-                    self._leaders.cluster_id, snapshot, self._leader.epoch, position=len(data), max_bytes=self._part
+                    self._leaders.cluster_id, snapshot, self._leader.epoch, position=len(data), max_bytes=PART
                 )
             )
-            if reply.partition_error_code in _NO_SUCH or reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+            if reply.partition_error_code in VANISHED or reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
                 return None  # the second for an epoch that never had one
             _judge(reply)
-            if reply.position != len(data) or not reply.data:
+            if not follows(reply, len(data), reply.size, PART):
                 raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, "a part of the snapshot is not the one asked for")
             if reply.size > MAX_SNAPSHOT:
                 raise TooLarge(f"a snapshot of {reply.size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)

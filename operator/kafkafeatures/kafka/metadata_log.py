@@ -45,7 +45,7 @@ from kafkafeatures.kafka.errors import (
     UnsupportedApi,
     WrongCluster,
 )
-from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, Connect, Leaders, refused
+from kafkafeatures.kafka.leaders import ATTEMPT, MOVED, VANISHED, Connect, Leaders, refused
 from kafkafeatures.kafka.memory_budget import CHECK, MemoryBudget, Share
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.aside import aside
@@ -91,8 +91,6 @@ OBSERVED = frozenset({Section.REGISTRATIONS, Section.FEATURES, Section.QUORUM, S
 
 _FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, TooLarge)
 """What another try, or another controller, would not mend."""
-
-_VANISHED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
 
 
 class MetadataLog:
@@ -143,6 +141,11 @@ class MetadataLog:
         else:
             self._replay.leave_out(Section.PARTITIONS)
             self._share.keep(self._replay.weight + len(self._tail))
+
+    @property
+    def leaders(self) -> Leaders:
+        """Whom it asks who leads."""
+        return self._leaders
 
     @property
     def cluster_id(self) -> str | None:
@@ -410,13 +413,13 @@ class MetadataLog:
                 timeout=self._timeout,
             )
             refused(response.error_code)
-            if response.partition_error_code in _VANISHED:
+            if response.partition_error_code in VANISHED:
                 return None
             if response.partition_error_code in MOVED:
                 raise NoLeader(response.partition_error_code, "the leader has changed")
             refused(response.partition_error_code)
             size = response.size if size < 0 else size
-            if response.snapshot_id != snapshot or not _follows(response, position, size, self._part):
+            if response.snapshot_id != snapshot or not follows(response, position, size, self._part):
                 raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, "a part of the snapshot is not the one asked for")
             if size > MAX_SNAPSHOT:
                 raise TooLarge(f"a snapshot of {size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)
@@ -481,7 +484,7 @@ class MetadataLog:
         return ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the {what} does not read: {error}")
 
 
-def _follows(part: FetchSnapshotResponse, position: int, size: int, asked: int) -> bool:
+def follows(part: FetchSnapshotResponse, position: int, size: int, asked: int) -> bool:
     """Whether it is the next part, of a file of that size, and not more than was asked for."""
     taken = len(part.data)
     return (part.position, part.size) == (position, size) and 0 < taken <= min(asked, size - position)

@@ -1,10 +1,10 @@
 """Which process is which node: asked of the process, at the address that leads to it.
 
-A node tells the configs of BROKER <id> for its own id alone, controllers too (`ConfigHelper.scala`). With the IP
-address that the connection led to it is proved where this node runs, whatever names it is registered with:
-`core/pods.py` holds that against the pods. How often it writes a snapshot of the metadata is asked with it
-(`core/snapshots.py`): its file says it, so it holds for a life. Called by `cluster.py`, while a roll is planned or
-running. Where there is no such answer nothing is proved, and nothing is said in its place.
+A node tells the configs of BROKER <id> for its own id alone, whichever is asked for, controllers too
+(`ConfigHelper.scala`). With the IP address that the connection led to it is proved where this node runs, whatever names
+it is registered with: `core/pods.py` holds that against the pods. The config that is asked for is how often it writes a
+snapshot of the metadata (`core/snapshots.py`): its file says it, so it holds for a life. Called by `cluster.py`, while
+a roll is planned or running. Where there is no such answer nothing is proved, and nothing is said in its place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, ConfigAnswer, DescribeConfigsRequest
 from kraftlog import Image
 
-NODE_ID = "node.id"
 SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
@@ -63,24 +62,20 @@ class Identities:
         return replace(node, proved_at=proof.at, snapshot_interval=proof.snapshot_interval)
 
     async def _ask(self, id_: int, role: Role, answer: NodeAnswer, address: Address) -> _Proof:
-        request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), NODE_ID)
+        request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), SNAPSHOT_INTERVAL)
         if request.api_key not in answer.apis:
             return _NONE
         try:
             async with self._pool.lease(address, role) as lease:
-                found = (await lease.connection.request(request)).configs.get(str(id_))
-                if found is None or found.error_code:
-                    return _NONE
-                told = (await lease.connection.request(replace(request, key=SNAPSHOT_INTERVAL))).configs.get(str(id_))
-                return _Proof(lease.connection.peer, _interval(told))
+                told = (await lease.connection.request(request)).configs.get(str(id_))
+                return _NONE if told is None or told.error_code else _Proof(lease.connection.peer, _interval(told))
         except KafkaError:
             return _NONE
 
 
-def _interval(told: ConfigAnswer | None) -> timedelta | None:
-    text = None if told is None or told.error_code else told.value
+def _interval(told: ConfigAnswer) -> timedelta | None:
     try:
-        return timedelta(milliseconds=int(text or ""))
+        return timedelta(milliseconds=int(told.value or ""))
     except (ValueError, OverflowError):
         return None
 

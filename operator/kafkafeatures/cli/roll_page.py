@@ -22,6 +22,8 @@ from kraftlog.rolls import RollHistory
 from kraftlog.strips import Stretch, Strip
 
 Shape = Mapping[str, Any]
+Piece = tuple[str, datetime, datetime]
+"""Of a track: its style, begin and end."""
 
 MAX_STRIPS = 50
 MAX_ROWS = 2000
@@ -88,8 +90,12 @@ class Axis:
         whole = max((self.end - self.begin).total_seconds(), 0.001)
         return min(max(100 * (moment - self.begin).total_seconds() / whole, 0.0), 100.0)
 
-    def piece(self, style: str, begin: datetime, end: datetime) -> str:
-        """A span on a track."""
+    def track(self, pieces: Iterable[Piece]) -> str:
+        """All of it, with these on it."""
+        return f'<div class="track">{"".join(map(self._span, pieces))}</div>'
+
+    def _span(self, piece: Piece) -> str:
+        style, begin, end = piece
         left = self.at(begin)
         return f'<span class="{style}" style="left:{left:.2f}%;width:{self.at(end) - left:.2f}%"></span>'
 
@@ -191,9 +197,10 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
     words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
     caption = f"Timeline of {_many(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{more}"
-    pictures = [(_name(row), _track(row, axis, now), text(_took(row, now))) for row in drawn]
-    used = {style for row in drawn for style, _, _ in _pieces(row, now)}
-    times = [(text(row.node), *(_cell(one) for one in row.points), text(_took(row, now))) for row in drawn]
+    phases = [_pieces(row, now) for row in drawn]
+    pictures = [(_name(row), axis.track(one), text(_took(row, now))) for row, one in zip(drawn, phases, strict=True)]
+    used = {style for one in phases for style, _, _ in one}
+    times = [(text(row.node), *map(_cell, row.points), text(_took(row, now))) for row in drawn]
     head = ("Node", "Stop", "Down", "Start", "Unfenced", "In sync", "Stable", "Took")
     details = table("When, and the offset of the record that says so; without one the operator says so", head, times)
     return [
@@ -209,7 +216,7 @@ def _name(row: Row) -> str:
     return f'{text(row.node)}<span class="at">{text(what)}</span>'
 
 
-def _pieces(row: Row, now: datetime) -> list[tuple[str, datetime, datetime]]:
+def _pieces(row: Row, now: datetime) -> list[Piece]:
     """What is drawn, in order: from each moment that is known to the next one."""
     gone = ("stopping" if row.down is not None else "down", "down", "fenced")
     if row.start is None and row.unfenced is not None:
@@ -225,11 +232,6 @@ def _pieces(row: Row, now: datetime) -> list[tuple[str, datetime, datetime]]:
     if not row.is_over:
         found.append((styles[last], point.at, max(now, point.at)))
     return found or [("unclear", point.at, point.at)]
-
-
-def _track(row: Row, axis: Axis, now: datetime) -> str:
-    pieces = "".join(axis.piece(style, begin, end) for style, begin, end in _pieces(row, now))
-    return f'<div class="track">{pieces}</div>'
 
 
 def _took(row: Row, now: datetime) -> str:
@@ -255,7 +257,7 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
     rows = [
         (
             f'{text(strip.topic)}-{strip.partition}<span class="at">{strip.fewest} of {strip.replicas} in sync</span>',
-            _strip(strip, axis),
+            axis.track((_look(one), time_in_log(one.begin_ms), time_in_log(one.end_ms)) for one in strip.stretches),
             _for(strip.without_leader_ms),
             _for(strip.below_minimum_ms) if log.minimum_known or strip.below_minimum_ms else "?",
             _for(strip.under_replicated_ms) + ('<span class="at">still</span>' if strip.lasts else ""),
@@ -293,11 +295,6 @@ def _look(one: Stretch) -> str:
     if not one.has_leader:
         return "leaderless"
     return "below" if one.below_minimum else "fewer"
-
-
-def _strip(strip: Strip, axis: Axis) -> str:
-    pieces = (axis.piece(_look(one), time_in_log(one.begin_ms), time_in_log(one.end_ms)) for one in strip.stretches)
-    return f'<div class="track">{"".join(pieces)}</div>'
 
 
 def _for(ms: int) -> str:

@@ -79,9 +79,9 @@ def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> R
     """What it tells of the roll; else why it was not read."""
     if settings is None:
         named = resource.spec.get("cluster") or {}
-        flag, key = ("controller", "bootstrapControllers") if named.get("bootstrapControllers") else ("server", "")
-        where = named.get(key or "bootstrapServers", "HOST:PORT")
-        return f"Run `report` with --bootstrap-{flag} {where}, and --config FILE if the cluster asks for a login."
+        kind = "controller" if named.get("bootstrapControllers") else "server"
+        where = named.get(f"bootstrap{kind.title()}s", "HOST:PORT")
+        return f"Run `report` with --bootstrap-{kind} {where}, and --config FILE if the cluster asks for a login."
     from kafkafeatures.cli.report_log import read_roll
     from kafkafeatures.cli.roll_rows import window_begins
 

@@ -112,11 +112,11 @@ def restarts_of(status: Shape, events: Iterable[Shape]) -> tuple[Restart, ...]:
 def _end(found: list[Restart], note: str, at: datetime | None) -> None:
     ended = _ENDED.match(note)
     node, pod = (ended["title"], ended["pod"] or "") if ended else (note, "")
-    for index, one in reversed(list(enumerate(found))):
-        if one.node == node and one.ended is None:
-            found[index] = replace(one, ended=at)
-            return
-    found.append(Restart(node, pod, None, ended=at))  # how it began is forgotten by now
+    index = _without_end(found, node)
+    if index is None:
+        found.append(Restart(node, pod, None, ended=at))  # how it began is forgotten by now
+    else:
+        found[index] = replace(found[index], ended=at)
 
 
 def _in_flight(found: list[Restart], intent: Shape) -> None:
@@ -124,11 +124,16 @@ def _in_flight(found: list[Restart], intent: Shape) -> None:
     node, pod = str(intent.get("title", "?")), str(intent.get("target", ""))
     at, back = time_of(intent.get("at")), time_of(intent.get("stableSince"))
     now = Restart(node, "" if pod == node else pod, at, back, is_in_flight=True)
-    for index, one in reversed(list(enumerate(found))):
-        if one.node == node and one.ended is None:
-            found[index] = now
-            return
-    found.append(now)
+    index = _without_end(found, node)
+    if index is None:
+        found.append(now)
+    else:
+        found[index] = now
+
+
+def _without_end(found: Sequence[Restart], node: str) -> int | None:
+    """Where the last restart of this node is that has no end yet."""
+    return next((at for at in reversed(range(len(found))) if found[at].node == node and found[at].ended is None), None)
 
 
 # --- together with the log ---

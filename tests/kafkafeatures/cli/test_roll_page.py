@@ -40,14 +40,9 @@ def shown(log: RollHistory | str, status: dict[str, Any] | None = None, events: 
     return Page(text), text
 
 
-def rows_of(made: Page, caption: str) -> list[list[str]]:
-    """Of one table."""
-    return made.rows_under(caption)
-
-
 def test_real_brokers_have_a_row_with_each_phase_and_the_records_that_say_so() -> None:
     made, text = shown(of_log(MIGRATION.read_bytes()))
-    times = {row[0]: row[1:] for row in rows_of(made, "When, and the offset") if row[0].startswith("broker")}
+    times = {row[0]: row[1:] for row in made.rows_under("When, and the offset") if row[0].startswith("broker")}
     assert times == {
         "broker 1": [
             "00:14:18offset 550", "00:14:22offset 571", "00:14:25offset 579", "00:14:26offset 581",
@@ -68,7 +63,7 @@ def test_real_brokers_have_a_row_with_each_phase_and_the_records_that_say_so() -
 
 def test_real_partitions_have_a_strip_the_worst_first_and_the_others_are_counted() -> None:
     made, _ = shown(of_log(MIGRATION.read_bytes()))
-    strips = rows_of(made, "Availability of 12 partitions")[1:]
+    strips = made.rows_under("Availability of 12 partitions")[1:]
     assert len(strips) == 12
     assert strips[0] == ["t1-112 of 3 in sync", "", "-", "-", "23 s"]
     assert "The other 2 partitions had all replicas in sync all the time." in made.text
@@ -77,11 +72,11 @@ def test_real_partitions_have_a_strip_the_worst_first_and_the_others_are_counted
 def test_below_the_minimum_is_a_time_or_unknown_and_never_a_guess() -> None:
     data = log((topic(1, "t"), partition(1, 0, 1, 2)), [change(1, 0, isr=(1,))], [no_op()] * 4000)
     unknown, _ = shown(of_log(data))
-    assert rows_of(unknown, "Availability")[1] == ["t-01 of 2 in sync", "", "-", "?", "4 sstill"]
+    assert unknown.rows_under("Availability")[1] == ["t-01 of 2 in sync", "", "-", "?", "4 sstill"]
     assert "at least 0 of 1partitions below min.insync.replicas" in unknown.text
     assert "min.insync.replicas is not known of every topic" in unknown.text
     known, text = shown(of_log(data, default=2))
-    assert rows_of(known, "Availability")[1] == ["t-01 of 2 in sync", "", "-", "4 s", "4 sstill"]
+    assert known.rows_under("Availability")[1] == ["t-01 of 2 in sync", "", "-", "4 s", "4 sstill"]
     assert '<span class="below" style="left:' in text
     assert "not known" not in known.text
 
@@ -89,7 +84,7 @@ def test_below_the_minimum_is_a_time_or_unknown_and_never_a_guess() -> None:
 def test_a_partition_without_a_leader_is_told_by_word_and_pattern() -> None:
     made, text = shown(of_log(KRAFT.read_bytes()))
     assert "3 of 3partitions without a leader" in made.text
-    assert rows_of(made, "Availability")[1] == ["t1-01 of 1 in sync", "", "0.2 s", "?", "-still"]
+    assert made.rows_under("Availability")[1] == ["t1-01 of 1 in sync", "", "0.2 s", "?", "-still"]
     assert '<span class="leaderless" style="left:' in text
     assert "without a leader: unavailable" in made.text
 
@@ -104,7 +99,7 @@ def test_more_partitions_than_are_drawn_are_counted() -> None:
     many = MAX_STRIPS + 7
     values = [topic(1), *(partition(1, at, 1, 2) for at in range(many))]
     made, _ = shown(of_log(log(values, [change(1, at, isr=(1,)) for at in range(many)], [no_op()])))
-    assert len(rows_of(made, "Availability")) == 1 + MAX_STRIPS
+    assert len(made.rows_under("Availability")) == 1 + MAX_STRIPS
     assert "7 more of them had it no worse than the last one here." in made.text
 
 
@@ -117,16 +112,16 @@ def test_of_a_partition_that_flaps_the_latest_is_drawn_and_the_times_are_whole(t
     assert track.count("<span") == MAX_PIECES
     left = [float(each) for each in re.findall(r"left:([\d.]+)%", track)]
     assert (left[0] > 98, left[-1] > 98) == (turns > MAX_PIECES, True)
-    assert rows_of(made, "Availability")[1][-1] == lasting(turns * 0.4)
+    assert made.rows_under("Availability")[1][-1] == lasting(turns * 0.4)
     assert ("the earlier part of a strip is left out" in made.text) is (turns > MAX_PIECES)
 
 
 def test_without_the_log_the_page_has_what_events_tell_and_says_what_is_missing_and_how_to_get_it() -> None:
     told = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), NOW + timedelta(seconds=90))]
     made, text = shown(NOT_READ, in_flight(BY_HAND).as_json(), told)
-    drawn = {row[0]: row[1:] for row in rows_of(made, "Timeline of 2 restarts")[1:]}
+    drawn = {row[0]: row[1:] for row in made.rows_under("Timeline of 2 restarts")[1:]}
     assert drawn == {"broker 3orders-3": ["", "1 min 30 s"], "broker 4by hand": ["", "3 min 0 s so far"]}
-    times = {row[0]: row[1:] for row in rows_of(made, "When, and the offset")[1:]}
+    times = {row[0]: row[1:] for row in made.rows_under("When, and the offset")[1:]}
     assert times["broker 3"] == ["03:04:05operator", "-", "-", "-", "-", "03:05:35operator", "1 min 30 s"]
     bars = [tuple(map(float, one)) for one in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", text)]
     assert bars == [(0.0, 50.0), (0.0, 100.0)]
@@ -141,7 +136,7 @@ def test_the_two_halves_of_a_restart_stand_in_one_row() -> None:
     told = [*event(EMPTY, in_flight(RESTART)), *event(EMPTY, ended(RESTART), NOW + timedelta(seconds=50))]
     history = RollHistory(None, Moment(MS + 60_000, 99), (away,), (), 0, 0, 0, 4, True, 0)
     made, _ = shown(history, {"rollout": {"startedAt": stamp(NOW)}}, told)
-    assert rows_of(made, "Timeline of 1 restart,")[1:] == [["broker 3orders-3", "", "49 s"]]
+    assert made.rows_under("Timeline of 1 restart,")[1:] == [["broker 3orders-3", "", "49 s"]]
     assert "1restart" in made.text
     assert "1most nodes away at once" in made.text
 
@@ -159,7 +154,7 @@ def test_a_snapshot_says_from_when_on_it_knows_and_what_is_missing() -> None:
 def test_more_restarts_than_are_drawn_are_counted() -> None:
     many = tuple(Absence("broker", at, fenced=Moment(MS + at, at)) for at in range(MAX_ROWS + 3))
     made, _ = shown(RollHistory(None, Moment(MS + 60_000, 99), many, (), 0, 0, 0, 4, True, 0))
-    assert len(rows_of(made, "Timeline")) == 1 + MAX_ROWS
+    assert len(made.rows_under("Timeline")) == 1 + MAX_ROWS
     assert "the 3 earlier ones are not shown" in made.text
 
 

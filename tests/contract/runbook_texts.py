@@ -1,60 +1,19 @@
 """What the runbooks say, as data: for each reason what is safe meanwhile, how to confirm it, and how to mend it.
 
-Markdown, with marks such as `<still>` for what many pages say. `runbooks.py` makes the pages.
+Markdown, with the marks of `runbook_marks.py`. Here are levels, plans and resources; rolls and connections have modules
+of their own. `runbooks.py` makes the pages.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from textwrap import dedent
 
 from kafkafeatures.api.reasons import Reason
+from tests.contract.runbook_connections import OF_CONNECTIONS
+from tests.contract.runbook_marks import Page, filled, page
+from tests.contract.runbook_rolls import OF_ROLLS
 
-Page = Mapping[str, str]
-"""Safe, Confirm and Fix, each as Markdown."""
-
-_SHARED = {
-    "<still>": r"""
-        Nothing is sent and no level changes; the cluster keeps the levels it has. The operator checks again at
-        least every 30 seconds and continues automatically once the cause is gone.
-        """,
-    "<unread>": r"""
-        Nothing is sent. The facts in the status are those of the last successful read. The operator retries at
-        least once a minute; a changed Secret or ConfigMap needs no restart.
-        """,
-    "<blockers>": r"""
-        Blockers with their remedies; similar nodes share one blocker (at most 20 are listed,
-        `.status.blockersTotal` counts all):
-
-            kubectl get kff NAME -n NS -o \
-              jsonpath='{range .status.blockers[*]}{.message}{"\n  -> "}{.remedy}{"\n"}{end}'
-        """,
-    "<message>": r"""
-        |   kubectl get kff NAME -n NS -o \
-        |     jsonpath='{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}'
-        """,
-    "<plan>": r"""
-        |   kubectl get kff NAME -n NS -o jsonpath='{.status.plan}'
-        """,
-    "<go back>": "[go back](../how-to/go-back.md)",
-    "<connect>": "[connect](../how-to/connect.md)",
-}
-
-
-def _filled(text: str) -> str:
-    text = dedent(text).strip("\n")
-    for mark, shared in _SHARED.items():
-        text = text.replace(mark, re.sub(r"(?m)^\|", " ", dedent(shared)).strip("\n"))
-    return text.rstrip()
-
-
-def _page(text: str) -> Page:
-    parts = re.split(r"(?m)^(Safe|Confirm|Fix): *", _filled(text))
-    return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-_APPROVAL = _page(
+_APPROVAL = page(
     r"""
     Safe: Nothing is sent while the plan waits, and the cluster keeps the levels it has. An approval is
     valid for exactly one plan: progress does not invalidate it, and it authorises no later plan. While the
@@ -75,7 +34,7 @@ _APPROVAL = _page(
     If the plan is not right, change the document; see [raise a release](../how-to/raise-a-release.md).
     """
 )
-_DRIFT = _page(
+_DRIFT = page(
     r"""
     Safe: With `drift.onDrift: Report` (the default) the level is left as it is. With `Correct` it is
     restored. A correction that is not safe to undo waits for approval first (under
@@ -95,7 +54,9 @@ _DRIFT = _page(
 )
 
 PAGES: Mapping[Reason, Page] = {
-    Reason.SUSPENDED: _page(
+    **OF_ROLLS,
+    **OF_CONNECTIONS,
+    Reason.SUSPENDED: page(
         r"""
         Safe: An update that had been sent was completed and verified; no other one is started until the
         resource is resumed. The plan is still computed.
@@ -111,57 +72,6 @@ PAGES: Mapping[Reason, Page] = {
             kafkafeatures resume NAME -n NS     # or kubectl annotate kff NAME -n NS kafkafeatures.dev/pause-
         """
     ),
-    Reason.PAUSED: _page(
-        r"""
-        Safe: Nodes in flight come back by themselves and are followed; no other node is restarted until the
-        resource is resumed.
-
-        Confirm: See which nodes are in flight, and how many are current:
-
-            kubectl get kff NAME -n NS -o jsonpath='{.status.rollout}{"\n"}{.status.intents}'
-
-        Fix: Resume the resource, as for [Suspended](Suspended.md).
-        """
-    ),
-    Reason.HALTED: _page(
-        r"""
-        Safe: No other node is restarted, and no level changes. Nodes in flight are followed.
-
-        Confirm: The condition Stalled has the cause, and its reason has a page of its own:
-
-        <message>
-
-        Fix: Do what the message of Stalled says. The roll continues automatically once the cause is gone.
-        """
-    ),
-    Reason.RESTART_REQUESTED: _page(
-        r"""
-        Safe: The operator asks for one node at a time, and only for one whose partitions can do without it now. It
-        restarts nothing itself (driver Manual), and no level changes before every node is current.
-
-        Confirm: The message names the node, and how many are current:
-
-            kubectl get kff NAME -n NS -o \
-              jsonpath='{.status.conditions[?(@.type=="NodesRolled")].message}{"\n"}'
-
-        Fix: Install the newer Kafka on that node and restart it. The operator sees that it comes back, waits until
-        it is in sync and stable, and asks for the next one.
-        """
-    ),
-    Reason.NODES_BEHIND: _page(
-        r"""
-        Safe: Nothing is evicted. A node that was started on the new image could not register again, because the image
-        does not support a level that is finalized.
-
-        Confirm: The message names the StatefulSet, the feature, and both levels:
-
-        <message>
-
-        Fix: Downgrade the feature first: set the target level in `features.levels`, and add the consent that the
-        message names. The operator downgrades the level, then restarts the nodes, controllers once they have a newer
-        snapshot. Or use an image that supports the level.
-        """
-    ),
     Reason.DRIFTED: _DRIFT,
     Reason.LEVEL_BEHIND: _DRIFT,
     Reason.LEVEL_AHEAD: _DRIFT,
@@ -169,7 +79,7 @@ PAGES: Mapping[Reason, Page] = {
     Reason.PLAN_PENDING: _APPROVAL,
     Reason.PLAN_CHANGED: {
         **_APPROVAL,
-        "Confirm": _filled(
+        "Confirm": filled(
             """
             There is an approval, but not for the current plan: levels, the document or the cluster have changed
             since. Compare the hash of the plan with the annotation `kafkafeatures.dev/approve` and with
@@ -179,7 +89,7 @@ PAGES: Mapping[Reason, Page] = {
             """
         ),
     },
-    Reason.INVALID_SPEC: _page(
+    Reason.INVALID_SPEC: page(
         r"""
         Safe: Nothing is sent and nothing is evicted. Levels and status facts stay as they are.
 
@@ -197,7 +107,7 @@ PAGES: Mapping[Reason, Page] = {
         (`broker-0.kafka.NS.svc.cluster.local`) or by its IP address, and no other node may advertise the same.
         """
     ),
-    Reason.UNKNOWN_RELEASE: _page(
+    Reason.UNKNOWN_RELEASE: page(
         r"""
         Safe: The cluster is not contacted. Levels and status facts stay as they are.
 
@@ -209,7 +119,7 @@ PAGES: Mapping[Reason, Page] = {
         or write the level as a number under `spec.features.levels`.
         """
     ),
-    Reason.UNKNOWN_FEATURE: _page(
+    Reason.UNKNOWN_FEATURE: page(
         r"""
         Safe: <still>
 
@@ -223,7 +133,7 @@ PAGES: Mapping[Reason, Page] = {
         or remove it from the document until then.
         """
     ),
-    Reason.UNSUPPORTED_LEVEL: _page(
+    Reason.UNSUPPORTED_LEVEL: page(
         r"""
         Safe: <still>
 
@@ -235,7 +145,7 @@ PAGES: Mapping[Reason, Page] = {
         Fix: Upgrade Kafka on all nodes first, or choose a level that they support.
         """
     ),
-    Reason.GHOST_REGISTRATION: _page(
+    Reason.GHOST_REGISTRATION: page(
         r"""
         Safe: <still> While the registration exists, Kafka itself usually refuses the level too.
 
@@ -262,7 +172,7 @@ PAGES: Mapping[Reason, Page] = {
             kafkafeatures unregister --controller ID --bootstrap-server HOST:PORT
         """
     ),
-    Reason.NODE_REFUSED: _page(
+    Reason.NODE_REFUSED: page(
         r"""
         Safe: <still> Meanwhile the broker is not part of the cluster and serves no requests.
 
@@ -275,7 +185,7 @@ PAGES: Mapping[Reason, Page] = {
         Fix: Upgrade Kafka on the broker, so that it supports the finalized levels, or stop the broker.
         """
     ),
-    Reason.DEPENDENCY_MISSING: _page(
+    Reason.DEPENDENCY_MISSING: page(
         r"""
         Safe: <still>
 
@@ -287,7 +197,7 @@ PAGES: Mapping[Reason, Page] = {
         are then raised in a safe order.
         """
     ),
-    Reason.DOWNGRADE_REFUSED: _page(
+    Reason.DOWNGRADE_REFUSED: page(
         r"""
         Safe: <still>
 
@@ -301,7 +211,7 @@ PAGES: Mapping[Reason, Page] = {
         metadata would be lost.
         """
     ),
-    Reason.CONSENT_REQUIRED: _page(
+    Reason.CONSENT_REQUIRED: page(
         r"""
         Safe: <still> A reverted document downgrades nothing.
 
@@ -314,7 +224,7 @@ PAGES: Mapping[Reason, Page] = {
         it to `spec.consents`; it can be used once. See <go back>.
         """
     ),
-    Reason.CONSENT_SPENT: _page(
+    Reason.CONSENT_SPENT: page(
         r"""
         Safe: <still> A consent that stays in Git authorises nothing a second time.
 
@@ -327,7 +237,7 @@ PAGES: Mapping[Reason, Page] = {
         level to the finalized one.
         """
     ),
-    Reason.CONFLICT_DETECTED: _page(
+    Reason.CONFLICT_DETECTED: page(
         r"""
         Safe: A level that is changed outside KafkaFeatures again and again stays as it is: the operator corrected it
         twice within an hour and stopped. It corrects it again after that hour. If more than one operator writes the
@@ -359,7 +269,7 @@ PAGES: Mapping[Reason, Page] = {
         tool. `drift.onDrift: Report` stops the corrections at once.
         """
     ),
-    Reason.CONTROLLER_REJECTED: _page(
+    Reason.CONTROLLER_REJECTED: page(
         r"""
         Safe: The level was not changed, and is not sent again while the controller rejects it in a dry run
         (`validateOnly`). `kraft.version` has no dry run, so check its level with `kafkafeatures
@@ -375,19 +285,7 @@ PAGES: Mapping[Reason, Page] = {
             kafka-features.sh --bootstrap-server HOST:PORT upgrade --feature FEATURE=LEVEL --dry-run
         """
     ),
-    Reason.NOT_AUTHORIZED: _page(
-        r"""
-        Safe: <still>
-
-        Confirm: The message has the `kafka-acls.sh` command that grants the missing right:
-
-        <message>
-
-        Fix: Run that command with the user of the resource for `User:NAME`. For all rights see <connect>.
-        If the operator should only observe, set `spec.mode: Observe`.
-        """
-    ),
-    Reason.ZOOKEEPER_MODE: _page(
+    Reason.ZOOKEEPER_MODE: page(
         r"""
         Safe: <still>
 
@@ -399,23 +297,7 @@ PAGES: Mapping[Reason, Page] = {
         then set `spec.mode: Observe`.
         """
     ),
-    Reason.CLUSTER_ID_MISMATCH: _page(
-        r"""
-        Safe: Nothing is sent to a cluster with another id than the pinned one, and none of its facts are
-        written into the status.
-
-        Confirm: Compare the pinned id, the id in the document, and the id of the cluster that answers:
-
-            kubectl get kff NAME -n NS -o jsonpath='{.status.clusterId} {.spec.cluster.clusterId}'
-            kafka-cluster.sh cluster-id --bootstrap-server HOST:PORT
-
-        Fix: Usually an address belongs to another cluster: correct `bootstrapServers` or
-        `bootstrapControllers`. If the cluster was re-created with another id, delete the resource and
-        create it again; deleting changes nothing in Kafka. If the pinned id is gone (removed by hand, or dropped by an
-        older CRD), nothing tells which cluster the status is of: set `spec.cluster.clusterId` to the intended one.
-        """
-    ),
-    Reason.DUPLICATE_OWNER: _page(
+    Reason.DUPLICATE_OWNER: page(
         r"""
         Safe: The older resource keeps managing the cluster; this one sends nothing.
 
@@ -429,7 +311,7 @@ PAGES: Mapping[Reason, Page] = {
         resource manages a cluster.
         """
     ),
-    Reason.SCHEMA_OUTDATED: _page(
+    Reason.SCHEMA_OUTDATED: page(
         r"""
         Safe: Nothing is sent: an update is safe against a crash only if the status keeps its fields (`intents`,
         `spentConsents`, `clusterId`), and the API server drops some. The cluster keeps the levels it has.
@@ -449,60 +331,7 @@ PAGES: Mapping[Reason, Page] = {
         sent until the document names the cluster (`ClusterIdMismatch`).
         """
     ),
-    Reason.UPDATE_STRATEGY_UNSAFE: _page(
-        r"""
-        Safe: Nothing is evicted. But as long as the update strategy is RollingUpdate, every change of the template
-        makes Kubernetes restart the pods by itself, one after the other, as soon as each is ready: it does not look
-        at partitions. Do not change the template before this is mended.
-
-        Confirm:
-
-            kubectl get statefulset -n NS -o custom-columns=NAME:.metadata.name,STRATEGY:.spec.updateStrategy.type
-
-        Fix: Set it in Git, in the values of your chart, or with the command in the message:
-
-            kubectl -n NS patch statefulset STATEFULSET --type merge \
-              -p '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}'
-
-        The change itself restarts nothing. From then on a changed template waits for the operator.
-        """
-    ),
-    Reason.DRIVER_CONFLICT: _page(
-        r"""
-        Safe: Nothing is evicted by this resource. The other one continues to restart pods, by its own rules.
-
-        Confirm: The message names who else restarts the pods: the controller that owns the StatefulSet, or an older
-        KafkaFeatures resource that names it as well:
-
-            kubectl get statefulset STATEFULSET -n NS -o jsonpath='{.metadata.ownerReferences}'
-            kubectl get kff -n NS -o custom-columns=NAME:.metadata.name,BROKERS:.spec.workload.statefulSet.brokers
-
-        Fix: Leave the pods to one of the two. With another operator (Strimzi, Confluent for Kubernetes, ...) set
-        `spec.workload.driver: Manual`, so that this resource asks for one restart at a time and you have the other
-        operator make it, or `None`. Of two resources, take the StatefulSet out of one.
-        """
-    ),
-    Reason.ROLLOUT_HALTED: _page(
-        r"""
-        Safe: No other node is restarted, and no level changes. Nodes that were restarted keep running.
-
-        Confirm: The message names the node, its pod, and what it has not done yet. Look at both sides:
-
-            kubectl describe pod POD -n NS
-            kubectl logs POD -n NS --previous
-            kubectl get kff NAME -n NS -o jsonpath='{.status.intents}'
-            kubectl get poddisruptionbudget -n NS
-
-        Fix: A pod that cannot start on its image: revert the image in Git; the operator then replaces this pod first,
-        and the roll continues. A pod that Kubernetes cannot place: make room. A pod whose node never registers, of
-        a StatefulSet that was scaled up: repair it, or scale back. A pod that is gone since its StatefulSet was
-        scaled down: scale up again, or unregister its node. A PodDisruptionBudget that allows no eviction, or two
-        that cover the same pod: change them as the message says. A controller that writes no snapshot: set
-        `metadata.log.max.snapshot.interval.ms`, and restart it on the image that it runs. Do not delete pods of other
-        nodes meanwhile: the partitions that wait for this node may have no other replica to spare.
-        """
-    ),
-    Reason.UNKNOWN_INTENT: _page(
+    Reason.UNKNOWN_INTENT: page(
         r"""
         Safe: Nothing is sent while the outcome of a step is open that this release does not know. The cluster keeps
         the levels it has.
@@ -518,80 +347,7 @@ PAGES: Mapping[Reason, Page] = {
             kubectl edit kafkafeatures NAME -n NAMESPACE --subresource=status
         """
     ),
-    Reason.PARTIALLY_CONNECTED: _page(
-        r"""
-        Safe: A change whose safety depends on what could not be read is not sent.
-
-        Confirm: The message of Reachable says what could not be read, why, and what to do:
-
-        <message>
-
-        Fix: A node that does not answer is down, permanently gone, or not reachable from the operator. Otherwise
-        a right, a network policy, or an address of the controllers (`bootstrapControllers`) is usually
-        missing: <connect>. You can leave it as it is: a cluster that is in sync is Ready anyway.
-        """
-    ),
-    Reason.TLS_FAILED: _page(
-        r"""
-        Safe: <unread>
-
-        Confirm: The message says what failed: the CA, the host name, an expired certificate, or no TLS
-        at all:
-
-        <message>
-
-            openssl s_client -connect HOST:PORT -showcerts </dev/null
-
-        Fix: Renew the certificate, configure the CA that signed it (`spec.cluster.tls`), or use a host name
-        that it was issued for: <connect>. Verification cannot be turned off.
-        """
-    ),
-    Reason.AUTHENTICATION_FAILED: _page(
-        r"""
-        Safe: <unread>
-
-        Confirm:
-
-        <message>
-
-        Try the same user with Kafka's own tools and the same password.
-
-        Fix: Correct the Secret that `spec.cluster.sasl.secretRef` names, the mechanism, or the user in
-        Kafka.
-        """
-    ),
-    Reason.CREDENTIALS_INVALID: _page(
-        r"""
-        Safe: <unread>
-
-        Confirm: The message names the Secret or ConfigMap, and the key:
-
-        <message>
-
-            kubectl get secret SECRET -n NS --show-labels
-
-        Fix: Create it in the namespace of the resource, with the keys of the reference. A Secret also needs
-        the label:
-
-            kubectl label secret SECRET -n NS kafkafeatures.dev/credentials=true
-        """
-    ),
-    Reason.ADDRESS_REFUSED: _page(
-        r"""
-        Safe: <unread>
-
-        Confirm: The message names the address that the host name resolves to:
-
-        <message>
-
-        Fix: Correct the address, or the addresses that the brokers advertise. If Kafka does run there, allow the
-        address with `addresses.allow` and `addresses.deny` of the operator's chart. Always refused are
-        loopback, link-local and metadata addresses, the operator's own pod, and the API server: at the
-        address of its Service and at the one the operator uses before anything is sent, anywhere else (on its
-        nodes, behind a load balancer) as soon as it identifies itself as the API server.
-        """
-    ),
-    Reason.BLOCKED: _page(
+    Reason.BLOCKED: page(
         r"""
         Safe: <still>
 
@@ -604,22 +360,8 @@ PAGES: Mapping[Reason, Page] = {
         Fix: Follow the remedies, in any order. A node with an older Kafka only needs its upgrade.
         """
     ),
-    # Below: these resolve automatically, and an alert fires if they do not.
-    Reason.UNREACHABLE: _page(
-        r"""
-        Safe: <unread>
-
-        Confirm: The reason and the message of Reachable say what failed, and where:
-
-        <message>
-
-        Fix: `BootstrapUnreachable`: check the addresses in `spec.cluster`, DNS, network policies, and whether
-        Kafka runs. `TlsFailed`, `AuthenticationFailed`, `CredentialsInvalid`, `AddressRefused`: see
-        their own pages. No condition Reachable (`Pending`): the operator has not reconciled
-        this resource yet; see [OperatorDown](OperatorDown.md).
-        """
-    ),
-    Reason.INTERNAL_ERROR: _page(
+    # It resolves automatically, and an alert fires if it does not.
+    Reason.INTERNAL_ERROR: page(
         r"""
         Safe: A failed reconciliation sends nothing more and is retried within a minute. The outcome of an
         update that had been sent is found by reading the level, never by repeating the update.
@@ -636,7 +378,7 @@ PAGES: Mapping[Reason, Page] = {
     ),
 }
 
-OPERATOR_DOWN = _page(
+OPERATOR_DOWN = page(
     r"""
     Safe: Kafka is not affected. After its restart the operator finds the outcome of a change in progress by
     reading the level.

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Reason
 from tests.contract.alerts import ALERTS, RESOURCE
-from tests.contract.runbook_texts import OPERATOR_DOWN, PAGES, Page
+from tests.contract.runbook_marks import Page
+from tests.contract.runbook_texts import OPERATOR_DOWN, PAGES
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
 ACTED_ON = [reason for reason, info in EXPLAINED.items() if info.needs_action]

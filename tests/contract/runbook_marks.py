@@ -1,0 +1,54 @@
+"""How a page of the runbooks is written: Safe, Confirm and Fix in one text, with marks for what many pages say.
+
+Called by `runbook_texts.py`, `runbook_rolls.py` and `runbook_connections.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from textwrap import dedent
+
+Page = Mapping[str, str]
+"""Safe, Confirm and Fix, each as Markdown."""
+
+_SHARED = {
+    "<still>": r"""
+        Nothing is sent and no level changes; the cluster keeps the levels it has. The operator checks again at
+        least every 30 seconds and continues automatically once the cause is gone.
+        """,
+    "<unread>": r"""
+        Nothing is sent. The facts in the status are those of the last successful read. The operator retries at
+        least once a minute; a changed Secret or ConfigMap needs no restart.
+        """,
+    "<blockers>": r"""
+        Blockers with their remedies; similar nodes share one blocker (at most 20 are listed,
+        `.status.blockersTotal` counts all):
+
+            kubectl get kff NAME -n NS -o \
+              jsonpath='{range .status.blockers[*]}{.message}{"\n  -> "}{.remedy}{"\n"}{end}'
+        """,
+    "<message>": r"""
+        |   kubectl get kff NAME -n NS -o \
+        |     jsonpath='{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}'
+        """,
+    "<plan>": r"""
+        |   kubectl get kff NAME -n NS -o jsonpath='{.status.plan}'
+        """,
+    "<go back>": "[go back](../how-to/go-back.md)",
+    "<connect>": "[connect](../how-to/connect.md)",
+}
+
+
+def filled(text: str) -> str:
+    """The text with what its marks stand for."""
+    text = dedent(text).strip("\n")
+    for mark, shared in _SHARED.items():
+        text = text.replace(mark, re.sub(r"(?m)^\|", " ", dedent(shared)).strip("\n"))
+    return text.rstrip()
+
+
+def page(text: str) -> Page:
+    """Its three parts."""
+    parts = re.split(r"(?m)^(Safe|Confirm|Fix): *", filled(text))
+    return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}

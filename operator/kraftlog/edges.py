@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kraftlog.errors import MalformedError
-from kraftlog.partitions import Bytes
 from kraftlog.varints import read_unsigned
 
 Positions = NDArray[np.int64]
 
 _CONTINUES = 0x80  # a varint goes on
-_MAX_VARINT = 10
 _SHORTEST_RECORD = 10  # bytes of a record with a frame
 _MOST = 250_000  # records that are looked at at once: what 8 MiB of topics have, more than a controller writes
 
@@ -52,17 +50,6 @@ def edges(data: memoryview, count: int) -> Positions | None:
     if count > _MOST or count * _SHORTEST_RECORD > len(data):
         return None
     return _starts(data, count, len(data))
-
-
-def behind_varints(view: Bytes, at: Positions) -> Positions:
-    """Where that begins which follows the variable-length integers at these places; no place behind the last byte."""
-    last = len(view) - 1
-    for _ in range(_MAX_VARINT):
-        more = view[np.minimum(at, last)] >= _CONTINUES
-        if not more.any():
-            break
-        at = at + more
-    return np.minimum(at + 1, last)
 
 
 def _starts(data: memoryview, count: int, limit: int) -> Positions:

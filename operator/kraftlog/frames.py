@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kraftlog.edges import Positions, behind_varints
+from kraftlog.edges import Positions
 from kraftlog.partitions import Bytes
 from kraftlog.records import FRAME_VERSION
 from kraftlog.schema import table
@@ -22,6 +22,7 @@ from kraftlog.schema import table
 Words = NDArray[np.uint64]
 
 _SHORTEST = 3  # bytes of a frame
+_MAX_VARINT = 10
 _CONTINUES = 0x80  # a varint goes on; and api keys below it are in one byte
 BLOCK = 8192
 """Records that are looked at together: a megabyte of partitions, which stays in the processor's cache."""
@@ -116,9 +117,9 @@ def _heads(view: Bytes, starts: Positions, behind: Positions) -> _Heads | None:
     where one has something else.
     """
     last = len(view) - 1
-    deltas = behind_varints(view, starts) + 1
-    keys = behind_varints(view, behind_varints(view, deltas))
-    values = behind_varints(view, keys + 1)
+    deltas = _behind_varints(view, starts) + 1
+    keys = _behind_varints(view, _behind_varints(view, deltas))
+    values = _behind_varints(view, keys + 1)
     size = np.zeros(len(values), dtype=np.int64)
     for byte in range(_WIDEST):
         at = keys + 1 + byte
@@ -130,6 +131,17 @@ def _heads(view: Bytes, starts: Positions, behind: Positions) -> _Heads | None:
     if not ((version == FRAME_VERSION) & (api < _CONTINUES) & (third < _CONTINUES)).all():
         return None
     return _Heads(deltas, keys, values, api)
+
+
+def _behind_varints(view: Bytes, at: Positions) -> Positions:
+    """Where that begins which follows the variable-length integers at these places; no place behind the last byte."""
+    last = len(view) - 1
+    for _ in range(_MAX_VARINT):
+        more = view[np.minimum(at, last)] >= _CONTINUES
+        if not more.any():
+            break
+        at = at + more
+    return np.minimum(at + 1, last)
 
 
 def _alike(view: Bytes, starts: Positions, one: int, of_one: _Heads) -> NDArray[np.bool_]:

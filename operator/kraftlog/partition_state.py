@@ -19,7 +19,7 @@ import numpy as np
 from kraftlog.errors import ContradictionError
 from kraftlog.maps import VersionedMap
 from kraftlog.partition_tables import CHUNK, GONE, ROW_BITS, ROW_MASK, Bools, Index, Int64s, Table, key_of, marks
-from kraftlog.partitions import Columns, Int32s, MinInsyncReplicas, Partitions, Replica, Topic
+from kraftlog.partitions import BITS, Columns, Int32s, MinInsyncReplicas, Partitions, Replica, Topic
 
 Data = Mapping[str, Any]
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -164,7 +164,7 @@ class PartitionState:
         columns, row = table.chunks[at // CHUNK], at % CHUNK
         now, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
         replicas = _given(data, "replicas", now)
-        has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in _BITS]
+        has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in BITS]
         changed = flags_of(replicas, *(_given(data, name, former) for name, former in zip(SETS, has, strict=True)))
         leader = data.get("leader", _LEADER_UNCHANGED)
         led = (int(columns.leader[row]), int(columns.leader_epoch[row]))
@@ -308,7 +308,6 @@ class PartitionState:
             self._close(*self._place(place))
 
 
-_BITS = tuple(int(bit) for bit in Replica)
 SETS = "isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas"
 """Fields of the records, in the order of the bits."""
 
@@ -332,7 +331,7 @@ def flags_of(
         raise ContradictionError("a partition with a replica twice, or in sync or moved where it has none")
     flags = [0] * len(replicas)
     brokers = (in_sync, [one for one in eligible if one in at], adding, removing)
-    for bit, having in zip(_BITS, brokers, strict=True):
+    for bit, having in zip(BITS, brokers, strict=True):
         for broker in having:
             flags[at[broker]] |= bit
     return flags

@@ -39,7 +39,7 @@ class Replica(enum.IntFlag):
     REMOVING = 8
 
 
-_BITS = tuple(int(bit) for bit in (Replica.IN_SYNC, Replica.IN_ELR, Replica.ADDING, Replica.REMOVING))
+BITS = tuple(int(bit) for bit in Replica)
 
 
 class Columns(NamedTuple):
@@ -173,7 +173,7 @@ def partition_at(columns: Columns, row: int) -> Partition:
     replicas: list[int] = columns.replicas[row].tolist()
     flags: list[int] = columns.flags[row].tolist()
     in_sync, eligible, adding, removing = (
-        frozenset([replica for replica, flag in zip(replicas, flags, strict=True) if flag & bit]) for bit in _BITS
+        frozenset([replica for replica, flag in zip(replicas, flags, strict=True) if flag & bit]) for bit in BITS
     )
     return Partition(
         tuple(replicas),

@@ -22,7 +22,7 @@ from uuid import UUID
 from kraftlog.batches import HEADER, HEADER_SIZE, Batch, Buffer, Head, view_of
 from kraftlog.errors import ContradictionError
 from kraftlog.records import Decoded, decode, key_of
-from kraftlog.replay import ONLY_NO_OP, Replay, SnapshotReader
+from kraftlog.replay import ONLY_NO_OP, Replay
 from kraftlog.schema import table
 from kraftlog.strips import RULES as OF_PARTITIONS
 from kraftlog.strips import Key, Moment, PartitionStrips, Strip, worst_first
@@ -123,10 +123,8 @@ class RollReader:
         self._replay._offset = max(self._replay.offset, 1)
 
     def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
-        """Begin with a whole snapshot, of which (end_offset, epoch) is the id. Raises what a SnapshotReader raises."""
-        reader = SnapshotReader(end_offset=end_offset, epoch=epoch, sections=())
-        reader.feed(data)
-        self._replay = reader.finish()
+        """Begin with a whole snapshot, of which (end_offset, epoch) is the id. Raises what `Replay` raises."""
+        self._replay.load_snapshot(data, end_offset=end_offset, epoch=epoch)
         at = self._known_from = Moment(self._replay.image().timestamp_ms, end_offset)
         self._batch_begins = end_offset
         for batch in _batches(view_of(data)):

@@ -90,10 +90,16 @@ class RollHistory:
 class _Broker:
     """`absence`: that is not over. `before`: what it was not in sync with when it began."""
 
+    id: int
     epoch: int
     incarnation: UUID
     absence: Absence | None = None
     before: frozenset[Key] = frozenset()
+
+    @property
+    def is_away(self) -> bool:
+        """Something that begins an absence was said of it, and no unfencing since."""
+        return self.absence is not None and self.absence.unfenced is None
 
 
 class RollReader:
@@ -225,59 +231,62 @@ class RollReader:
         id_, incarnation, epoch = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
         now = self._brokers.get(id_)
         if now is None:  # new in the cluster, or new to us
-            self._brokers[id_] = _Broker(epoch, incarnation)
+            now = self._brokers[id_] = _Broker(id_, epoch, incarnation)
             if at == self._known_from and data["fenced"]:  # of a snapshot: since when, it does not say
-                self._begin(id_, self._brokers[id_], Absence("broker", id_, fenced=at))
+                self._begin(now, Absence("broker", id_, fenced=at))
             elif at == self._known_from and data.get("inControlledShutdown"):
-                self._begin(id_, self._brokers[id_], Absence("broker", id_, stopping=at))
+                self._begin(now, Absence("broker", id_, stopping=at))
             return
         now.epoch = epoch
         if now.incarnation == incarnation:
             return
         now.incarnation = incarnation
         if now.absence is None or now.absence.registered is not None:
-            self._begin(id_, now, Absence("broker", id_, registered=at))
+            self._begin(now, Absence("broker", id_, registered=at))
         else:
             now.absence = replace(now.absence, registered=at)
 
     def _unregister(self, data: Data, _: Moment) -> None:
         gone = self._broker(data["brokerId"], data["brokerEpoch"])
-        del self._brokers[data["brokerId"]]
-        self._returning.discard(data["brokerId"])
+        del self._brokers[gone.id]
+        self._returning.discard(gone.id)
         if gone.absence is not None:
             self._over.append(replace(gone.absence, unregistered=True))
 
     def _change(self, data: Data, at: Moment) -> None:
-        node = {"id": data["brokerId"], "epoch": data["brokerEpoch"]}
-        now = self._broker(**node)
-        if data.get("inControlledShutdown") and (now.absence is None or now.absence.unfenced is not None):
-            self._begin(data["brokerId"], now, Absence("broker", data["brokerId"], stopping=at))
+        now = self._broker(data["brokerId"], data["brokerEpoch"])
+        if data.get("inControlledShutdown") and not now.is_away:
+            self._begin(now, Absence("broker", now.id, stopping=at))
         if data.get("fenced") == 1:
-            self._fence(node, at)
+            self._is_fenced(now, at)
         elif data.get("fenced") == -1:
-            self._unfence(node, at)
+            self._is_unfenced(now, at)
 
     def _fence(self, data: Data, at: Moment) -> None:
-        id_, now = data["id"], self._broker(data["id"], data["epoch"])
-        if now.absence is None or now.absence.unfenced is not None:
-            self._begin(id_, now, Absence("broker", id_))
-        if now.absence is not None and now.absence.fenced is None and now.absence.registered is None:
-            now.absence = replace(now.absence, fenced=at)
+        self._is_fenced(self._broker(data["id"], data["epoch"]), at)
 
     def _unfence(self, data: Data, at: Moment) -> None:
-        now = self._broker(data["id"], data["epoch"])
+        self._is_unfenced(self._broker(data["id"], data["epoch"]), at)
+
+    def _is_fenced(self, now: _Broker, at: Moment) -> None:
+        if not now.is_away:
+            self._begin(now, Absence("broker", now.id, fenced=at))
+        elif now.absence is not None and now.absence.fenced is None and now.absence.registered is None:
+            now.absence = replace(now.absence, fenced=at)
+
+    def _is_unfenced(self, now: _Broker, at: Moment) -> None:
         if now.absence is not None:
             now.absence = replace(now.absence, unfenced=at)
-            self._returning.add(data["id"])
+            self._returning.add(now.id)
             self._look_who_is_in_sync(at)
 
-    def _broker(self, id: int, epoch: int) -> _Broker:  # noqa: A002 - as the record has it
-        found = self._brokers.get(id)
+    def _broker(self, id_: int, epoch: int) -> _Broker:
+        found = self._brokers.get(id_)
         if found is None or found.epoch != epoch:
-            raise ContradictionError(f"broker {id} is not registered with epoch {epoch}")
+            raise ContradictionError(f"broker {id_} is not registered with epoch {epoch}")
         return found
 
-    def _begin(self, id_: int, broker: _Broker, absence: Absence) -> None:
+    def _begin(self, broker: _Broker, absence: Absence) -> None:
         """It goes, whatever became of the time before.
 
         What it is taken out of because it goes may stand before that in the same batch, as where it is fenced
@@ -285,8 +294,8 @@ class RollReader:
         """
         if broker.absence is not None:
             self._over.append(broker.absence)
-        self._returning.discard(id_)
-        missed = self._partitions.missed(id_).items()
+        self._returning.discard(broker.id)
+        missed = self._partitions.missed(broker.id).items()
         broker.absence = absence
         broker.before = frozenset(key for key, since in missed if since < self._batch_begins)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from kraftlog.columns import Births, Brought
 from kraftlog.frames import Frames
+from kraftlog.partition_records import MIN_INSYNC_REPLICAS
 from kraftlog.partition_state import PartitionState
 from kraftlog.schema import table
 
@@ -21,7 +22,7 @@ _TOPIC, _PARTITION, _CONFIG = table.TOPIC.key, table.PARTITION.key, table.CONFIG
 _IN_ORDER = frozenset(kind.key for kind in (table.TOPIC, table.REMOVE_TOPIC, table.CLEAR_ELR))
 """Records that change what records of partitions bring, or may bring."""
 
-_MIN_INSYNC_REPLICAS = b"min.insync.replicas"
+_MINIMUM = MIN_INSYNC_REPLICAS.encode()
 _FEW = 8  # records of partitions, that are read one by one
 _TOPICS = 64  # that go in until they are weighed
 _UUID = 16
@@ -76,7 +77,7 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
 
     for at, key, start, end in found.others(np.array(topics.places, dtype=np.int64)):
         value = bytes(data[start:end])
-        if key == _CONFIG and _MIN_INSYNC_REPLICAS not in value:
+        if key == _CONFIG and _MINIMUM not in value:
             sink.count(key, 1)
             continue
         if key in _IN_ORDER:

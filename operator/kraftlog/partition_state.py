@@ -18,18 +18,15 @@ import numpy as np
 
 from kraftlog.errors import ContradictionError
 from kraftlog.maps import VersionedMap
+from kraftlog.partition_records import BROKER_RESOURCE, LEADER_UNCHANGED, MIN_INSYNC_REPLICAS, TOPIC_RESOURCE, given_or
 from kraftlog.partition_tables import CHUNK, GONE, ROW_BITS, ROW_MASK, Bools, Index, Int64s, Table, key_of, marks
 from kraftlog.partitions import BITS, Columns, Int32s, MinInsyncReplicas, Partitions, Replica, Topic
 
 Data = Mapping[str, Any]
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 _INT32_MAX = 0x7FFF_FFFF
 # Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
 _ELIGIBLE, _TOPIC, _CONFIG = 100, 800, 200
-
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
-_LEADER_UNCHANGED = -2
 
 
 class PartitionState:
@@ -128,16 +125,16 @@ class PartitionState:
         kind, name, text = data["resourceType"], data["resourceName"], data["value"]
         try:
             value = None if text is None else int(text)
-            broker = int(name) if kind == _BROKER_RESOURCE and name else 0
+            broker = int(name) if kind == BROKER_RESOURCE and name else 0
         except ValueError:
             raise ContradictionError("min.insync.replicas: expected a number") from None
         if max(abs(value or 0), abs(broker)) > _INT32_MAX:
             raise ContradictionError("min.insync.replicas: expected 32 bits")
-        if kind == _TOPIC_RESOURCE:
+        if kind == TOPIC_RESOURCE:
             _set(self._of_topics, name, value)
-        elif kind == _BROKER_RESOURCE and name:
+        elif kind == BROKER_RESOURCE and name:
             _set(self._brokers, broker, value)
-        elif kind == _BROKER_RESOURCE:
+        elif kind == BROKER_RESOURCE:
             self._cluster = value
 
     # --- partitions
@@ -149,7 +146,7 @@ class PartitionState:
         if partition < 0:
             raise ContradictionError(f"partition {partition}")
         values = (number, partition, data["leader"], data["leaderEpoch"], data["partitionEpoch"])
-        flags = flags_of(data["replicas"], *(_given(data, name, ()) for name in SETS))
+        flags = flags_of(data["replicas"], *(given_or(data, name, ()) for name in SETS))
         self._sort()
         self._put(values, data["replicas"], flags)
 
@@ -163,12 +160,12 @@ class PartitionState:
         table, at = self._place(place)
         columns, row = table.chunks[at // CHUNK], at % CHUNK
         now, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
-        replicas = _given(data, "replicas", now)
+        replicas = given_or(data, "replicas", now)
         has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in BITS]
-        changed = flags_of(replicas, *(_given(data, name, former) for name, former in zip(SETS, has, strict=True)))
-        leader = data.get("leader", _LEADER_UNCHANGED)
+        changed = flags_of(replicas, *(given_or(data, name, former) for name, former in zip(SETS, has, strict=True)))
+        leader = data.get("leader", LEADER_UNCHANGED)
         led = (int(columns.leader[row]), int(columns.leader_epoch[row]))
-        if leader != _LEADER_UNCHANGED:
+        if leader != LEADER_UNCHANGED:
             led = leader, led[1] + 1
         self._put((number, data["partitionId"], *led, int(columns.partition_epoch[row]) + 1), replicas, changed)
 
@@ -198,7 +195,7 @@ class PartitionState:
                 if bit is Replica.IN_SYNC:
                     good &= all_there
             if leader is not None:
-                moved = leader[of] != _LEADER_UNCHANGED
+                moved = leader[of] != LEADER_UNCHANGED
                 now.leader[moved] = leader[of][moved]
                 now.leader_epoch[moved & good] += 1
             now.partition_epoch[good] += 1
@@ -310,12 +307,6 @@ class PartitionState:
 
 SETS = "isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas"
 """Fields of the records, in the order of the bits."""
-
-
-def _given(data: Data, name: str, now: Sequence[int]) -> Sequence[int]:
-    """What a change says, or what holds."""
-    given = data.get(name)
-    return now if given is None else given
 
 
 def flags_of(

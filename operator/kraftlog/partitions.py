@@ -21,11 +21,13 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from kraftlog import partition_records
+
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Where = int | slice | NDArray[np.int64]
 
-NO_LEADER = -1
+NO_LEADER = partition_records.NO_LEADER
 
 
 class Replica(enum.IntFlag):

@@ -50,6 +50,7 @@ from kraftlog.errors import (
 )
 from kraftlog.image import SMALL, Image, Section
 from kraftlog.maps import FrozenMap
+from kraftlog.partition_records import MIN_INSYNC_REPLICAS
 from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded, decode, decode_control, key_of
 from kraftlog.schema import table
 from kraftlog.state import CONTROL_RULES, METADATA_RULES, Rules, State
@@ -64,7 +65,7 @@ _COUNT = 200  # bytes of a number that counts records
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
 _NO_OP = table.NO_OP.key
 _CONFIG = table.CONFIG.key
-MIN_INSYNC_REPLICAS = b"min.insync.replicas"
+_MINIMUM = MIN_INSYNC_REPLICAS.encode()
 
 _MANY = 32  # records, from which on a batch is read at once
 ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
@@ -347,7 +348,7 @@ class Replay:
         """A record that the loop above did not skip. It may yet be of no interest: its key may be written longer."""
         key = key_of(value)
         skipped = key >= 0 and not (key < _KEYS and self._wanted[key])
-        skipped = skipped or (key == _CONFIG and MIN_INSYNC_REPLICAS not in (value or b""))
+        skipped = skipped or (key == _CONFIG and _MINIMUM not in (value or b""))
         self._about_to_decode(None if skipped else value)
         if not skipped:
             found = decode(value)

@@ -15,6 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kraftlog.errors import ContradictionError, TooLargeError
+from kraftlog.partition_records import (
+    BROKER_RESOURCE,
+    LEADER_UNCHANGED,
+    MIN_INSYNC_REPLICAS,
+    NO_LEADER,
+    TOPIC_RESOURCE,
+    given_or,
+)
 from kraftlog.schema import table
 
 Data = Mapping[str, Any]
@@ -26,11 +34,6 @@ MAX_PARTITIONS = 2_000_000
 
 MAX_STRETCHES = 200_000
 """Kept to be drawn, of all partitions together: some fifty megabytes."""
-
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
-NO_LEADER = -1
-_UNCHANGED = -2
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 
 
 class Moment(NamedTuple):
@@ -169,7 +172,7 @@ class PartitionStrips:
     def config(self, data: Data, _: Moment) -> None:
         if data["name"] != MIN_INSYNC_REPLICAS:
             return
-        known = {_TOPIC_RESOURCE: self._of_topics, _BROKER_RESOURCE: self._of_brokers}.get(data["resourceType"])
+        known = {TOPIC_RESOURCE: self._of_topics, BROKER_RESOURCE: self._of_brokers}.get(data["resourceType"])
         if known is None:
             return
         if data["value"] is None:  # not set any more
@@ -195,12 +198,12 @@ class PartitionStrips:
         if replicas is None:
             raise ContradictionError(f"a change of partition {key[1]}, which is not there")
         ill = self._ill.get(key)
-        in_sync = _given(data, "isr", self._wanted(key) if ill is None else ill.in_sync)
+        in_sync = given_or(data, "isr", self._wanted(key) if ill is None else ill.in_sync)
         leader = 0 if ill is None else ill.leader  # of one that is well it only matters that it has one
-        if data.get("leader", _UNCHANGED) != _UNCHANGED:
+        if data.get("leader", LEADER_UNCHANGED) != LEADER_UNCHANGED:
             leader = data["leader"]
-        adding = _given(data, "addingReplicas", self._adding.get(key, ()))
-        replicas = _given(data, "replicas", replicas)
+        adding = given_or(data, "addingReplicas", self._adding.get(key, ()))
+        replicas = given_or(data, "replicas", replicas)
         _judge(replicas, in_sync, adding)
         self._set(key, replicas, adding)
         self._turn(key, self._wanted(key), in_sync, leader, at)
@@ -286,12 +289,6 @@ class PartitionStrips:
             self._keep(key, ill, max(end_ms, self._since_ms))
         for key, kept in self._kept.items():
             yield kept.strip(key[1], key in self._ill)
-
-
-def _given(data: Data, name: str, now: Any) -> Any:
-    """What a change says, or what holds."""
-    given = data.get(name)
-    return now if given is None else given
 
 
 def _judge(replicas: Sequence[int], in_sync: Iterable[int], adding: Iterable[int]) -> None:

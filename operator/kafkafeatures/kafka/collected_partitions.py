@@ -25,7 +25,8 @@ from kafkafeatures.kafka.wire.topic_messages import (
     TopicAnswer,
 )
 from kraftlog.errors import ContradictionError
-from kraftlog.partition_state import MIN_INSYNC_REPLICAS, PartitionState, flags_of
+from kraftlog.partition_records import MIN_INSYNC_REPLICAS
+from kraftlog.partition_state import PartitionState, flags_of
 from kraftlog.partition_tables import Int64s, key_of
 from kraftlog.partitions import Columns, Partitions
 

@@ -1,0 +1,20 @@
+"""What records of partitions and of min.insync.replicas say beside their layout: the numbers and names that Kafka uses.
+
+For whoever applies them, as rows (`partition_state`) or as times without a replica (`strips`). Needs no numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4  # ConfigResource.Type
+NO_LEADER = -1
+LEADER_UNCHANGED = -2
+
+
+def given_or(data: Mapping[str, Any], name: str, now: Any) -> Any:
+    """What a change says, or what holds."""
+    found = data.get(name)
+    return now if found is None else found

@@ -35,6 +35,8 @@ MAX_PARTITIONS = 2_000_000
 MAX_STRETCHES = 200_000
 """Kept to be drawn, of all partitions together: some fifty megabytes."""
 
+_SOME_LEADER = 0  # of a partition that is well it only matters that it has one
+
 
 class Moment(NamedTuple):
     """Of a record: when a controller made it, in ms, and where it is in the log."""
@@ -166,7 +168,7 @@ class PartitionStrips:
         for partition in self._replicas.pop(id_, {}):
             self._count -= 1
             self._adding.pop((id_, partition), None)
-            self._turn((id_, partition), (), (), NO_LEADER, at, gone=True)
+            self._turn((id_, partition), (), (), _SOME_LEADER, at)  # what is gone lacks nothing
         self._of_topics.pop(self._topics.pop(id_), None)
 
     def config(self, data: Data, _: Moment) -> None:
@@ -199,7 +201,7 @@ class PartitionStrips:
             raise ContradictionError(f"a change of partition {key[1]}, which is not there")
         ill = self._ill.get(key)
         in_sync = given_or(data, "isr", self._wanted(key) if ill is None else ill.in_sync)
-        leader = 0 if ill is None else ill.leader  # of one that is well it only matters that it has one
+        leader = _SOME_LEADER if ill is None else ill.leader
         if data.get("leader", LEADER_UNCHANGED) != LEADER_UNCHANGED:
             leader = data["leader"]
         adding = given_or(data, "addingReplicas", self._adding.get(key, ()))
@@ -229,9 +231,7 @@ class PartitionStrips:
 
     # --- what becomes of a partition
 
-    def _turn(
-        self, key: Key, wanted: Sequence[int], in_sync: Sequence[int], leader: int, at: Moment, *, gone: bool = False
-    ) -> None:
+    def _turn(self, key: Key, wanted: Sequence[int], in_sync: Sequence[int], leader: int, at: Moment) -> None:
         """It is so from this moment on."""
         before = self._ill.pop(key, None)
         missed = frozenset(wanted).difference(in_sync)
@@ -240,7 +240,7 @@ class PartitionStrips:
             del self._missed[broker][key]
         for broker in missed - was_missed:
             self._missed[broker][key] = at.offset
-        if not gone and (missed or leader == NO_LEADER):
+        if missed or leader == NO_LEADER:
             same = before is not None and (len(before.in_sync), before.leader == NO_LEADER) == (
                 len(in_sync), leader == NO_LEADER,
             )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Record batches written: from records, or again from the parts of a batch that was read, bit for bit.
+"""Record batches written, as Kafka writes them: each number in its shortest form, and no codec but gzip.
 
-Called by whoever writes a log (the simulator, tests). It writes what Kafka writes, and no codec but gzip.
+Called by whoever writes a log (the simulator, tests).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import google_crc32c
 
-from kraftlog.batches import CRC_START, HEADER, HEADER_SIZE, LENGTH_END, MAGIC, Attribute, Batch, Codec, Record
+from kraftlog.batches import CRC_START, HEADER, HEADER_SIZE, LENGTH_END, MAGIC, Attribute, Codec, Record
 from kraftlog.varints import signed
 
 _CRC = struct.Struct(">I")
@@ -102,26 +102,3 @@ def seal(
     )  # fmt: skip
     _CRC.pack_into(batch, CRC_START - _CRC.size, google_crc32c.value(bytes(batch[CRC_START:])))
     return bytes(batch)
-
-
-def reencode(batch: Batch) -> bytes:
-    """The batch built anew from its parts. Uncompressed ones come out bit for bit; a gzip section is kept as it came,
-    its making is not unique.
-    """
-    if batch.codec is Codec.NONE:
-        section = b"".join(encode_record(r, batch.base_offset, batch.base_timestamp) for r in batch.records())
-    else:
-        section = bytes(batch.data[HEADER_SIZE:])
-    return seal(
-        section,
-        base_offset=batch.base_offset,
-        leader_epoch=batch.leader_epoch,
-        attributes=batch.attributes,
-        last_offset_delta=batch.last_offset_delta,
-        base_timestamp=batch.base_timestamp,
-        max_timestamp=batch.max_timestamp,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        count=batch.count,
-    )

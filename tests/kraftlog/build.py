@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from kraftlog.batches import Record
-from kraftlog.encoding import encode_batch
+from kraftlog.batches import HEADER_SIZE, Batch, Codec, Record
+from kraftlog.encoding import encode_batch, encode_record, seal
 from kraftlog.records import control, frame
 from kraftlog.schema import RecordType, table
 
@@ -100,4 +100,27 @@ def snapshot(*values: bytes, epoch: int = 1) -> bytes:
         control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": NOW - 5}), epoch=epoch)
         + (batch(1, *values, epoch=epoch) if values else b"")
         + control_batch(1 + len(values), (table.SNAPSHOT_FOOTER, {}), epoch=epoch)
+    )
+
+
+def reencode(batch: Batch) -> bytes:
+    """The batch built anew from its parts. An uncompressed one comes out bit for bit if it is written as Kafka writes
+    it; a gzip section is kept as it came, its making is not unique.
+    """
+    if batch.codec is Codec.NONE:
+        section = b"".join(encode_record(r, batch.base_offset, batch.base_timestamp) for r in batch.records())
+    else:
+        section = bytes(batch.data[HEADER_SIZE:])
+    return seal(
+        section,
+        base_offset=batch.base_offset,
+        leader_epoch=batch.leader_epoch,
+        attributes=batch.attributes,
+        last_offset_delta=batch.last_offset_delta,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=batch.max_timestamp,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        count=batch.count,
     )

@@ -31,8 +31,8 @@ from kraftlog.batches import (
     inflate,
     walk,
 )
-from kraftlog.encoding import encode_batch, reencode, seal
-from tests.kraftlog.build import NOW, batch, level, no_op
+from kraftlog.encoding import encode_batch, seal
+from tests.kraftlog.build import NOW, batch, level, no_op, reencode
 from tests.kraftlog.golden import CHANGES
 
 THREE = [

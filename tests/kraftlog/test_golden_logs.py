@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kraftlog import Image, Quorum, Replay
-from kraftlog.encoding import reencode
 from kraftlog.records import Decoded, decode, decode_control, encode, to_json
+from tests.kraftlog.build import reencode
 from tests.kraftlog.dump import compare, parse_dump
 from tests.kraftlog.golden import (
     CHANGES,

@@ -18,7 +18,7 @@ from kraftlog.varints import read_unsigned
 
 Positions = NDArray[np.int64]
 
-_CONTINUES = 0x80  # a varint goes on
+_CONTINUES = 0x80  # a varint continues
 _SHORTEST_RECORD = 10  # bytes of a record with a frame
 _MOST = 250_000  # records that are looked at at once: what 8 MiB of topics have, more than a controller writes
 

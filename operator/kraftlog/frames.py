@@ -23,7 +23,7 @@ Words = NDArray[np.uint64]
 
 _SHORTEST = 3  # bytes of a frame
 _MAX_VARINT = 10
-_CONTINUES = 0x80  # a varint goes on; and api keys below it are in one byte
+_CONTINUES = 0x80  # a varint continues; and api keys below it are in one byte
 BLOCK = 8192
 """Records that are looked at together: a megabyte of partitions, which stays in the processor's cache."""
 

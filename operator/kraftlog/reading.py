@@ -167,6 +167,6 @@ def _content(record: Record, batch: Batch) -> Decoded | Raw | Unreadable:
 
 
 def _in(batch: Batch, at: int, size: int, why: str) -> Damage:
-    """Damage at a byte of the records of a batch whose CRC holds: somebody wrote it so."""
+    """Damage at a byte of the records of a batch whose CRC holds: it was written so."""
     position = batch.position + HEADER_SIZE + (at if batch.codec is Codec.NONE else 0)
     return Damage(position, size, DamageReason.RECORDS, f"{why}; batch at offset {batch.base_offset}")

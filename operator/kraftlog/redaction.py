@@ -1,4 +1,4 @@
-"""Records without their secrets: what is shown to a person, or stored, unless somebody asks for all of it.
+"""Records without their secrets: what is shown to a person, or stored, unless all of it is asked for.
 
 What it decides: which values are secret. Of a SCRAM credential all from which a password could be guessed; of a config
 the value, unless Kafka defines the config and not as a password (`KafkaConfigSchema.isSensitive`: what nobody defines

@@ -9,8 +9,8 @@ What it takes is bounded, whoever wrote the log: the image by a limit that is gi
 decoded, by what no cluster comes near. Beyond that it raises TooLargeError, and what was applied so far is of no use.
 
 Speed: most records of a large cluster are of no section that was asked for, so the loop looks at two bytes of a
-record's frame and continues; the batch of an idle controller is known by its bytes. That loop is the only place that
-reads varints by hand.
+record's frame and continues; the batch of an idle controller is known by its bytes. Only that loop, the one in `edges`
+and the decoders read varints by hand.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _MANY = 32  # records, from which on a batch is read at once
 ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
 _IDLE = HEADER_SIZE + len(ONLY_NO_OP)
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
-_CONTINUES = 0x80  # a varint goes on
+_CONTINUES = 0x80  # a varint continues
 _NULL_KEY = 1  # zigzag of -1
 _CODEC, _CONTROL = 0b111, int(Attribute.CONTROL)  # of the attributes of a batch
 _LENGTH = struct.Struct(">i")

@@ -1,9 +1,9 @@
 """What Kafka says of its records: the message definitions in the jars of each release, merged into one type a record.
 
 Every jar of kafka-metadata has the definitions of the metadata records of its release, and every jar of kafka-clients
-those of the control records. Releases are taken from the oldest to the newest. A definition that only goes on where the
-one before it ended (more versions, more tagged fields) continues its layout; one that lays out the same version in
-another way begins a layout of its own, and the older one is named after the releases that had it.
+those of the control records. Releases are taken from the oldest to the newest. A definition that only adds to the one
+before it (more versions, more tagged fields) continues its layout; one that lays out the same version in another way
+begins a layout of its own, and the older one is named after the releases that had it.
 """
 
 from __future__ import annotations

@@ -98,19 +98,20 @@ few hundred of them. What was not asked for with `sections` is counted and skipp
 ## From a file to its records
 """
 AFTER_WALK = """
-Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. A file
-that a node may cut meanwhile must not be mapped: read it, or give `walk` something with a length whose slices are read
-when they are asked for (`kraftlog.batches.Pieces`). Damage is
+Batches are views of the bytes that were walked over, so they keep them alive; values of records are copies. Do not
+map a file that a node may truncate meanwhile: read it, or give `walk` an object with a length that reads its slices on
+demand (`kraftlog.batches.Pieces`). Damage is
 a value with its position, and the walk continues at the next batch whose CRC-32C holds. A record of a type or version
 that the tables do not have is `Raw`, one that contradicts its layout `Unreadable`; both keep their bytes, and `encode`
-writes all three back: what decodes as Kafka writes it, with each number in its shortest form, the others bit for bit.
+writes all three back: a decoded record as Kafka writes it, with each number in its shortest form, the others bit for
+bit.
 
-The tables have every metadata record of Kafka 3.0 to 4.4, made from the message definitions in Kafka's jars. Four
-things in them are not what a reader of the KIPs expects:
+The tables have every metadata record of Kafka 3.0 to 4.4, and are generated from the message definitions in Kafka's
+jars. Four things in them are not what a reader of the KIPs expects:
 
 - `FEATURE_LEVEL_RECORD`, `USER_SCRAM_CREDENTIAL_RECORD` and `DELEGATION_TOKEN_RECORD` have two layouts under version 0.
-  `Decoded.layout` names the releases of the older one (`3.0-3.2`), and is empty for the one of today.
-- `ZK_MIGRATION_STATE_RECORD`: codes 1 and 2 changed places in Kafka 3.5. A 1 from Kafka 3.4 is its pre-migration, and
+  `Decoded.layout` names the releases of the older one (`3.0-3.2`), and is empty for the current one.
+- `ZK_MIGRATION_STATE_RECORD`: Kafka 3.5 swapped codes 1 and 2. A 1 written by Kafka 3.4 means pre-migration, and
   later releases read it as migration.
 - `PRODUCER_IDS_RECORD`: `nextProducerId` is called `producerIdsEnd` in Kafka 3.0 and 3.1.
 - `BROKER_REGISTRATION_CHANGE_RECORD` has key 17, not 15 as in KIP-746. 16 was `REMOVE_FEATURE_LEVEL_RECORD` up to
@@ -118,10 +119,11 @@ things in them are not what a reader of the KIPs expects:
 
 ## To the last byte, and without secrets
 
-`kraftlog.reading.Reading` goes over a file, gives out every record and every damage, and keeps an account: the bytes of
-a file are those of batch headers, of records that were decoded, of records that were kept as bytes, and of damage, each
-with a name; so are the records that batches claim to have. `kraftlog.redaction.redacted` takes the secrets out of a
-record: SCRAM salts and keys, and the values of configs that Kafka defines as passwords or does not define at all.
+`kraftlog.reading.Reading` walks over a file, yields every record and every `Damage`, and keeps an account: each byte
+belongs to a batch header, to a decoded record (by type), to a record that was kept as bytes, or to damage (both by
+reason); the records that batches claim to have are counted in the same way. `kraftlog.redaction.redacted` removes the
+secrets from a record: SCRAM salts and keys, and the values of configs that Kafka defines as passwords or does not
+define at all.
 
 ```python{READING}```
 

@@ -55,8 +55,8 @@ OF_ROLLS: Mapping[Reason, Page] = {
         <message>
 
         Fix: Downgrade the feature first: set the target level in `features.levels`, and add the consent that the
-        message names. The operator downgrades the level, then restarts the nodes, controllers once they have a newer
-        snapshot. Or use an image that supports the level.
+        message names. The operator downgrades the level, then restarts the nodes; controllers only once they have a
+        newer snapshot. Or use an image that supports the level.
         """
     ),
     Reason.UPDATE_STRATEGY_UNSAFE: page(
@@ -104,8 +104,8 @@ OF_ROLLS: Mapping[Reason, Page] = {
             kubectl get poddisruptionbudget -n NS
 
         Fix: A pod that cannot start on its image: revert the image in Git; the operator then replaces this pod first,
-        and the roll continues. A pod that Kubernetes cannot place: make room. A pod whose node never registers, of
-        a StatefulSet that was scaled up: repair it, or scale back. A pod that is gone since its StatefulSet was
+        and the roll continues. A pod that Kubernetes cannot place: make room. A new pod of a StatefulSet that was
+        scaled up, whose node never registers: repair it, or scale back. A pod that is gone because its StatefulSet was
         scaled down: scale up again, or unregister its node. A PodDisruptionBudget that allows no eviction, or two
         that cover the same pod: change them as the message says. A controller that writes no snapshot: set
         `metadata.log.max.snapshot.interval.ms`, and restart it on the image that it runs. Do not delete pods of other

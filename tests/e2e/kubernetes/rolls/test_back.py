@@ -11,8 +11,8 @@ from tests.e2e.rig.releases import MIDDLE, NEWEST
 SHARE = "share.version"
 
 
-def test_4_4_goes_back_to_4_1_once_a_level_that_only_4_4_holds_is_lowered(rolling: Rolling, racks: Racks) -> None:
-    """A controller replays its log since its last snapshot, and ends at a level that it does not support: so the
+def test_4_4_goes_back_to_4_1_once_a_level_that_only_4_4_holds_is_downgraded(rolling: Rolling, racks: Racks) -> None:
+    """A controller replays its log since its last snapshot, and stops at a level that it does not support: so the
     operator restarts it only once there is a newer one, and says until when it waits.
     """
     with rolling.judged(ALL):
@@ -31,14 +31,14 @@ def test_4_4_goes_back_to_4_1_once_a_level_that_only_4_4_holds_is_lowered(rollin
         rolling.apply(NAME, features=levels(1), consents=[f"{SHARE}:2->1"])
         rolling.wait(NAME, "Ready")
         assert judged.levels() == {SHARE: 1}
-    lowered = racks.records()[-1]["offset"]
+    downgraded_at = racks.records()[-1]["offset"]
     with rolling.judged(ALL) as judged:
         racks.apply(MIDDLE)
         wait_until("it says what it waits for", lambda: "newer snapshot" in rolling.waits_for(), 60)
         assert f"{SHARE} 2 was finalized until" in rolling.waits_for()
         assert judged.evicted == []
         judged.until_evicted()
-        assert racks.snapshots() > lowered
+        assert racks.snapshots() > downgraded_at
         rolling.until_rolled()
     rolling.apply(NAME, features=levels(0), consents=[f"{SHARE}:1->0"])  # as the other tests find it
     rolling.wait(NAME, "Ready")

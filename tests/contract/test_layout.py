@@ -34,7 +34,7 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
 
 
 def test_no_module_imports_itself_over_others() -> None:
-    graph = grimp.build_graph("kafkafeatures", "kafkasim", "kraftlog", cache_dir=None)
+    graph = grimp.build_graph("kafkafeatures", "kafkasim", "kraftlog", "featurelog", cache_dir=None)
     TopologicalSorter({one: graph.find_modules_directly_imported_by(one) for one in graph.modules}).prepare()
 
 
@@ -48,13 +48,13 @@ def test_an_ignore_has_a_reason_beside_it(path: Path) -> None:
 def test_every_dependency_has_its_reason() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     project = tomllib.loads(text)
-    operator = project["project"]["optional-dependencies"]["operator"]
-    wanted = [*project["project"]["dependencies"], *operator, *project["dependency-groups"]["dev"]]
+    optional = [one for extra in project["project"]["optional-dependencies"].values() for one in extra]
+    wanted = [*project["project"]["dependencies"], *optional, *project["dependency-groups"]["dev"]]
     for one in wanted:
         assert re.search(rf'"{re.escape(one)}",\s+# \S', text), f"{one} has no reason"
 
 
-@pytest.mark.parametrize("lock", ["runtime", "operator", "dev", "build"])
+@pytest.mark.parametrize("lock", ["runtime", "operator", "pipeline", "dev", "build"])
 def test_every_locked_version_has_a_hash(lock: str) -> None:
     text = (ROOT / "requirements" / f"{lock}.lock").read_text()
     entries = re.split(r"\n(?=[a-z0-9])", re.sub(r"(?m)^\s*#.*\n?", "", text).strip())

@@ -1,0 +1,5 @@
+"""The pipeline: what metadata logs of many clusters say, as tables.
+
+It reads copies of what brokers and controllers keep (`layout`), never a live cluster, and changes nothing there.
+Records are decoded by `kraftlog`; Spark is one way to run it and never the only one.
+"""

@@ -1,0 +1,124 @@
+"""Where inputs lie: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
+
+What it decides: which files are segments and snapshots of which node of which cluster, and what the rest is. Called
+when a run starts. It looks at names, sizes and times, and at `meta.properties` beside a log for the id of the cluster;
+it opens no file of a log. Whoever copied the files chose the names: none is trusted to be short or printable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
+
+from kraftlog import files
+
+LOG = "__cluster_metadata-0"
+PROPERTIES = "meta.properties"
+_LARGEST_PROPERTIES = 64 * 1024
+_CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
+
+_UNUSED = (
+    (".checkpoint.part", "a snapshot that was not finished"),
+    (".checkpoint.deleted", "a snapshot that is about to be deleted"),
+    (".log.deleted", "a segment that is about to be deleted"),
+)
+
+
+class InputsError(Exception):
+    """The inputs cannot be listed: which ones, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A segment or a snapshot. modified: nanoseconds since 1970, or 0 where a store does not tell."""
+
+    path: str
+    name: str
+    size: int
+    modified: int
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Rather than a segment."""
+        return self.name.endswith(".checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLog:
+    """What lies of one node's log.
+
+    cluster, node: names of folders. cluster_id: what the node itself says, or None. files: by name, which is by
+    offset. unused: (name, why).
+    """
+
+    cluster: str
+    node: str
+    cluster_id: str | None
+    files: tuple[LogFile, ...]
+    unused: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One place of inputs: an absolute path, or the URI of an object store (`s3://bucket/prefix?region=...`)."""
+
+    uri: str
+
+    @classmethod
+    def of(cls, place: str) -> Root:
+        """A path may be relative and begin with `~`; a URI is taken as it is."""
+        return cls(place if "://" in place else str(Path(place).expanduser().absolute()))
+
+    def open(self) -> tuple[FileSystem, str]:
+        """The file system, and the path in it. Raises InputsError."""
+        try:
+            found, path = FileSystem.from_uri(self.uri)
+        except (OSError, ValueError) as error:
+            raise InputsError(f"{self.uri}: {error}; give a folder, or a URI like s3://bucket/prefix") from None
+        return found, path.rstrip("/")
+
+    def nodes(self) -> Iterator[NodeLog]:
+        """Every node's log, by the names of cluster and node. Raises InputsError."""
+        system, base = self.open()
+        try:
+            for cluster in _folders(system, base):
+                for node in _folders(system, cluster.path):
+                    inside = system.get_file_info([f"{node.path}/{LOG}", f"{node.path}/{PROPERTIES}"])
+                    if inside[0].type is FileType.Directory:
+                        yield _node(system, cluster.base_name, node.base_name, inside[0].path, inside[1])
+        except OSError as error:
+            raise InputsError(f"{self.uri}: {_reason(error)}; check the path and the rights to read it") from None
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error).splitlines()[0]
+
+
+def _folders(system: FileSystem, path: str) -> list[FileInfo]:
+    found = system.get_file_info(FileSelector(path))
+    return sorted((one for one in found if one.type is FileType.Directory), key=lambda one: str(one.path))
+
+
+def _node(system: FileSystem, cluster: str, node: str, log: str, properties: FileInfo) -> NodeLog:
+    logs, unused = [], []
+    for one in system.get_file_info(FileSelector(log)):
+        if files.parse(one.base_name) is None:
+            unused += [(one.base_name, why) for end, why in _UNUSED if one.base_name.endswith(end)]
+        elif one.type is not FileType.File:
+            unused.append((one.base_name, "not a regular file"))
+        else:
+            logs.append(LogFile(one.path, one.base_name, one.size, one.mtime_ns or 0))
+    logs.sort(key=lambda one: one.name)
+    return NodeLog(cluster, node, _cluster_id(system, properties), tuple(logs), tuple(sorted(unused)))
+
+
+def _cluster_id(system: FileSystem, properties: FileInfo) -> str | None:
+    if properties.type is not FileType.File:
+        return None
+    with system.open_input_file(properties.path) as file:
+        found = _CLUSTER_ID.search(file.read(_LARGEST_PROPERTIES).decode(errors="replace"))
+    return found[1] if found else None

@@ -1,0 +1,103 @@
+"""Which files of a folder of inputs belong to which node of which cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from featurelog.layout import LOG, InputsError, NodeLog, Root
+
+SEGMENT = f"{0:020}.log"
+SNAPSHOT = f"{442:020}-{9:010}.checkpoint"
+
+
+def put(root: Path, cluster: str, node: str, *names: str, properties: str | None = None) -> Path:
+    folder = root / cluster / node / LOG
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).write_bytes(b"bytes")
+    if properties is not None:
+        (folder.parent / "meta.properties").write_text(properties)
+    return folder
+
+
+def nodes(root: Path) -> list[NodeLog]:
+    return list(Root.of(str(root)).nodes())
+
+
+def test_segments_and_snapshots_are_found_by_cluster_and_node(tmp_path: Path) -> None:
+    put(tmp_path, "orders", "2", SEGMENT)
+    put(tmp_path, "orders", "1", SNAPSHOT, SEGMENT, "leader-epoch-checkpoint", f"{0:020}.index")
+    put(tmp_path, "audit", "kafka-log3", SEGMENT)
+    found = nodes(tmp_path)
+    assert [(one.cluster, one.node) for one in found] == [("audit", "kafka-log3"), ("orders", "1"), ("orders", "2")]
+    assert [(file.name, file.size, file.is_snapshot) for file in found[1].files] == [
+        (SEGMENT, 5, False),
+        (SNAPSHOT, 5, True),
+    ]
+    assert found[1].files[0].modified == (tmp_path / "orders" / "1" / LOG / SEGMENT).stat().st_mtime_ns
+    assert not found[1].unused
+
+
+def test_what_kafka_has_not_finished_or_is_about_to_delete_is_named_and_not_read(tmp_path: Path) -> None:
+    put(tmp_path, "orders", "1", f"{SNAPSHOT}.part", f"{SNAPSHOT}.deleted", f"{SEGMENT}.deleted")
+    (found,) = nodes(tmp_path)
+    assert not found.files
+    assert [why for _, why in found.unused] == [
+        "a segment that is about to be deleted",
+        "a snapshot that is about to be deleted",
+        "a snapshot that was not finished",
+    ]
+
+
+def test_a_pipe_with_the_name_of_a_segment_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(put(tmp_path, "orders", "1") / SEGMENT)
+    (found,) = nodes(tmp_path)
+    assert found.unused == ((SEGMENT, "not a regular file"),)
+
+
+def test_a_folder_without_a_metadata_log_is_no_node(tmp_path: Path) -> None:
+    (tmp_path / "orders" / "lost+found").mkdir(parents=True)
+    (tmp_path / "README").write_text("notes")
+    assert nodes(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        (None, None),
+        ("version=1\ncluster.id=Q8qZ5m1bRbqPJ3dLr2eYgA\nnode.id=1\n", "Q8qZ5m1bRbqPJ3dLr2eYgA"),
+        ("version=1\nnode.id=1\n", None),
+        ("\udcff\x00cluster.id", None),
+        ("cluster.id=" + "x" * 200, None),
+        (" " * 70_000 + "\ncluster.id=late\n", None),
+    ],
+)
+def test_the_cluster_id_is_what_the_node_itself_says(tmp_path: Path, properties: str | None, expected: str) -> None:
+    folder = put(tmp_path, "orders", "1", SEGMENT)
+    if properties is not None:
+        (folder.parent / "meta.properties").write_bytes(properties.encode(errors="surrogateescape"))
+    assert [one.cluster_id for one in nodes(tmp_path)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("missing", r"missing: .*; check the path and the rights to read it"),
+        ("nothing://of/the/kind", r"nothing://of/the/kind: .*; give a folder, or a URI like s3://bucket/prefix"),
+    ],
+)
+def test_inputs_that_cannot_be_listed_are_one_line(tmp_path: Path, place: str, says: str) -> None:
+    with pytest.raises(InputsError) as error:
+        list(Root.of(place if "://" in place else str(tmp_path / place)).nodes())
+    assert re.search(says, str(error.value))
+    assert "\n" not in str(error.value)
+
+
+def test_a_relative_path_is_taken_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "orders", "1", SEGMENT)
+    monkeypatch.chdir(tmp_path.parent)
+    assert [one.cluster for one in Root.of(tmp_path.name).nodes()] == ["orders"]

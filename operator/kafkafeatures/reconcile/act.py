@@ -95,7 +95,10 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
         if not asked_before:  # else what was sent then may still be on its way
             status = _ended(context, status, sent, Result.NOT_SENT, owned.message)
         return await _report(context, found.with_decision(owned, status))
+    context.on_send()
     outcome = await send(context, found, step)
+    if not others and not _may_be_on_its_way(step, outcome, asked_before=asked_before):
+        context.on_settled()
     match outcome:
         case Applied():
             # The intent stays until the level was read back: the next reconciliation closes it. That the controller
@@ -122,6 +125,19 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
             closed = _ended(context, status, sent, Result.REJECTED, f"error {code}: {message}")
             refused = Stalled(Reason.CONTROLLER_REJECTED, f"the active controller rejected {step}: {message}")
             return await _report(context, found.with_decision(refused, closed), outcome)
+        case _:
+            assert_never(outcome)
+
+
+def _may_be_on_its_way(step: Step, outcome: Outcome, *, asked_before: bool) -> bool:
+    """Whether the step, or the same one that was asked for before, may still change something."""
+    match outcome:
+        case OutcomeUnknown():
+            return True
+        case Applied():
+            return isinstance(step, RestartNode)  # the node goes, and comes back
+        case NotSent() | Rejected():
+            return asked_before
         case _:
             assert_never(outcome)
 

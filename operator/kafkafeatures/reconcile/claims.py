@@ -3,8 +3,8 @@
 Kept in memory, filled from the API server's list at start, from its events, and by reconciliations. A resource whose
 cluster was not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking. Nor
 does anybody act while a step of another one may be on its way, also of one that is gone: who owns a cluster may change
-meanwhile. That is bounded in time: what is not known by then comes no more, and who never learns it blocks nobody.
-`Observe` resources own nothing. Called by `reconcile/controller.py`.
+meanwhile. That ends with the answer, and is bounded in time where none comes: what is not known by then comes no more,
+and who never learns it blocks nobody. `Observe` resources own nothing. Called by `reconcile/controller.py`.
 """
 
 from __future__ import annotations
@@ -96,13 +96,19 @@ class Claims:
             self._put(key, replace(claim, passed=True))
 
     def acts(self, key: Key) -> None:
-        """It is about to: until a reconciliation of it has seen what became of that."""
+        """It sends a step: until what became of that is known."""
         now, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
             return
         # What is over is kept for a resource that is there and may still say that it is open: else it began anew.
         self._acting = {life: step for life, step in self._acting.items() if step[1] > now or self._is_there(life)}
         self._acting[key, claim.uid] = claim.cluster_id, now + SENT_FOR
+
+    def acted(self, key: Key) -> None:
+        """Nothing of it is on its way any more, whether or not its status can say so: it may be deleted by now."""
+        claim = self._claims.get(key)
+        if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
+            self._acting[key, claim.uid] = claim.cluster_id, self._monotonic()
 
     def forget(self, key: Key) -> None:
         """It is gone."""

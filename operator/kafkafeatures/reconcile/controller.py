@@ -352,15 +352,16 @@ class Controller:
             sleep=self._context.environment.sleep,
             ages=known.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
-            before_act=partial(self._before_act, key),
+            before_act=self._before_act,
+            on_send=partial(self._claims.acts, key),
+            on_settled=partial(self._claims.acted, key),
             effects=self._context.effects,
             workloads=pods,
         )
 
-    def _before_act(self, key: Key, _: Evaluation) -> None:
+    def _before_act(self, _: Evaluation) -> None:
         if self._operators.handed_over:
             raise Conflict("the operator is shutting down; its successor continues")
-        self._claims.acts(key)
 
     async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
         """Write why nothing is done, on top of the last status that was kept as a whole.

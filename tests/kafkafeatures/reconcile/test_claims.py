@@ -101,6 +101,15 @@ def test_a_step_blocks_others_for_as_long_as_it_may_be_on_its_way_also_of_a_reso
     assert made.competing_owner(key("new"), "c") is None
 
 
+def test_a_step_that_was_answered_blocks_nobody_also_where_its_resource_is_gone() -> None:
+    made, new = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c")), key("new")
+    made.acts(new)
+    made.acted(new)
+    made.note(with_a_step(resource("new", "2", cluster="c")))  # a watch that is behind
+    made.forget(new)
+    assert made.competing_owner(key("old"), "c") is None
+
+
 def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
     seconds = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.core.events import EventRecord
 from kafkafeatures.core.readings import Readings
-from kafkafeatures.core.steps import NotSent, Outcome, Rejected, UpdateFeature
+from kafkafeatures.core.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire import tls
@@ -351,6 +352,32 @@ async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() ->
     rig.claims.note(younger)
     assert [await rig.controller.reconcile(KEY) for _ in range(7)] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert rig.claims.competing_owner(Key("a", "b"), "cluster") is None
+
+
+@pytest.mark.parametrize(
+    ("deleted", "outcome", "blocked"),
+    [
+        ("before the intent is written", None, False),
+        ("while it is sent", Applied(), False),
+        ("while it is sent", Rejected(42, "no"), False),
+        ("while it is sent", OutcomeUnknown("no answer"), True),
+    ],
+)
+async def test_after_a_deletion_whoever_comes_next_waits_for_nothing_but_an_answer(
+    deleted: str, outcome: Outcome | None, *, blocked: bool
+) -> None:
+    rig = Rig(Orders())
+    delete = partial(rig.api.server.delete, *KEY)
+    if outcome is None:
+        rig.kafka.during_look = delete
+    else:
+        rig.kafka.during_update, rig.kafka.outcomes = delete, [outcome]
+    younger = {"metadata": {"namespace": "a", "name": "b", "uid": "c", "creationTimestamp": "2026-06-01T00:00:00Z"}}
+    rig.claims.note(younger)
+    while await rig.controller.reconcile(KEY) is not None:
+        pass
+    cluster = rig.kafka.world.cluster_id
+    assert (rig.claims.competing_owner(Key("a", "b"), cluster) is not None) == blocked, deleted
 
 
 async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> None:

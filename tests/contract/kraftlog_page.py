@@ -72,6 +72,18 @@ for chunk in found.chunks:
         topic = found.topics[int(chunk.topic[row])]
         print(f"{topic.name}-{chunk.partition[row]}: {in_sync[row]} of {chunk.replicas[row]} in sync")
 """
+ARROW = f'''
+from pathlib import Path
+import pyarrow.parquet as pq
+from kraftlog.arrow import RECORDS, record_batches
+from kraftlog.reading import Reading
+
+reading = Reading(Path("{FOLDER}/00000000000000000000.log").read_bytes())
+with pq.ParquetWriter("records.parquet", RECORDS) as file:
+    for found in record_batches(reading):
+        file.write_batch(found)
+print(reading.account.is_balanced, pq.read_metadata("records.parquet").num_rows)
+'''
 HEAD = """
 Reads and writes the metadata logs of KRaft clusters: what lies in `__cluster_metadata-0` on the disk of a controller,
 and what a controller sends to whoever follows it. It opens no file and no connection: it is given bytes.
@@ -83,8 +95,8 @@ installs it from a clone, with `google-crc32c` as its only dependency:
 
     pip install ./operator/kraftlog
 
-Partitions (see below) need numpy as well: `pip install './operator/kraftlog[partitions]'`. Install only one of
-the two distributions in an environment.
+Partitions (see below) need numpy as well: `pip install './operator/kraftlog[partitions]'`; Arrow columns need numpy and
+pyarrow: `pip install './operator/kraftlog[arrow]'`. Install only one of the two distributions in an environment.
 
 ## From a directory to an image
 """
@@ -127,6 +139,17 @@ define at all.
 
 ```python{READING}```
 
+## As Arrow columns
+
+`kraftlog.arrow` gives the rows of a segment or snapshot as Arrow record batches, bounded in number and size: every
+record in order, and every damage where it was met. `RECORDS` is their schema: where a record lies and when it was
+written, its type and version, whether it was `decoded`, `kept` as bytes or `damaged` (with the reason as the account
+has it), its body as JSON with Kafka's field names, and what is asked of many records at once as columns: node, epoch,
+incarnation, feature and level, fencing, topic, partition, leader, in-sync replicas. Secrets are redacted, and the bytes
+of what could not be decoded left out, unless `redact=False`.
+
+```python{ARROW}```
+
 ## Partitions as columns
 
 `Section.PARTITIONS` holds topics, partitions and what was set of `min.insync.replicas`, in numpy arrays: a million
@@ -158,7 +181,9 @@ EXPORTS = """
 
 def page(note: str) -> str:
     """The whole page."""
-    after_walk = AFTER_WALK.replace("{PARTITIONED}", PARTITIONED).replace("{READING}", READING)
+    after_walk = (
+        AFTER_WALK.replace("{PARTITIONED}", PARTITIONED).replace("{READING}", READING).replace("{ARROW}", ARROW)
+    )
     shown = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{AFTER_IMAGE}\n```python{WALK}```\n{after_walk}"
     fields = [_row(name, found) for name, found in vars(kraftlog.Image).items() if isinstance(found, property)]
     exports = [_row(name, getattr(kraftlog, name)) for name in kraftlog.__all__]

@@ -12,7 +12,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from tests.contract.kraftlog_page import FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, READING, WALK
+from tests.contract.kraftlog_page import ARROW, FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, READING, WALK
 from tests.kraftlog.dump import parse_dump
 from tests.kraftlog.golden import CHANGES, KRAFT, dump_of
 
@@ -102,6 +102,13 @@ def test_partitions_are_read_with_numpy_beside_it(wheel: Path, tmp_path: Path) -
     (*short, count) = done.stdout.splitlines()
     assert int(count) > 0
     assert all(" in sync" in line for line in short)
+
+
+def test_a_file_becomes_parquet_with_pyarrow_beside_it(wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / FOLDER).symlink_to(CHANGES.parent)
+    code = f"import sys; sys.path.insert(0, {str(wheel)!r})\n{ARROW}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "True 495\n"
 
 
 def test_an_image_goes_from_one_process_to_another(place: Path) -> None:

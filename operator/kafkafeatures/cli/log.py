@@ -9,26 +9,21 @@ run on them.
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import sys
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.log_files import File, Opened, found, missing
 from kafkafeatures.cli.output import clean_stdout
 from kafkafeatures.core.words import printable
-from kraftlog import Damage, DamageReason, Decoded, Raw, to_json
+from kraftlog import Damage, DamageReason, Decoded, Raw
+from kraftlog.as_json import body, bytes_of
 from kraftlog.reading import Account, Entry, Reading, Share
-from kraftlog.records import kafka_uuid
-from kraftlog.redaction import redacted
 from kraftlog.schema import NAMES
-from kraftlog.schema.types import UNKNOWN_TAGS
 
 _END = (DamageReason.TRUNCATED, DamageReason.ZEROS)
 """What the end of the newest segment of a running node looks like."""
@@ -108,53 +103,13 @@ _DATA = '"data":'
 def _shown(entry: Entry, no_redact: bool) -> tuple[str, int, str]:
     found = entry.content
     if isinstance(found, Decoded):
-        text = _encoded((found if no_redact else redacted(found)).data, found.data, no_redact)
+        text = body(found, redact=not no_redact)
         more = f',"layout":"{found.layout}"' if found.layout else ""
         return found.type.name, found.version, f"{_DATA}{text}{more}"
     name = "" if entry.control else NAMES.get(found.key, "")
     why = found.reason.value if isinstance(found, Raw) else found.why
-    kept = _kept(found.value, no_redact, data=None, key=found.key, why=why)
+    kept = bytes_of(found.value, redact=not no_redact, data=None, key=found.key, why=why)
     return name or "UNKNOWN", found.version, json.dumps(kept, separators=(",", ":"))[1:-1]
-
-
-def _kept(content: bytes, no_redact: bool, **what: object) -> dict[str, object]:
-    """What was not decoded: how much it is, and itself only where secrets may be shown."""
-    raw = {"raw": base64.b64encode(content).decode()} if no_redact else {}
-    return {**what, "bytes": len(content), **raw}
-
-
-def _text(value: object) -> str:
-    """What JSON has no form for, as Kafka prints it."""
-    if isinstance(value, uuid.UUID):
-        return _uuid(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    raise TypeError(type(value).__name__)
-
-
-_uuid = lru_cache(maxsize=10_000)(kafka_uuid)
-_encode = json.JSONEncoder(separators=(",", ":"), default=_text, allow_nan=False).encode
-
-
-def _encoded(data: Any, whole: Any, no_redact: bool) -> str:
-    """As Kafka's dump tool prints it; and tags that no table knows, by their number and size in the whole data."""
-    try:
-        text = _encode(data)
-    except ValueError:  # a quota that is infinite or no number
-        text = UNKNOWN_TAGS
-    if UNKNOWN_TAGS not in text:
-        return text
-    tags = [_kept(content, no_redact, tag=tag) for tag, content in _unknown(whole)]
-    return _encode({**to_json(data), UNKNOWN_TAGS: tags} if tags else to_json(data))
-
-
-def _unknown(value: Any) -> Iterator[tuple[int, bytes]]:
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from each if name == UNKNOWN_TAGS else _unknown(each)
-    elif isinstance(value, tuple):
-        for each in value:
-            yield from _unknown(each)
 
 
 @lru_cache(maxsize=1000)

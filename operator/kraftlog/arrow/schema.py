@@ -1,0 +1,85 @@
+"""The columns of `metadata_records`: what a row says, whatever way it was read.
+
+A row is a record, or bytes that are none. Beside the body some fields are columns of their own: those that are asked of
+many records at once. Who adds a column adds it at the end, and never changes what one means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from kraftlog.schema import table
+
+RECORDS = pa.schema(
+    [
+        pa.field("origin", pa.string(), nullable=False),  # log, or snapshot: a state, in which no record is an event
+        pa.field("offset", pa.int64()),  # null for bytes that are no record; of a snapshot its own, from 0 on
+        pa.field("batch_position", pa.int64(), nullable=False),  # of the batch in the file; of damage where it begins
+        pa.field("size", pa.int64(), nullable=False),  # bytes, as the account counts them: 0 for a break in the order
+        pa.field("timestamp_ms", pa.int64()),  # UTC, when the leader appended it
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("is_control", pa.bool_()),
+        pa.field("api_key", pa.int16()),  # of a control record its type; null where there is none to be read
+        pa.field("version", pa.int16()),
+        pa.field("record_type", pa.string()),  # Kafka's name; null for a key that no release has
+        pa.field("status", pa.string(), nullable=False),  # decoded, kept or damaged
+        pa.field("reason", pa.string()),  # why it is kept or damaged, as the account names it
+        pa.field("detail", pa.string()),  # of damage; never quotes a record
+        pa.field("body", pa.string()),  # JSON with Kafka's field names; null where not decoded
+        pa.field("raw", pa.binary()),  # what is not decoded; null unless secrets may be shown: they may be in there
+        pa.field("node_id", pa.int32()),
+        pa.field("node_epoch", pa.int64()),
+        pa.field("incarnation", pa.string()),
+        pa.field("feature", pa.string()),
+        pa.field("level", pa.int16()),  # of a range up to Kafka 3.2 its maximum
+        pa.field("fenced", pa.bool_()),  # of a change null where it is unchanged
+        pa.field("controlled_shutdown", pa.bool_()),
+        pa.field("topic_id", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("leader", pa.int32()),  # of a partition; -1 is none. Of a change null where it is unchanged
+        pa.field("isr", pa.list_(pa.int32())),
+    ]
+)
+
+DECODED, KEPT, DAMAGED = "decoded", "kept", "damaged"
+
+_REGISTRATION = {
+    "node_id": "brokerId",
+    "node_epoch": "brokerEpoch",
+    "incarnation": "incarnationId",
+    "fenced": "fenced",
+    "controlled_shutdown": "inControlledShutdown",
+}
+_PARTITION = {"topic_id": "topicId", "partition": "partitionId", "leader": "leader", "isr": "isr"}
+_FENCING = {"node_id": "id", "node_epoch": "epoch"}
+
+FIELDS: Mapping[tuple[bool, int], Mapping[str, str]] = {
+    (kind.control, kind.key): columns
+    for kind, columns in (
+        (table.REGISTER_BROKER, _REGISTRATION),
+        (table.UNREGISTER_BROKER, _REGISTRATION),
+        (table.BROKER_REGISTRATION_CHANGE, _REGISTRATION),
+        (table.FENCE_BROKER, _FENCING),
+        (table.UNFENCE_BROKER, _FENCING),
+        (table.REGISTER_CONTROLLER, {"node_id": "controllerId", "incarnation": "incarnationId"}),
+        (table.UNREGISTER_CONTROLLER, {"node_id": "controllerId"}),
+        (table.TOPIC, _PARTITION),
+        (table.REMOVE_TOPIC, _PARTITION),
+        (table.PARTITION, _PARTITION),
+        (table.PARTITION_CHANGE, _PARTITION),
+        (table.FEATURE_LEVEL, {"feature": "name", "level": "featureLevel"}),
+        (table.REMOVE_FEATURE_LEVEL, {"feature": "name"}),
+        (table.KRAFT_VERSION, {"level": "kRaftVersion"}),
+    )
+}
+"""Of each type, by whether it is a control record and its key: the columns that its fields fill."""
+
+CONSTANT: Mapping[tuple[bool, int], Mapping[str, object]] = {
+    (False, table.FENCE_BROKER.key): {"fenced": True},
+    (False, table.UNFENCE_BROKER.key): {"fenced": False},
+    (False, table.REMOVE_FEATURE_LEVEL.key): {"level": 0},
+    (True, table.KRAFT_VERSION.key): {"feature": "kraft.version"},
+}
+"""What a type says by being there."""

@@ -1,0 +1,252 @@
+"""Rows of metadata_records: every record and every damage of a file, with nothing secret and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.arrow import DAMAGED, DECODED, KEPT, LOG, RECORDS, SNAPSHOT, record_batches
+from kraftlog.batches import HEADER_SIZE, DamageReason, Record
+from kraftlog.encoding import encode_batch
+from kraftlog.reading import UNREADABLE, Account, Reading
+from kraftlog.records import Decoded, RawReason, decode, frame, to_json
+from kraftlog.redaction import REDACTED, SECRET_FIELDS, redacted
+from kraftlog.schema import table
+from kraftlog.schema.others import USER_SCRAM_CREDENTIAL
+from kraftlog.schema.types import UNKNOWN_TAGS
+from tests.fuzz.decoders import resealed
+from tests.kraftlog.build import NOW, batch, broker, change, controller, level, no_op
+from tests.kraftlog.dump import parse_dump
+from tests.kraftlog.golden import CHANGES, FILES, KRAFT, dump_of, name
+from tests.kraftlog.test_golden_logs import CONTROL_NAMES, RENAMED, WRITTEN
+from tests.kraftlog.test_reading import DAMAGE, SMALL, damaged
+
+TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]
+
+
+def read(data: bytes, **given: Any) -> tuple[list[dict[str, Any]], Account]:
+    reading = Reading(data)
+    found = pa.Table.from_batches(list(record_batches(reading, **given)), RECORDS)
+    found.validate(full=True)
+    return found.to_pylist(), reading.account
+
+
+def row(value: bytes, **given: Any) -> dict[str, Any]:
+    (found,), _ = read(batch(0, value), **given)
+    return found
+
+
+def known(one: dict[str, Any]) -> dict[str, Any]:
+    """The body without tags that no table knows, which Kafka does not print."""
+    body: dict[str, Any] = json.loads(one["body"])
+    body.pop(UNKNOWN_TAGS, None)
+    return body
+
+
+def typed(value: bytes) -> dict[str, Any]:
+    found = row(value)
+    return {column: found[column] for column in TYPED if found[column] is not None}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_every_record_of_a_real_file_is_a_row_that_says_what_the_dump_tool_says(path: Path) -> None:
+    rows, account = read(path.read_bytes(), redact=False)
+    said = [(one["offset"], one["record_type"], json.loads(one["body"])) for one in rows]
+    dumped = parse_dump(dump_of(path))
+    assert [one[:2] for one in said] == [one[:2] for one in dumped]
+    assert all(data is None or mine == data for (_, _, mine), (_, _, data) in zip(said, dumped, strict=True))
+    assert {(one["status"], one["reason"], one["detail"], one["raw"]) for one in rows} == {(DECODED, None, None, None)}
+    assert sum(one["size"] for one in rows) + account.headers == len(path.read_bytes())
+
+
+def test_every_record_that_kafka_wrote_has_a_body_and_without_redaction_it_is_what_kafka_prints() -> None:
+    control: list[tuple[bytes, bytes]] = []
+    values, expected = [], []
+    for _, kind, _, data, hexadecimal in WRITTEN:
+        value, said = bytes.fromhex(hexadecimal), {RENAMED.get(name, name): each for name, each in data.items()}
+        if kind in CONTROL_NAMES:
+            control.append((CONTROL_NAMES[kind], value))
+            (found,) = read(encode_batch([Record(0, 1, value, CONTROL_NAMES[kind])], leader_epoch=1, control=True))[0]
+            assert known(found) == said
+        else:
+            values.append(value)
+            expected.append(said)
+    rows, account = read(batch(0, *values), redact=False)
+    assert [known(one) for one in rows] == expected
+    assert account.is_balanced
+    shown, _ = read(batch(0, *values))
+    for value, one in zip(values, shown, strict=True):
+        whole = decode(value)
+        assert isinstance(whole, Decoded)
+        assert known(one) == to_json(redacted(whole).data)
+    assert len(control) > 5
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(DAMAGE, min_size=1, max_size=4), st.booleans(), st.sampled_from([SMALL, KRAFT.read_bytes()[:1500]]))
+def test_whatever_is_done_to_a_file_its_rows_and_headers_are_all_its_bytes_and_the_account_is_the_same(
+    changes: list[tuple[str, int, int]], sealed: bool, data: bytes
+) -> None:
+    for one in changes:
+        data = damaged(data, *one) if data else data
+    data = resealed(data) if sealed else data
+    rows, account = read(data)
+    plain = Reading(data)
+    items = list(plain)
+    assert account == plain.account
+    assert len(rows) == len(items)
+    assert sum(one["size"] for one in rows) + account.headers == account.size + account.inflated
+    counted = {
+        reason: sum(one["size"] for one in rows if one["reason"] == reason and one["status"] == DAMAGED)
+        for reason in account.damaged
+    }
+    assert counted == {reason: share.bytes for reason, share in account.damaged.items()}
+
+
+def test_damage_is_a_row_where_it_was_met() -> None:
+    data = bytearray(batch(0, no_op()) + batch(1, no_op()) + batch(7, level("a.version", 1)))
+    data[len(batch(0, no_op())) + HEADER_SIZE] ^= 1
+    rows, _ = read(bytes(data), begins_at=1000)
+    assert [(one["offset"], one["batch_position"], one["status"], one["reason"]) for one in rows] == [
+        (0, 1000, DECODED, None),
+        (None, 1000 + len(batch(0, no_op())), DAMAGED, DamageReason.CRC.value),
+        (None, 1000 + 2 * len(batch(0, no_op())), DAMAGED, DamageReason.OFFSET_ORDER.value),
+        (7, 1000 + 2 * len(batch(0, no_op())), DECODED, None),
+    ]
+    assert rows[1]["size"] == len(batch(1, no_op()))
+    assert rows[2]["size"] == 0
+
+
+def test_what_is_not_decoded_says_why_and_gives_its_bytes_only_where_secrets_may_be_shown() -> None:
+    unknown, newer, other, wrong = bytes((1, 99, 0)), bytes((1, 11, 5, 7)), bytes((0, 1, 1)), no_op() + b"\0"
+    rows, _ = read(batch(0, unknown, newer, other, wrong))
+    assert [(one["status"], one["reason"], one["api_key"], one["version"], one["record_type"]) for one in rows] == [
+        (KEPT, RawReason.TYPE.value, 99, 0, None),
+        (KEPT, RawReason.VERSION.value, 11, 5, "USER_SCRAM_CREDENTIAL_RECORD"),
+        (KEPT, RawReason.FRAME.value, None, None, None),
+        (DAMAGED, UNREADABLE, 20, 0, "NO_OP_RECORD"),
+    ]
+    assert [one["raw"] for one in rows] == [None] * 4
+    assert [one["body"] for one in rows] == [None] * 4
+    rows, _ = read(batch(0, unknown, newer, other, wrong), redact=False)
+    assert [one["raw"] for one in rows] == [unknown, newer, other, wrong]
+
+
+def test_no_secret_is_in_any_column() -> None:
+    credential = {
+        "name": "a", "mechanism": 1, "iterations": 4096, UNKNOWN_TAGS: ((99, b"hunter2!"),),
+        "salt": b"hunter2!", "storedKey": b"hunter2!", "serverKey": b"hunter2!",
+    }  # fmt: skip
+    config = {"resourceType": 4, "resourceName": "1", "name": "sasl.jaas.config", "value": "hunter2!"}
+    cut = frame(USER_SCRAM_CREDENTIAL, credential)[:-1]
+    values = [
+        frame(USER_SCRAM_CREDENTIAL, credential),
+        frame(table.CONFIG, config),
+        cut,
+        bytes((1, 99, 0)) + b"hunter2!",
+    ]
+    reading = Reading(batch(0, *values))
+    found = list(record_batches(reading))
+    assert not any(
+        b"hunter2!" in bytes(each) for one in found for column in one.columns for each in column.buffers() if each
+    )
+    bodies = [json.loads(one["body"]) for one in pa.Table.from_batches(found).to_pylist()[:2]]
+    assert {bodies[0][field] for field in SECRET_FIELDS & bodies[0].keys()} == {REDACTED}
+    assert bodies[0][UNKNOWN_TAGS] == [{"tag": 99, "bytes": 8}]
+    assert bodies[1]["value"] == REDACTED
+    shown = row(frame(table.CONFIG, config), redact=False)
+    assert json.loads(shown["body"])["value"] == "hunter2!"
+
+
+ID = "AAAAAAAAAAAAAAAAAAAABw"
+TOPIC = decode(bytes((1, 9, 0)) + bytes(15) + b"\7\0")
+assert isinstance(TOPIC, Decoded)
+UUID = TOPIC.data["topicId"]
+
+
+def test_fields_that_are_asked_of_many_records_are_columns() -> None:
+    replicas = {"replicas": (1, 2), "removingReplicas": (), "addingReplicas": (), "leaderEpoch": 0, "partitionEpoch": 0}
+    partition = {"partitionId": 3, "topicId": UUID, "isr": (1, 2), "leader": 1, **replicas}
+    here = {"topic_id": ID, "partition": 3}
+    changed = {"partitionId": 3, "topicId": UUID}
+    registered = {"node_id": 4, "node_epoch": 7, "incarnation": ID}
+    assert typed(broker(4, 7)) == {**registered, "fenced": True, "controlled_shutdown": False}
+    assert typed(broker(4, 7, version=0, fenced=False)) == {**registered, "fenced": False}
+    assert typed(controller(3001, 7)) == {"node_id": 3001, "incarnation": ID}
+    assert typed(change(4, 7, fenced=-1, inControlledShutdown=1)) == {
+        "node_id": 4, "node_epoch": 7, "fenced": False, "controlled_shutdown": True,
+    }  # fmt: skip
+    assert typed(change(4, 7, fenced=0)) == {"node_id": 4, "node_epoch": 7}
+    assert typed(frame(table.FENCE_BROKER, {"id": 4, "epoch": 7})) == {"node_id": 4, "node_epoch": 7, "fenced": True}
+    assert typed(frame(table.UNFENCE_BROKER, {"id": 4, "epoch": 7})) == {"node_id": 4, "node_epoch": 7, "fenced": False}
+    assert typed(level("group.version", 1)) == {"feature": "group.version", "level": 1}
+    assert typed(frame(table.REMOVE_FEATURE_LEVEL, {"name": "a"})) == {"feature": "a", "level": 0}
+    assert typed(frame(table.TOPIC, {"name": "a", "topicId": UUID})) == {"topic_id": ID}
+    assert typed(frame(table.REMOVE_TOPIC, {"topicId": UUID})) == {"topic_id": ID}
+    assert typed(frame(table.PARTITION, partition)) == {**here, "leader": 1, "isr": [1, 2]}
+    assert typed(frame(table.PARTITION_CHANGE, {**changed, "leader": -1, "isr": ()})) == {
+        **here,
+        "leader": -1,
+        "isr": [],
+    }
+    assert typed(frame(table.PARTITION_CHANGE, {**changed, "leader": -2, "isr": None})) == here
+    assert typed(frame(table.PARTITION_CHANGE, changed)) == here
+    assert typed(no_op()) == {}
+
+
+def test_a_level_that_is_a_range_is_its_maximum() -> None:
+    assert typed(bytes((1, 12, 0, 2)) + b"a" + struct.pack(">hh", 1, 5) + b"\0") == {"feature": "a", "level": 5}
+
+
+def test_the_level_of_the_quorum_is_a_level_as_others_are() -> None:
+    rows, _ = read(CHANGES.read_bytes())
+    found = [(one["feature"], one["level"]) for one in rows if one["record_type"] == table.KRAFT_VERSION.name]
+    assert found[-1] == ("kraft.version", 1)
+
+
+def test_what_comes_from_a_snapshot_says_so() -> None:
+    assert {one["origin"] for one in read(SMALL, origin=SNAPSHOT)[0]} == {SNAPSHOT}
+    assert {one["origin"] for one in read(SMALL)[0]} == {LOG}
+
+
+def test_a_time_or_an_offset_that_no_column_holds_is_none() -> None:
+    last = (1 << 63) - 1
+    records = [Record(last, NOW, no_op()), Record(last + 5, last + 9, no_op())]
+    data = encode_batch(records, leader_epoch=1, base_timestamp=last, max_timestamp=last)
+    rows, account = read(data)
+    assert [(one["offset"], one["timestamp_ms"]) for one in rows] == [(last, NOW), (None, None)]
+    assert account.is_balanced
+
+
+def test_rows_come_in_pieces_that_are_bounded_in_number_and_size() -> None:
+    many = b"".join(batch(start, *[no_op()] * 1000) for start in range(0, 100_000, 1000))
+    sizes = [one.num_rows for one in record_batches(Reading(many))]
+    assert sum(sizes) == 100_000
+    assert max(sizes) < 40_000
+    large = frame(table.CONFIG, {"resourceType": 2, "resourceName": "\0" * 30_000, "name": "a", "value": None})
+    text = b"".join(batch(at, *[large] * 100) for at in range(0, 1000, 100))
+    assert max(one.nbytes for one in record_batches(Reading(text))) < 100_000_000
+
+
+def test_no_bytes_are_no_rows() -> None:
+    assert list(record_batches(Reading(b""))) == []
+
+
+def test_a_file_is_read_without_it_where_there_is_no_pyarrow() -> None:
+    code = "import sys; sys.modules['pyarrow'] = None; import kraftlog.reading, kraftlog.as_json"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_control_record_that_no_release_has_is_kept() -> None:
+    key, value = b"\0\0\0\x63", b"\0\0"
+    ((one,), _) = read(encode_batch([Record(0, 1, value, key)], leader_epoch=1, control=True))
+    assert (one["is_control"], one["api_key"], one["status"], one["record_type"]) == (True, 99, KEPT, None)

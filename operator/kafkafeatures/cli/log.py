@@ -1,23 +1,23 @@
-"""`kafkafeatures log decode|verify`: what the files of a metadata log hold, without a JVM and without a cluster.
+"""`kafkafeatures log`: what the files of a metadata log hold, without a JVM and without a cluster.
 
 `decode` shows every record of a node's `__cluster_metadata-0`, or of single files; `verify` only says whether every
 byte of them is accounted for, and nothing is missing between them. Both name each damage and continue behind it.
-Secrets are redacted unless `--no-redact` asks for them. Never writes to the files, and never takes a lock: a node may
-run on them.
+Secrets are redacted unless `--no-redact` asks for them. What a log says as a whole is in modules of its own. Never
+writes to the files, and never takes a lock: a node may run on them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 
-from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.log_files import File, Opened, found, missing
+from kafkafeatures.cli.log_words import format_time
 from kafkafeatures.cli.output import clean_stdout
 from kafkafeatures.core.words import printable
 from kraftlog import Damage, DamageReason, Decoded, Raw
@@ -28,17 +28,25 @@ from kraftlog.schema import NAMES
 _END = (DamageReason.TRUNCATED, DamageReason.ZEROS)
 """What the end of the newest segment of a running node looks like."""
 
+_WHOLE = {"state": "kafkafeatures.cli.log_state"}
+"""What is said of a log as a whole, and by which module."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, with which files, and how to show it."""
-    parser.add_argument("action", choices=("decode", "verify"), help="show every record, or only check every byte")
+    parser.add_argument(
+        "action", choices=("decode", "verify", *_WHOLE),
+        help="show every record; only check every byte; show the state at an offset",
+    )  # fmt: skip
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH",
         help="a log directory of a node, its __cluster_metadata-0, a segment (.log) or a snapshot (.checkpoint)",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="a line for people, or an object, per record"
-    )
+        "-o", "--output", choices=("text", "table", "json", "yaml"), default="text",
+        help="text, or table, for people (default); documents: of decode and verify an object per line, without yaml",
+    )  # fmt: skip
+    parser.add_argument("--at", type=_offset, metavar="OFFSET", help="of state: with every record below this offset")
     parser.add_argument(
         "--no-redact", action="store_true",
         help="show secrets as well: SCRAM credentials, sensitive configs, bytes that could not be decoded",
@@ -47,6 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read all of them. 0 when every byte was decoded or kept and none is missing, 1 where something is damaged."""
+    _check(arguments)
+    if arguments.action in _WHOLE:
+        command = importlib.import_module(_WHOLE[arguments.action])
+        return int(command.run(arguments))
     verify = arguments.action == "verify"
     every = found(arguments.paths, snapshots=verify)
     out = clean_stdout()  # JSON escapes what does not print
@@ -64,6 +76,28 @@ def run(arguments: argparse.Namespace) -> int:
         _report(arguments, one, reading.account, problems=shown, lacks=lacks, sound=is_sound)
         sound = sound and is_sound
     return Exit.DONE if sound else Exit.FAILED
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Flags that one of the actions alone understands."""
+    action = arguments.action
+    if arguments.at is not None and action != "state":
+        raise CommandFailed(f"log {action}: --at is a flag of log state", Exit.USAGE)
+    if action in _WHOLE:
+        if len(arguments.paths) > 1:
+            raise CommandFailed(f"log {action}: expected one PATH, which holds the log of a node", Exit.USAGE)
+        if arguments.no_redact:
+            raise CommandFailed(f"log {action} shows no secrets; --no-redact is a flag of log decode", Exit.USAGE)
+    elif arguments.output in ("table", "yaml"):
+        raise CommandFailed(
+            f"log {action}: invalid value {arguments.output!r} of -o; expected text or json", Exit.USAGE
+        )
+
+
+def _offset(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise argparse.ArgumentTypeError(f"invalid value {text[:60]!r}: expected an offset, 0 or more")
+    return int(text)
 
 
 def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: Callable[[str], object]) -> list[str]:
@@ -87,14 +121,14 @@ def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: 
 def _object(entry: Entry, no_redact: bool) -> str:
     """One object: offset, timestamp, type, version and data, or why there is none."""
     name, version, content = _shown(entry, no_redact)
-    when = _time(entry.timestamp_ms)
+    when = format_time(entry.timestamp_ms)
     return f'{{"offset":{entry.offset},"timestamp":"{when}","type":"{name}","version":{version},{content}}}'
 
 
 def _line(entry: Entry, no_redact: bool) -> str:
     """The same for people."""
     name, version, content = _shown(entry, no_redact)
-    return f"{entry.offset:>10}  {_time(entry.timestamp_ms)}  {name} v{version}  {content.removeprefix(_DATA)}"
+    return f"{entry.offset:>10}  {format_time(entry.timestamp_ms)}  {name} v{version}  {content.removeprefix(_DATA)}"
 
 
 _DATA = '"data":'
@@ -110,20 +144,6 @@ def _shown(entry: Entry, no_redact: bool) -> tuple[str, int, str]:
     why = found.reason.value if isinstance(found, Raw) else found.why
     kept = bytes_of(found.value, redact=not no_redact, data=None, key=found.key, why=why)
     return name or "UNKNOWN", found.version, json.dumps(kept, separators=(",", ":"))[1:-1]
-
-
-@lru_cache(maxsize=1000)
-def _second(seconds: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
-    except (ValueError, OverflowError, OSError):  # a time that no calendar has
-        return ""
-
-
-def _time(milliseconds: int) -> str:
-    seconds, rest = divmod(milliseconds, 1000)
-    text = _second(seconds)
-    return f"{text}.{rest:03}Z" if text else str(milliseconds)
 
 
 def _is_end(damage: Damage, file: File) -> bool:

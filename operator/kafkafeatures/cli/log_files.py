@@ -66,10 +66,10 @@ def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
     try:
         beside = _parsed(folder)
     except OSError as error:
-        raise _refused(folder, error.strerror) from None
+        raise refused(folder, error.strerror) from None
     segments = [_file(folder / one.name, beside) for one in beside if isinstance(one, files.Segment)]
     if not segments:
-        raise _refused(folder, f"no segment of a metadata log is here; expected files like {0:020}.log")
+        raise refused(folder, f"no segment of a metadata log is here; expected files like {0:020}.log")
     images = [one for one in beside if isinstance(one, files.Snapshot)]
     first = segments[0].begins or 0
     if first and all(one.end_offset < first for one in images):
@@ -117,11 +117,11 @@ class Opened:
         try:
             self._file = open(path, "rb", buffering=0, opener=_without_waiting)  # noqa: SIM115 - see __exit__
         except OSError as error:
-            raise _refused(path, error.strerror) from None
+            raise refused(path, error.strerror) from None
         status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode):
             self._file.close()
-            raise _refused(path, "not a regular file; give a file or a directory")
+            raise refused(path, "not a regular file; give a file or a directory")
         self._size = status.st_size
         self._start, self._piece = 0, b""
 
@@ -146,10 +146,10 @@ class Opened:
             try:
                 part = os.pread(self._file.fileno(), end - start, start)
             except OSError as error:
-                raise _refused(self._path, error.strerror) from None
+                raise refused(self._path, error.strerror) from None
             if not part:
                 why = f"changed while it was read: it had {self._size} bytes and now has {start} at most; run again"
-                raise _refused(self._path, why)
+                raise refused(self._path, why)
             parts.append(part)
             start += len(part)
         return b"".join(parts)
@@ -159,5 +159,6 @@ def _without_waiting(name: str, flags: int) -> int:
     return os.open(name, flags | os.O_NONBLOCK)
 
 
-def _refused(path: Path, why: str | None) -> CommandFailed:
+def refused(path: Path, why: str | None) -> CommandFailed:
+    """A path that gives nothing to read."""
     return CommandFailed(f"{printable(str(path))}: {why}", Exit.BLOCKED)

@@ -24,7 +24,10 @@ COMMANDS = {
     "apply": ("kafkafeatures.cli.apply", "bring a cluster to the levels of a document, and verify them"),
     "init": ("kafkafeatures.cli.init", "print a document that matches a cluster, to adopt it"),
     "unregister": ("kafkafeatures.cli.unregister", "unregister a broker or a controller that no longer exists"),
-    "log": ("kafkafeatures.cli.log", "show what the files of a metadata log hold, or check them; no cluster, no JVM"),
+    "log": (
+        "kafkafeatures.cli.log",
+        "show what the files of a metadata log say, record by record or as a whole, or check them; no cluster, no JVM",
+    ),
     "status": ("kafkafeatures.cli.status", "show a resource on Kubernetes: its condition, plan and blockers"),
     "wait": ("kafkafeatures.cli.wait", "wait until a resource on Kubernetes is ready, or a feature reaches a level"),
     "approve": ("kafkafeatures.cli.approve", "approve the waiting plan, and no other"),

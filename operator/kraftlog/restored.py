@@ -1,0 +1,231 @@
+"""The image at an offset, from the files of a log: the last whole snapshot before it, and the log from there on.
+
+    found = image_at(names, opened, at=442)
+
+What it decides: which snapshot an image can be built on, and whether it is exact: every record below the offset is in,
+none at or above it, also where the offset lies inside of a batch. Whatever stands against that is said, never stepped
+over: a gap, damage, a log that ends before. Called by whoever has the files of a node; `opened` gives it their bytes,
+which are read a piece at a time. It opens nothing itself, and believes no file that names promise: a snapshot without
+its footer stands for no state, and is left out with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from kraftlog.batches import (
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    MAX_BATCH,
+    Damage,
+    DamageReason,
+    Pieces,
+    head_at,
+    walk,
+)
+from kraftlog.encoding import encode_batch
+from kraftlog.errors import DamagedError, GapError, KraftLogError, MalformedError, TooLargeError
+from kraftlog.files import Segment, Snapshot, parse
+from kraftlog.image import SMALL, Image, Section
+from kraftlog.replay import Replay, SnapshotReader
+
+PIECE = 4 * 1024 * 1024
+END = 1 << 62  # above every offset
+
+Opener = Callable[[str], AbstractContextManager[Pieces]]
+"""Gives the bytes of the file of this name, for as long as they are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """An image, exact at its offset, and how it came to be.
+
+    made_of: the files that it was made of, in order. left_out: snapshots that stand for no state, each with why.
+    stopped: why it ends where it does, if that is not the end of the log; always empty where an offset was asked for.
+    """
+
+    image: Image
+    made_of: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    stopped: str = ""
+
+
+class StateUnknown(KraftLogError):
+    """These files do not say what the state at this offset is.
+
+    `exact_until`: the last offset at which they do, from the same beginning; None where there is none.
+    """
+
+    def __init__(self, why: str, exact_until: int | None = None) -> None:
+        super().__init__(why)
+        self.exact_until = exact_until
+
+
+def image_at(
+    names: Iterable[str],
+    opened: Opener,
+    *,
+    at: int | None = None,
+    sections: Iterable[Section] = SMALL,
+    limit: int | None = None,
+) -> Restored:
+    """The image at `at`, or at the end of the log. `sections`, `limit`: as of Replay.
+
+    Raises StateUnknown for an offset at which no exact image can be made, and what Replay raises of what is too large.
+    """
+    found = [one for one in map(parse, names) if one is not None]
+    segments = sorted((one for one in found if isinstance(one, Segment)), key=lambda one: one.base_offset)
+    snapshots = [one for one in found if isinstance(one, Snapshot) and (at is None or one.end_offset <= at)]
+    snapshots.sort(key=lambda one: (one.end_offset, one.epoch), reverse=True)
+    wanted, left_out = tuple(sections), []
+    for snapshot in snapshots:
+        try:
+            with opened(snapshot.name) as data:
+                replay = _loaded(data, snapshot, wanted, limit)
+        except KraftLogError as error:
+            left_out.append(f"{snapshot.name}: {error}")
+            continue
+        return _continued(replay, segments, opened, at, made_of=[snapshot.name], left_out=left_out)
+    if segments and segments[0].base_offset == 0:
+        return _continued(Replay(sections=wanted, limit=limit), segments, opened, at, made_of=[], left_out=left_out)
+    raise StateUnknown("; ".join([_no_base(segments, found, at), *left_out]))
+
+
+def _loaded(data: Pieces, snapshot: Snapshot, sections: Iterable[Section], limit: int | None) -> Replay:
+    reader = SnapshotReader(end_offset=snapshot.end_offset, epoch=snapshot.epoch, sections=sections, limit=limit)
+    for start in range(0, len(data), PIECE):
+        reader.feed(data[start : start + PIECE])
+    return reader.finish()
+
+
+def _no_base(segments: Sequence[Segment], found: Iterable[Segment | Snapshot], at: int | None) -> str:
+    ends = sorted(one.end_offset for one in found if isinstance(one, Snapshot))
+    begins = f"the log begins at offset {segments[0].base_offset}" if segments else "no segment of the log is here"
+    if at is not None and ends and ends[0] > at:
+        return f"{begins}, and the oldest snapshot is of offset {ends[0]}: what was before is not known"
+    return f"{begins}, and no whole snapshot is here to begin with"
+
+
+def _continued(
+    replay: Replay,
+    segments: Sequence[Segment],
+    opened: Opener,
+    at: int | None,
+    *,
+    made_of: list[str],
+    left_out: Sequence[str],
+) -> Restored:
+    """The log behind the base, as far as asked for."""
+    below, stopped = END if at is None else at, ""
+    for index, segment in enumerate(segments):
+        is_last = index + 1 == len(segments)
+        if not is_last and segments[index + 1].base_offset <= replay.offset:
+            continue
+        if replay.offset >= below or stopped:
+            break
+        if segment.base_offset > replay.offset:
+            stopped = (
+                f"offsets {replay.offset} to {segment.base_offset - 1} are missing: {segment.name} is the next file"
+            )
+            break
+        before = replay.offset
+        with opened(segment.name) as data:
+            stopped = _appended(replay, data, segment.name, below, is_last)
+        if replay.offset > before:
+            made_of.append(segment.name)
+    if at is not None and replay.offset < at:
+        raise StateUnknown(stopped or f"the log ends at offset {replay.offset}", replay.offset)
+    return Restored(replay.image(), tuple(made_of), tuple(left_out), "" if at is not None else stopped)
+
+
+def _appended(replay: Replay, data: Pieces, name: str, below: int, is_last: bool) -> str:
+    """Take a segment, up to `below`; says why it ended before the end of the segment, if it did."""
+    position = 0
+    while position < len(data):
+        size, cut = _whole(data[position : position + PIECE], below)
+        try:
+            replay.append(data[position : position + size], below=below)
+        except GapError as error:
+            return _missing(name, error.expected, error.found)
+        except DamagedError as error:
+            return f"{name}: at byte {position + error.position}: {error.why}"
+        position += size
+        if cut:
+            return _divided(replay, data, position, name, below)
+        if not size:  # neither whole nor cut by `below`: damage, or the end
+            head = head_at(data, position)
+            if not isinstance(head, Damage):  # behind `below`, or larger than a piece
+                if head.base_offset >= below:
+                    return _missing(name, replay.offset, head.base_offset)
+                if head.size > MAX_BATCH:
+                    raise TooLargeError(f"{name}: a batch of {head.size} bytes; at most {MAX_BATCH} are read")
+                replay.append(data[position : position + head.size], below=below)
+                position += head.size
+                continue
+            damage = _measured(data, position)
+            is_end = is_last and damage.reason in (DamageReason.TRUNCATED, DamageReason.ZEROS)
+            return "" if is_end else f"{name}: at byte {position}: {damage.reason.value}"
+    return ""
+
+
+def _missing(name: str, expected: int, found: int) -> str:
+    return f"{name}: offsets {expected} to {found - 1} are missing" if found > expected else ""
+
+
+def _whole(window: memoryview, below: int) -> tuple[int, bool]:
+    """Bytes of the whole batches that begin a window and end at or below an offset; whether the next one lies across
+    it. Only lengths and offsets are read: `append` judges the rest.
+    """
+    position = 0
+    while position + HEADER_SIZE <= len(window):
+        base, length, *_, delta, _, _, _, _, _, _ = HEADER.unpack_from(window, position)
+        size = LENGTH_END + length
+        if not HEADER_SIZE <= size <= min(MAX_BATCH, len(window) - position):
+            break
+        if base + delta >= below:
+            return position, base < below
+        position += size
+    return position, False
+
+
+def _divided(replay: Replay, data: Pieces, position: int, name: str, below: int) -> str:
+    """Of a batch that lies across `below` the records before it."""
+    head = head_at(data, position)
+    if isinstance(head, Damage):
+        return f"{name}: at byte {position}: {head.reason.value}"
+    if head.base_offset > replay.offset:
+        return _missing(name, replay.offset, head.base_offset)
+    batch = head.batch(data, position)
+    try:
+        records = [record for record in batch.records() if record.offset < below]
+    except MalformedError as error:
+        return f"{name}: at byte {position}: {error}"
+    part = encode_batch(
+        records, leader_epoch=batch.leader_epoch, control=batch.is_control, base_offset=batch.base_offset,
+        base_timestamp=batch.base_timestamp, last_offset_delta=below - 1 - batch.base_offset,
+    )  # fmt: skip
+    replay.append(part, below=below)
+    return ""
+
+
+class _Behind:
+    """The bytes of a file from a position on."""
+
+    def __init__(self, data: Pieces, start: int) -> None:
+        self._data, self._start = data, start
+
+    def __len__(self) -> int:
+        return len(self._data) - self._start
+
+    def __getitem__(self, piece: slice) -> memoryview:
+        start, end, _ = piece.indices(len(self))
+        return self._data[start + self._start : end + self._start]
+
+
+def _measured(data: Pieces, position: int) -> Damage:
+    found = next(iter(walk(_Behind(data, position))))
+    assert isinstance(found, Damage)  # noqa: S101 - no batch begins there, as was just seen
+    return found

@@ -1,0 +1,181 @@
+"""`log state` on files: what it shows, how sure it is, and what it says where the state cannot be known."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.main import main
+from tests.kafkafeatures.terminal import PROGRAM, in_terminal
+from tests.kraftlog.build import batch, begin, broker, level, log, no_op
+from tests.kraftlog.golden import CHANGES, MIGRATION
+
+FIRST = f"{0:020}.log"
+SNAPSHOT = f"{442:020}-{9:010}.checkpoint"
+
+
+def state(capsys: pytest.CaptureFixture[str], *words: str, form: str = "json", code: Exit = Exit.DONE) -> str:
+    assert main(["log", "state", "-o", form, *words]) == code
+    return capsys.readouterr().out
+
+
+def node(folder: Path) -> Path:
+    """The directories of a node, with the log of a real one."""
+    (folder / "data").mkdir()
+    shutil.copytree(CHANGES.parent, folder / "data" / "__cluster_metadata-0")
+    (folder / "data" / "meta.properties").write_text("#a comment\nversion=1\ncluster.id=abc\nnode.id=3002\n")
+    return folder / "data"
+
+
+def test_the_state_is_of_an_offset_and_says_what_it_was_made_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = node(tmp_path)
+    for words, offset, kraft_version, sure, made_of in (
+        (("--at", "187"), 187, None, True, [FIRST]),
+        (("--at", "188"), 188, 1, True, [FIRST]),
+        (("--at", "442"), 442, 1, True, [SNAPSHOT]),
+        ((), 495, 1, None, [SNAPSHOT, FIRST]),
+    ):
+        found = json.loads(state(capsys, *words, str(path)))
+        assert (found["kind"], found["clusterId"], found["source"]["node"]) == ("MetadataState", "abc", 3002)
+        assert (found["source"]["offset"], found["source"]["committed"]) == (offset, sure)
+        assert found["source"]["files"] == made_of
+        levels = {one["name"]: one["finalized"] for one in found["features"]}
+        assert levels.get("kraft.version") == kraft_version
+        assert levels["metadata.version"] == 28
+        assert {(one["id"], one["role"]) for one in found["registrations"]} >= {(1, "Broker"), (3001, "Controller")}
+
+
+def test_both_documents_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(CHANGES.parent)
+    assert yaml.safe_load(state(capsys, path, form="yaml")) == json.loads(state(capsys, path))
+
+
+def test_people_read_the_same_in_any_width(tmp_path: Path) -> None:
+    path = node(tmp_path)
+    for columns in (120, 80, 40):
+        seen = in_terminal([*PROGRAM, "log", "state", "--at", "450", str(path)], columns=columns)
+        assert seen.code == Exit.DONE
+        assert max(map(len, seen.lines)) <= columns
+        for text in (
+            "Cluster abc files of node 3002",
+            "State at offset 450, epoch 9, 2026-11-21T00:28:09.022Z",
+            "Committed: unknown from offset 442 on",
+            "voters 3001, 3002, 3003",
+            "28 (4.2-IV0)",
+            "controller 3003",
+            "127.0.0.1:30401",
+        ):
+            assert text in seen.text
+
+
+def test_a_migration_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(state(capsys, "--at", "300", str(MIGRATION.parent)))
+    assert found["migration"] == {"state": "PreMigration", "code": 2}
+    assert "Migration from ZooKeeper: PreMigration (2)" in state(
+        capsys, "--at", "300", str(MIGRATION.parent), form="text"
+    )
+
+
+def test_one_file_says_what_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(state(capsys, str(CHANGES)))["source"]["files"] == [FIRST]
+    found = json.loads(state(capsys, str(CHANGES.with_name(SNAPSHOT))))
+    assert (found["source"]["offset"], found["source"]["files"]) == (442, [SNAPSHOT])
+
+
+def test_the_inside_of_a_transaction_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FIRST).write_bytes(log([begin(), level("metadata.version", 9)]))
+    assert json.loads(state(capsys, str(tmp_path)))["source"]["inTransaction"] is True
+    assert "Inside of a metadata transaction" in state(capsys, str(tmp_path), form="text")
+
+
+def test_what_is_missing_is_named_with_the_offset_up_to_which_the_state_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / FIRST).write_bytes(log([level("metadata.version", 9)], [no_op()]))
+    (tmp_path / f"{5:020}.log").write_bytes(log([no_op()], start=5))
+    assert main(["log", "state", "--at", "6", str(tmp_path)]) == Exit.FAILED
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"kafkafeatures: {tmp_path}: the state at offset 6 is not known: offsets 2 to 4 are missing: {5:020}.log is "
+        "the next file; the state is known up to --at 2\n"
+    )
+    found = json.loads(state(capsys, str(tmp_path), code=Exit.FAILED))
+    assert found["source"]["offset"] == 2
+    assert found["problems"] == [
+        f"the state behind offset 2 is not known: offsets 2 to 4 are missing: {5:020}.log is the next file"
+    ]
+
+
+def test_a_snapshot_that_is_not_whole_is_left_out_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = node(tmp_path) / "__cluster_metadata-0"
+    os.truncate(folder / SNAPSHOT, 300)
+    assert main(["log", "state", "-o", "json", str(folder)]) == Exit.DONE
+    said = capsys.readouterr()
+    found = json.loads(said.out)["source"]
+    assert found["files"] == [FIRST]
+    assert found["committed"] is None
+    assert found["leftOut"] == [f"{SNAPSHOT}: the last batch is cut, at byte 269 of the snapshot"]
+    assert f"a snapshot that is not whole was left out: {SNAPSHOT}" in said.err
+
+
+def test_a_record_that_is_not_understood_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FIRST).write_bytes(batch(0, bytes((1, 12, 99)) + b"?"))
+    found = json.loads(state(capsys, str(tmp_path), code=Exit.FAILED))
+    assert found["problems"] == ["1 record could not be understood: what they changed is not known; see log decode"]
+
+
+def test_names_of_a_log_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b[2J\r\u202e=cmd"
+    endpoint = {"name": hostile, "host": hostile, "port": 1, "securityProtocol": 0}
+    (tmp_path / FIRST).write_bytes(batch(0, level(hostile, 1), broker(1, 1, endPoints=(endpoint,), rack=hostile)))
+    for form in ("text", "json", "yaml"):
+        said = state(capsys, str(tmp_path), form=form)
+        assert all(one.isprintable() or one == "\n" for one in said)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("decode", "--at", "3", "x"), "--at is a flag of log state"),
+        (("state", "x", "y"), "expected one PATH"),
+        (("state", "--no-redact", "x"), "shows no secrets"),
+        (("verify", "-o", "yaml", "x"), "invalid value 'yaml' of -o; expected text or json"),
+        (("state", "--at", "-1", "x"), "expected an offset, 0 or more"),
+        (("state", "--at", "1e3", "x"), "invalid value '1e3'"),
+    ],
+)
+def test_flags_that_do_not_fit_are_one_line(
+    words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", *words]) == Exit.USAGE
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_path_that_holds_no_log_or_those_of_several_nodes_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "disk" / "__cluster_metadata-0").mkdir(parents=True)
+        (tmp_path / name / "disk" / "__cluster_metadata-0" / FIRST).write_bytes(log([no_op()]))
+    (tmp_path / "none").mkdir()
+    (tmp_path / "notes.txt").write_text("nothing")
+    for path, says in (
+        (tmp_path, "holds the metadata logs of 2 nodes; give one of them"),
+        (tmp_path / "none", "no file of a metadata log is here"),
+        (tmp_path / "notes.txt", "the name does not say what it holds"),
+        (tmp_path / "nothing", "No such file or directory"),
+    ):
+        assert main(["log", "state", str(path)]) == Exit.BLOCKED
+        assert says in capsys.readouterr().err
+    assert main(["log", "state", str(tmp_path / "one")]) == Exit.DONE

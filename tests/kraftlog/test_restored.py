@@ -1,0 +1,168 @@
+"""The image at any offset, from files: exact, or with what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftlog import Image, Replay, encode_batch
+from kraftlog.batches import HEADER_SIZE, Pieces
+from kraftlog.replay import ONLY_NO_OP
+from kraftlog.restored import PIECE, Restored, StateUnknown, image_at
+from tests.kraftlog.build import abort, batch, begin, broker, end, level, log, no_op, snapshot
+from tests.kraftlog.golden import CHANGES, MIGRATION, batches_of, name
+
+FIRST = f"{0:020}.log"
+METADATA = "metadata.version"
+
+
+def segment(offset: int) -> str:
+    return f"{offset:020}.log"
+
+
+def checkpoint(offset: int, epoch: int = 1) -> str:
+    return f"{offset:020}-{epoch:010}.checkpoint"
+
+
+def opener(files: Mapping[str, bytes]) -> Callable[[str], AbstractContextManager[Pieces]]:
+    return lambda name: nullcontext(memoryview(files[name]))
+
+
+def restore(files: Mapping[str, bytes], at: int | None = None) -> Restored:
+    return image_at(files, opener(files), at=at)
+
+
+def says(image: Image) -> tuple[Any, ...]:
+    """What is said of the cluster, however it was read."""
+    voters = None if image.voters is None else tuple(sorted(one.id for one in image.voters))
+    return (
+        image.offset, dict(image.features), image.kraft_version, dict(image.brokers), dict(image.controllers), voters,
+        image.zk_migration_state, image.in_transaction, image.unreadable,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [CHANGES, MIGRATION], ids=name)
+def test_of_a_real_log_the_image_has_every_record_below_it_and_none_else(path: Path) -> None:
+    files = {one.name: one.read_bytes() for one in path.parent.iterdir() if one.suffix in (".log", ".checkpoint")}
+    one_by_one = Replay()
+    assert says(restore(files, 0).image) == says(one_by_one.image())
+    made_of = set()
+    for whole in batches_of(path):
+        for record in whole.records():
+            alone = encode_batch([record], leader_epoch=whole.leader_epoch, control=whole.is_control)
+            one_by_one.append(alone, below=record.offset + 1)
+            if (record.offset + 1) % 5 and whole.data[HEADER_SIZE:] == ONLY_NO_OP:
+                continue  # most of the log
+            found = restore(files, record.offset + 1)
+            assert says(found.image) == says(one_by_one.image())
+            assert found.image.epoch == whole.leader_epoch
+            made_of.add(found.made_of)
+    assert len(made_of) == 3  # of the log alone, of the snapshot alone, and of both
+    assert says(restore(files).image) == says(one_by_one.image())
+
+
+def test_an_offset_inside_of_a_batch_has_the_records_before_it() -> None:
+    files = {FIRST: batch(0, level(METADATA, 7), level(METADATA, 8), level(METADATA, 9))}
+    assert [restore(files, at).image.features.get(METADATA) for at in range(4)] == [None, 7, 8, 9]
+
+
+def test_what_a_transaction_changed_is_there_from_its_end_on() -> None:
+    files = {FIRST: log([begin(), level(METADATA, 7)], [level("a", 1), end()], [begin(), level("b", 1), abort()])}
+    found = [restore(files, at).image for at in range(8)]
+    assert [one.in_transaction for one in found] == [False, True, True, True, False, True, True, False]
+    assert [dict(one.features) for one in found] == [{}] * 4 + [{METADATA: 7, "a": 1}] * 4
+
+
+def test_a_log_of_many_pieces_is_read_whole() -> None:
+    large = broker(1, 1, rack="r" * 100_000)
+    files = {FIRST: log(*([large] for _ in range(3 * PIECE // 100_000)), [level(METADATA, 9)])}
+    assert len(files[FIRST]) > 2 * PIECE
+    assert restore(files).image.features[METADATA] == 9
+
+
+def test_the_newest_whole_snapshot_before_the_offset_is_begun_with_and_others_are_named() -> None:
+    files = {
+        segment(2): log([no_op()], [no_op()], [level(METADATA, 9)], start=2),
+        checkpoint(2): snapshot(level(METADATA, 7)),
+        checkpoint(4): snapshot(level(METADATA, 8))[:-1],
+    }
+    found = restore(files)
+    assert found.made_of == (checkpoint(2), segment(2))
+    assert found.image.features[METADATA] == 9
+    assert found.left_out == (f"{checkpoint(4)}: the last batch is cut, at byte 174 of the snapshot",)
+    assert restore(files, 4).image.features[METADATA] == 7
+
+
+GAP = {FIRST: log([level(METADATA, 7)], [no_op()]), segment(4): log([level(METADATA, 8)], start=4)}
+WITHIN = {FIRST: batch(0, level(METADATA, 7)) + batch(3, no_op())}
+DAMAGED = {FIRST: batch(0, level(METADATA, 7)) + batch(1, no_op())[:-1] + b"?" + batch(2, level(METADATA, 9))}
+CUT = {FIRST: log([level(METADATA, 7)], [no_op()])[:-5], segment(2): log([no_op()], start=2)}
+
+
+@pytest.mark.parametrize(
+    ("files", "known", "why"),
+    [
+        (GAP, 2, f"offsets 2 to 3 are missing: {segment(4)} is the next file"),
+        (WITHIN, 1, f"{FIRST}: offsets 1 to 2 are missing"),
+        (DAMAGED, 1, f"{FIRST}: at byte 91: the CRC-32C of the batch is wrong (base offset 1)"),
+        (CUT, 1, f"{FIRST}: at byte 91: the last batch is cut"),
+    ],
+    ids=["between files", "within a file", "damage", "cut"],
+)
+def test_behind_what_is_missing_no_state_is_known_and_up_to_it_every_one(
+    files: Mapping[str, bytes], known: int, why: str
+) -> None:
+    found = restore(files)
+    assert (found.image.offset, found.stopped) == (known, why)
+    assert restore(files, known).stopped == ""
+    with pytest.raises(StateUnknown) as refused:
+        restore(files, known + 1)
+    assert (str(refused.value), refused.value.exact_until) == (why, known)
+
+
+def test_a_snapshot_behind_a_gap_is_a_beginning_again() -> None:
+    files = GAP | {checkpoint(4): snapshot(level(METADATA, 6))}
+    assert restore(files).image.features[METADATA] == 8
+    assert restore(files, 4).image.features[METADATA] == 6
+    with pytest.raises(StateUnknown):
+        restore(files, 3)
+
+
+@pytest.mark.parametrize(
+    ("files", "at", "why"),
+    [
+        ({segment(5): b""}, None, "the log begins at offset 5, and no whole snapshot is here to begin with"),
+        (
+            {segment(5): b"", checkpoint(5): snapshot()}, 3,
+            "the log begins at offset 5, and the oldest snapshot is of offset 5: what was before is not known",
+        ),
+        ({checkpoint(5): snapshot()}, 6, "the log ends at offset 5"),
+        ({FIRST: log([no_op()])}, 2, "the log ends at offset 1"),
+        (
+            {checkpoint(5): snapshot()[:-1]}, None,
+            "no segment of the log is here, and no whole snapshot is here to begin with; "
+            f"{checkpoint(5)}: the last batch is cut, at byte 83 of the snapshot",
+        ),
+    ],
+    ids=["no snapshot", "before the snapshot", "behind a snapshot", "behind the log", "a cut snapshot"],
+)  # fmt: skip
+def test_an_offset_that_cannot_be_reached_is_refused_with_the_reason(
+    files: Mapping[str, bytes], at: int | None, why: str
+) -> None:
+    with pytest.raises(StateUnknown) as refused:
+        restore(files, at)
+    assert str(refused.value) == why
+
+
+@pytest.mark.parametrize("tail", [batch(1, no_op())[:-3], bytes(100_000), b"\x00"], ids=["cut", "zeros", "one byte"])
+def test_the_end_of_the_newest_segment_may_be_in_the_making(tail: bytes) -> None:
+    found = restore({FIRST: log([level(METADATA, 7)]) + tail})
+    assert (found.image.offset, found.stopped) == (1, "")
+
+
+def test_a_record_that_is_not_understood_counts_against_the_image() -> None:
+    assert restore({FIRST: batch(0, bytes((1, 12, 99)) + b"?")}).image.unreadable == 1

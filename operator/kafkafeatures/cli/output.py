@@ -87,7 +87,7 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_document(document: dict[str, Any], form: str, stream: TextIO | None = None) -> None:
+def print_document(document: dict[str, Any] | list[Any], form: str, stream: TextIO | None = None) -> None:
     """JSON or YAML on stdout, or where it is said, keys in the order of the document.
 
     What does not print is escaped as the format has it: whoever reads the document gets it as it was.

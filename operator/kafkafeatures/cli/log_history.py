@@ -1,0 +1,124 @@
+"""What happened in the log of a node, file by file, and what is missing between: for `timeline` and `ghosts`.
+
+What it decides: in which order segments and snapshots are read, and what is said where they do not meet. A snapshot is
+a state that was reached by its time, and no event: it is given out only where it tells what the log here does not, at
+the beginning and behind a gap. Nothing is stepped over without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkafeatures.cli.log_folders import LogFolder
+from kafkafeatures.cli.log_state import MAX_IMAGE
+from kraftlog import Damage, DamageReason, Image, KraftLogError, SnapshotReader, files, walk
+from kraftlog.history import Event, HistoryReader
+from kraftlog.restored import PIECE
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A change, and the segment whose record says so."""
+
+    file: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class StateOf:
+    """What a snapshot says was so at `offset`; what led to it is not known from here."""
+
+    file: str
+    offset: int
+    image: Image
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that should be there. offset: behind the last record before it. until: the offset of the first one
+    behind it, where that is known.
+    """
+
+    file: str
+    offset: int
+    until: int | None
+    why: str
+
+
+Item = Happened | StateOf | Missing
+
+
+class History:
+    """One reading of a log. Iterate it once; `end` and `open_transaction` are right at its end."""
+
+    def __init__(self, folder: LogFolder) -> None:
+        self._folder = folder
+        self._segments = folder.segments
+        self._snapshots = folder.snapshots
+        self.end = self._segments[0].base_offset if self._segments else 0
+        has_beginning = bool(self._segments) and self.end == 0
+        bootstrap = bool(self._snapshots) and self._snapshots[0].end_offset == 0  # the voters of a new cluster
+        self._reader = HistoryReader(begins_at=0 if has_beginning and not bootstrap else -1)
+
+    @property
+    def open_transaction(self) -> int | None:
+        """Where the metadata transaction begins that had not ended when the log did."""
+        return self._reader.open_transaction
+
+    def __iter__(self) -> Iterator[Item]:
+        for index, segment in enumerate(self._segments):
+            yield from self._segment(segment, is_last=index + 1 == len(self._segments))
+        yield from self._states(until=None)
+
+    def _segment(self, segment: files.Segment, *, is_last: bool) -> Iterator[Item]:
+        with self._folder.opened(segment.name) as data:
+            for found in walk(data):
+                if isinstance(found, Damage):
+                    if found.reason is DamageReason.OFFSET_ORDER:
+                        continue  # said below, with the offsets
+                    if not (is_last and found.reason in (DamageReason.TRUNCATED, DamageReason.ZEROS)):
+                        detail = f" ({found.detail})" if found.detail else ""
+                        yield self._miss(segment.name, None, f"at byte {found.position}: {found.reason.value}{detail}")
+                    continue
+                if found.last_offset < self.end:
+                    continue  # in another file as well
+                yield from self._states(until=found.base_offset)
+                if found.base_offset > self.end:
+                    last = found.base_offset - 1
+                    yield self._miss(segment.name, found.base_offset, f"offsets {self.end} to {last} are missing")
+                for event in self._reader.take(found):
+                    yield Happened(segment.name, event)
+                self.end = found.last_offset + 1
+
+    def _miss(self, file: str, until: int | None, why: str) -> Missing:
+        self._reader.miss()
+        missing, self.end = Missing(file, self.end, until, why), max(self.end, until or 0)
+        return missing
+
+    def _states(self, until: int | None) -> Iterator[Item]:
+        """Of the snapshots that end between what was read and what is read next, if they tell anything new."""
+        while self._snapshots and (until is None or self._snapshots[0].end_offset <= until):
+            snapshot = self._snapshots.pop(0)
+            if snapshot.end_offset < self.end or (self._reader.is_complete and snapshot.end_offset == self.end):
+                continue
+            if until is None and any(one.end_offset > snapshot.end_offset for one in self._snapshots):
+                continue  # behind the log the newest says most
+            try:
+                image = self._image(snapshot)
+            except KraftLogError as error:
+                yield Missing(snapshot.name, snapshot.end_offset, None, f"the snapshot was left out: {error}")
+                continue
+            if snapshot.end_offset > self.end and self._segments:
+                last = snapshot.end_offset - 1
+                yield self._miss(snapshot.name, snapshot.end_offset, f"offsets {self.end} to {last} are missing")
+            self._reader.pass_snapshot(image)
+            self.end = snapshot.end_offset
+            yield StateOf(snapshot.name, snapshot.end_offset, image)
+
+    def _image(self, snapshot: files.Snapshot) -> Image:
+        reader = SnapshotReader(end_offset=snapshot.end_offset, epoch=snapshot.epoch, limit=MAX_IMAGE)
+        with self._folder.opened(snapshot.name) as data:
+            for start in range(0, len(data), PIECE):
+                reader.feed(data[start : start + PIECE])
+        return reader.finish().image()

@@ -1,0 +1,311 @@
+"""What happened in a metadata log: changes of levels, registrations, fencing, voters, leaders, the migration, in order.
+
+    reader = HistoryReader(begins_at=0)
+    for batch in walk(data): for event in reader.take(batch): ...
+
+Given the undamaged batches of a log in order, and told of everything between them that is missing. What it decides:
+what counts as a change, when it took effect (records of a metadata transaction at its End; KIP-868), and what was there
+before, which is None where that is not known. A snapshot is a state and not an event: `pass_snapshot` only fills in
+what was not known. It reads nothing itself; whoever has the files calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from kraftlog.batches import HEADER_SIZE, Batch
+from kraftlog.errors import MalformedError
+from kraftlog.image import Image
+from kraftlog.records import Decoded, Raw, decode, decode_control, key_of
+from kraftlog.replay import ONLY_NO_OP
+from kraftlog.schema import NAMES, table
+from kraftlog.state import KRAFT_VERSION_FEATURE
+
+Data = Mapping[str, Any]
+_BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
+LEVEL_OF_3_4 = 8  # metadata.version 3.4-IV0
+METADATA_VERSION = "metadata.version"
+MAX_PENDING = 100_000
+"""Changes of one metadata transaction that are kept until it ends; a controller's largest have a few thousand."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """Of a finalized level, 0 for none. takes_effect: false for a FeatureLevel record of kraft.version, which the
+    quorum does not follow (KAFKA-18979). layout: the releases of the older layout, or empty.
+    """
+
+    feature: str
+    level: int
+    previous: int | None
+    takes_effect: bool = True
+    layout: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A process registered its node. epoch: of a broker, else -1. fenced: None for a controller."""
+
+    role: str
+    node_id: int
+    incarnation: UUID
+    epoch: int
+    fenced: bool | None
+    features: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class FencingChange:
+    """Of a broker. fenced: None where the record leaves it. stopping: it began its controlled shutdown."""
+
+    node_id: int
+    fenced: bool | None
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unregistration:
+    """A node lost its registration."""
+
+    role: str
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationChange:
+    """Of the migration from ZooKeeper, by its raw code. by_3_4: perhaps written by Kafka 3.4, where 1 and 2 were the
+    other way round.
+    """
+
+    state: int
+    previous: int | None
+    by_3_4: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VotersChange:
+    """Of a dynamic quorum (KIP-853). previous: empty where the quorum was static before."""
+
+    voters: tuple[int, ...]
+    previous: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElection:
+    """A controller became the leader of an epoch. voters: as the record names them, also of a static quorum."""
+
+    leader_id: int
+    epoch: int
+    voters: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """A record that could not be decoded: it may have changed anything."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """Changes between its begin and its abort, which never took effect."""
+
+    begins_at: int
+    changes: int
+
+
+Change = (
+    LevelChange
+    | Registration
+    | FencingChange
+    | Unregistration
+    | MigrationChange
+    | VotersChange
+    | LeaderElection
+    | NotUnderstood
+    | AbortedTransaction
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """offset, timestamp_ms: of the record. effective_offset, effective_ms: when it took effect: the same, or those of
+    the End of its transaction. after_gap: something before it is missing, and no snapshot has filled it in since.
+    """
+
+    offset: int
+    timestamp_ms: int
+    change: Change
+    effective_offset: int
+    effective_ms: int
+    after_gap: bool
+
+
+class HistoryReader:
+    """Takes a log in order. Not thread-safe. `begins_at`: the offset of its first record."""
+
+    def __init__(self, *, begins_at: int) -> None:
+        self._complete = begins_at == 0  # what was never said is not there
+        self._gap = False
+        self._levels: dict[str, int] = {}
+        self._migration: int | None = None
+        self._voters: tuple[int, ...] | None = None
+        self._pending: list[Event] | None = None  # None outside of a transaction
+        self._pending_from = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing that came before is missing, or a snapshot has filled it in."""
+        return self._complete
+
+    @property
+    def open_transaction(self) -> int | None:
+        """Where the transaction begins that has not ended yet; None if there is none."""
+        return None if self._pending is None else self._pending_from
+
+    def miss(self) -> None:
+        """Something of the log is not here: whatever was known may have changed, and a transaction may be over."""
+        self._complete, self._gap, self._pending = False, True, None
+        self._levels, self._migration, self._voters = {}, None, None
+
+    def pass_snapshot(self, image: Image) -> None:
+        """The state at this offset. Nothing is taken from it where everything is known already."""
+        if self._complete:
+            return
+        self._levels = dict(image.features)
+        if image.kraft_version:
+            self._levels[KRAFT_VERSION_FEATURE] = image.kraft_version
+        self._migration = image.zk_migration_state
+        self._voters = None if image.voters is None else tuple(sorted(one.id for one in image.voters))
+        self._complete, self._gap = True, False
+
+    def take(self, batch: Batch) -> Iterator[Event]:
+        """What the records of a batch changed."""
+        if batch.data[HEADER_SIZE:] == ONLY_NO_OP:
+            return
+        offset = batch.base_offset
+        try:
+            for record in batch.records():
+                offset = record.offset
+                yield from self._record(batch, record.key, record.value, offset, record.timestamp_ms)
+        except MalformedError as error:
+            change = NotUnderstood("records of a batch", str(error))
+            yield Event(offset, batch.max_timestamp, change, offset, batch.max_timestamp, self._gap)
+
+    def _record(self, batch: Batch, key: bytes | None, value: bytes | None, offset: int, at: int) -> Iterator[Event]:
+        if batch.is_control:
+            found = decode_control(key, value)
+        elif (number := key_of(value)) in _METADATA or number not in NAMES:
+            found = decode(value)
+        else:
+            return
+        if not isinstance(found, Decoded):
+            why = found.reason.value if isinstance(found, Raw) else found.why
+            name = f"control record {found.key}" if batch.is_control else NAMES.get(found.key, f"record {found.key}")
+            yield Event(offset, at, NotUnderstood(name, why), offset, at, self._gap)
+            return
+        if found.type.control:
+            if found.type.key in _CONTROL:
+                yield from self._said(_CONTROL[found.type.key](self, found.data, batch.leader_epoch), offset, at)
+            return
+        if found.type.key == _BEGIN:
+            self._pending, self._pending_from = [], offset
+        elif found.type.key in (_END, _ABORT):
+            yield from self._ended(found.type.key == _END, offset, at)
+        elif self._pending is not None:
+            if len(self._pending) < MAX_PENDING:
+                change = _METADATA[found.type.key](self, found.data, found.layout)
+                self._pending += [] if change is None else [Event(offset, at, change, offset, at, self._gap)]
+        else:
+            yield from self._said(_METADATA[found.type.key](self, found.data, found.layout), offset, at)
+
+    def _said(self, change: Change | None, offset: int, at: int) -> Iterator[Event]:
+        if change is not None and (known := self._known(change)) is not None:
+            yield Event(offset, at, known, offset, at, self._gap)
+
+    def _ended(self, holds: bool, offset: int, at: int) -> Iterator[Event]:
+        pending, self._pending = self._pending or [], None
+        if not holds and pending:
+            yield Event(offset, at, AbortedTransaction(self._pending_from, len(pending)), offset, at, self._gap)
+        for event in pending if holds else ():
+            change = self._known(event.change)
+            if change is not None:
+                yield replace(event, change=change, effective_offset=offset, effective_ms=at)
+
+    def _known(self, change: Change) -> Change | None:
+        """With what was before, now that it takes effect; None for what changes nothing."""
+        match change:
+            case LevelChange(feature=name, level=level, takes_effect=True):
+                before = self._levels.get(name, 0 if self._complete else None)
+                self._levels[name] = level
+                return None if before == level else replace(change, previous=before)
+            case LevelChange():
+                return replace(change, previous=self._levels.get(change.feature, 0 if self._complete else None))
+            case MigrationChange(state=state):
+                before = self._migration if self._migration is not None or not self._complete else 0
+                self._migration = state
+                by_3_4 = state in (1, 2) and self._levels.get(METADATA_VERSION) in (None, LEVEL_OF_3_4)
+                return None if before == state else replace(change, previous=before, by_3_4=by_3_4)
+            case VotersChange(voters=voters):
+                earlier = self._voters if self._voters is not None or not self._complete else ()
+                self._voters = voters
+                return None if earlier == voters else replace(change, previous=earlier)
+            case _:
+                return change
+
+    def _feature_level(self, data: Data, layout: str) -> Change:
+        level = data["featureLevel"] if "featureLevel" in data else data["maxFeatureLevel"]
+        return LevelChange(data["name"], level, None, data["name"] != KRAFT_VERSION_FEATURE, layout)
+
+    def _remove_feature_level(self, data: Data, layout: str) -> Change:
+        return LevelChange(data["name"], 0, None, data["name"] != KRAFT_VERSION_FEATURE, layout)
+
+    def _register_broker(self, data: Data, _: str) -> Change:
+        ranges = {one["name"]: (one["minSupportedVersion"], one["maxSupportedVersion"]) for one in data["features"]}
+        who = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
+        return Registration("broker", *who, data["fenced"], ranges)
+
+    def _register_controller(self, data: Data, _: str) -> Change:
+        ranges = {one["name"]: (one["minSupportedVersion"], one["maxSupportedVersion"]) for one in data["features"]}
+        return Registration("controller", data["controllerId"], data["incarnationId"], -1, None, ranges)
+
+    def _change_broker(self, data: Data, _: str) -> Change | None:
+        fenced = {1: True, -1: False}.get(data.get("fenced", 0))
+        stopping = data.get("inControlledShutdown") == 1
+        return FencingChange(data["brokerId"], fenced, stopping) if stopping or fenced is not None else None
+
+    def _migration_state(self, data: Data, _: str) -> Change:
+        return MigrationChange(data["zkMigrationState"], None, by_3_4=False)
+
+    def _kraft_version(self, data: Data, _: int) -> Change:
+        return LevelChange(KRAFT_VERSION_FEATURE, data["kRaftVersion"], None)
+
+    def _kraft_voters(self, data: Data, _: int) -> Change:
+        return VotersChange(tuple(sorted(one["voterId"] for one in data["voters"])), None)
+
+    def _leader_change(self, data: Data, epoch: int) -> Change:
+        return LeaderElection(data["leaderId"], epoch, tuple(sorted(one["voterId"] for one in data["voters"])))
+
+
+_METADATA: Mapping[int, Callable[[HistoryReader, Data, str], Change | None]] = {
+    table.FEATURE_LEVEL.key: HistoryReader._feature_level,
+    table.REMOVE_FEATURE_LEVEL.key: HistoryReader._remove_feature_level,
+    table.REGISTER_BROKER.key: HistoryReader._register_broker,
+    table.REGISTER_CONTROLLER.key: HistoryReader._register_controller,
+    table.BROKER_REGISTRATION_CHANGE.key: HistoryReader._change_broker,
+    table.FENCE_BROKER.key: lambda _, data, __: FencingChange(data["id"], True),
+    table.UNFENCE_BROKER.key: lambda _, data, __: FencingChange(data["id"], False),
+    table.UNREGISTER_BROKER.key: lambda _, data, __: Unregistration("broker", data["brokerId"]),
+    table.UNREGISTER_CONTROLLER.key: lambda _, data, __: Unregistration("controller", data["controllerId"]),
+    table.ZK_MIGRATION_STATE.key: HistoryReader._migration_state,
+    **{key: lambda _, __, ___: None for key in (_BEGIN, _END, _ABORT)},
+}
+_CONTROL: Mapping[int, Callable[[HistoryReader, Data, int], Change | None]] = {
+    table.KRAFT_VERSION.key: HistoryReader._kraft_version,
+    table.KRAFT_VOTERS.key: HistoryReader._kraft_voters,
+    table.LEADER_CHANGE.key: HistoryReader._leader_change,
+}

@@ -1,0 +1,177 @@
+"""`log timeline` on files: every change with its offset, its time and its file, and what is not known."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.main import main
+from tests.kafkafeatures.terminal import PROGRAM, in_terminal
+from tests.kraftlog.build import NOW, batch, begin, broker, end, level, log, no_op, snapshot
+from tests.kraftlog.dump import parse_dump
+from tests.kraftlog.golden import CHANGES, KRAFT, SNAPSHOTS, dump_of
+
+FIRST = f"{0:020}.log"
+METADATA = "metadata.version"
+
+
+def segment(offset: int) -> str:
+    return f"{offset:020}.log"
+
+
+def checkpoint(offset: int) -> str:
+    return f"{offset:020}-{1:010}.checkpoint"
+
+
+def timeline(capsys: pytest.CaptureFixture[str], path: Path, code: Exit = Exit.DONE) -> list[dict[str, Any]]:
+    assert main(["log", "timeline", "-o", "json", str(path)]) == code
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def levels(found: list[dict[str, Any]]) -> list[tuple[int, int, int | None]]:
+    return [(one["offset"], one["level"], one["previous"]) for one in found if one["event"] == "FeatureLevel"]
+
+
+def test_every_change_of_a_level_in_a_real_log_is_shown_as_the_dump_tool_dates_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = timeline(capsys, CHANGES.parent)
+    shown = [(one["offset"], one["feature"], one["level"]) for one in found if "feature" in one]
+    dumped = parse_dump(dump_of(CHANGES))
+    written = [
+        (offset, data["name"], data["featureLevel"])
+        for offset, kind, data in dumped
+        if kind == "FEATURE_LEVEL_RECORD" and data is not None
+    ]
+    assert sorted({*written, (187, "kraft.version", 1)}) == shown
+    first = next(one for one in found if "feature" in one)
+    assert first == {
+        "offset": 2, "timestamp": "2026-11-21T00:23:43.527Z", "event": "FeatureLevel", "feature": METADATA,
+        "level": 21, "previous": 0, "levelName": "3.9-IV0", "file": FIRST, "committed": True, "effectiveOffset": 3,
+    }  # fmt: skip
+    assert found[-1] == {"event": "End", "offset": 495, "committedOffset": 442, "openTransaction": None}
+
+
+def test_what_lies_behind_the_newest_whole_snapshot_may_not_be_committed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for one in timeline(capsys, CHANGES.parent)[:-1]:
+        assert one["committed"] is (True if one["offset"] < 442 else None)
+    folder = shutil.copytree(CHANGES.parent, tmp_path / "log")
+    os.truncate(folder / f"{442:020}-{9:010}.checkpoint", 500)
+    assert {one["committed"] for one in timeline(capsys, folder)[:-1]} == {None}
+
+
+def test_a_log_without_its_beginning_starts_with_the_state_of_its_snapshot_which_is_no_event(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / segment(3)).write_bytes(log([level("a", 2)], [level("a", 3)], [level("b", 1)], start=3))
+    (tmp_path / checkpoint(5)).write_bytes(snapshot(level("a", 3), level(METADATA, 9), broker(1, 1)))
+    found = timeline(capsys, tmp_path)
+    assert levels(found) == [(3, 2, None), (4, 3, 2), (5, 1, 0)]
+    (state,) = (one for one in found if one["event"] == "State")
+    assert found.index(state) == 2
+    assert (state["offset"], state["notAfter"], "timestamp" in state) == (5, "2026-11-21T00:10:04.017Z", False)
+    assert state["features"] == {METADATA: 9, "a": 3}
+    assert state["registrations"] == [{"id": 1, "role": "Broker", "fenced": True}]
+    assert NOW == 1_795_219_804_022
+
+
+def test_a_snapshot_alone_is_a_state_and_no_events(capsys: pytest.CaptureFixture[str]) -> None:
+    for path in SNAPSHOTS:
+        found = timeline(capsys, path)
+        assert [one["event"] for one in found] == ["State", "End"]
+
+
+def test_behind_a_gap_nothing_is_known_of_before_until_a_snapshot_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / FIRST).write_bytes(log([level("a", 1)]))
+    (tmp_path / segment(5)).write_bytes(log([level("a", 4)], [level("a", 5)], start=5))
+    found = timeline(capsys, tmp_path, Exit.FAILED)
+    assert levels(found) == [(0, 1, 0), (5, 4, None), (6, 5, 4)]
+    assert found[1] == {
+        "offset": 1, "event": "Missing", "until": 5, "why": "offsets 1 to 4 are missing", "file": segment(5),
+    }  # fmt: skip
+    assert [one.get("afterGap") for one in found] == [None, None, True, True, None]
+    (tmp_path / checkpoint(5)).write_bytes(snapshot(level("a", 3)))
+    found = timeline(capsys, tmp_path, Exit.FAILED)
+    assert levels(found) == [(0, 1, 0), (5, 4, 3), (6, 5, 4)]
+    assert [one["event"] for one in found][1:3] == ["Missing", "State"]
+
+
+def test_damage_is_named_and_what_is_behind_it_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [batch(0, level("a", 1)), batch(1, level("a", 2)), batch(2, level("a", 3))]
+    (tmp_path / FIRST).write_bytes(parts[0] + parts[1][:-1] + b"?" + parts[2])
+    found = timeline(capsys, tmp_path, Exit.FAILED)
+    assert levels(found) == [(0, 1, 0), (2, 3, None)]
+    missing = [one["why"] for one in found if one["event"] == "Missing"]
+    assert missing == [
+        f"at byte {len(parts[0])}: the CRC-32C of the batch is wrong (base offset 1)", "offsets 1 to 1 are missing",
+    ]  # fmt: skip
+
+
+def test_the_end_of_the_newest_segment_may_be_in_the_making(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FIRST).write_bytes(batch(0, level("a", 1)) + batch(1, no_op())[:-3])
+    assert timeline(capsys, tmp_path)[-1]["offset"] == 1
+    (tmp_path / segment(2)).write_bytes(batch(2, no_op()))
+    assert [one["event"] for one in timeline(capsys, tmp_path, Exit.FAILED)] == [
+        "FeatureLevel", "Missing", "Missing", "End",
+    ]  # fmt: skip
+
+
+def test_an_open_transaction_changed_nothing_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FIRST).write_bytes(log([no_op()], [begin(), level("a", 1)]))
+    assert timeline(capsys, tmp_path) == [{"event": "End", "offset": 3, "committedOffset": 0, "openTransaction": 1}]
+    assert main(["log", "timeline", str(tmp_path)]) == Exit.DONE
+    assert "the transaction that begins at 1 is open" in capsys.readouterr().out
+
+
+def test_a_record_that_is_not_understood_may_have_changed_anything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / FIRST).write_bytes(batch(0, bytes((1, 12, 99)) + b"?"))
+    (found, _) = timeline(capsys, tmp_path, Exit.FAILED)
+    assert (found["event"], found["what"]) == ("NotUnderstood", "FEATURE_LEVEL_RECORD")
+
+
+def test_yaml_is_one_list_of_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    found = timeline(capsys, KRAFT.parent)
+    assert main(["log", "timeline", "-o", "yaml", str(KRAFT.parent)]) == Exit.DONE
+    assert yaml.safe_load(capsys.readouterr().out) == found
+
+
+def test_people_read_the_same_in_any_width() -> None:
+    for columns in (120, 80, 40):
+        seen = in_terminal([*PROGRAM, "log", "timeline", str(CHANGES.parent)], columns=columns)
+        assert seen.code == Exit.DONE
+        assert max(map(len, seen.lines)) <= columns
+        for text in (
+            f"# {FIRST}",
+            "143 2026-11-21T00:24:38.801Z metadata.version 25 (4.0-IV3) -> 28 (4.2-IV0)",
+            "187 2026-11-21T00:24:59.728Z kraft.version 0 -> 1",
+            "voters static -> 3001, 3002, 3003",
+            "broker 4 registered, fenced: metadata.version 7-27",
+            "broker 4 unregistered",
+            "controller 3001 is the leader of epoch 9",
+            "-- behind this it is not known what was committed",
+            "-- the log ends at offset 495",
+        ):
+            assert text in seen.text
+
+
+def test_names_of_a_log_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b[2J\r\u202e=cmd"
+    (tmp_path / FIRST).write_bytes(log([level(hostile, 1)], [begin(), level(hostile, 2), end()]))
+    for form in ("text", "json", "yaml"):
+        assert main(["log", "timeline", "-o", form, str(tmp_path)]) == Exit.DONE
+        said = "".join(capsys.readouterr())
+        assert said.count("cmd") == 2
+        assert all(one.isprintable() or one == "\n" for one in said)

@@ -1,0 +1,212 @@
+"""What a log tells of the past: which records are changes, when they took effect, and what was there before."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kraftlog import Batch, Image, walk
+from kraftlog.history import (
+    AbortedTransaction,
+    Change,
+    Event,
+    FencingChange,
+    HistoryReader,
+    LeaderElection,
+    LevelChange,
+    MigrationChange,
+    NotUnderstood,
+    Registration,
+    Unregistration,
+    VotersChange,
+)
+from kraftlog.records import Decoded, encode, frame
+from kraftlog.restored import image_at
+from kraftlog.schema import table
+from tests.kraftlog.build import (
+    NOW,
+    abort,
+    batch,
+    begin,
+    broker,
+    change,
+    control_batch,
+    controller,
+    end,
+    level,
+    log,
+    no_op,
+    snapshot,
+)
+from tests.kraftlog.golden import SEGMENTS, batches_of, name
+
+METADATA = "metadata.version"
+
+
+def read(data: bytes, reader: HistoryReader | None = None) -> list[Event]:
+    reader = reader or HistoryReader(begins_at=0)
+    return [event for found in walk(data) if isinstance(found, Batch) for event in reader.take(found)]
+
+
+def changes(data: bytes, reader: HistoryReader | None = None) -> list[Change]:
+    return [event.change for event in read(data, reader)]
+
+
+def image_of(*values: bytes) -> Image:
+    name = f"{9:020}-{1:010}.checkpoint"
+    return image_at([name], lambda _: nullcontext(memoryview(snapshot(*values)))).image
+
+
+def voters(*ids: int) -> dict[str, object]:
+    ranges = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
+    each = {"voterDirectoryId": UUID(int=1), "endpoints": (), "kRaftVersionFeature": ranges}
+    return {"voters": tuple({"voterId": id_, **each} for id_ in ids)}
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=name)
+def test_the_changes_of_a_real_log_lead_to_every_state_it_was_in(path: Path) -> None:
+    reader, levels, migration = HistoryReader(begins_at=0), dict[str, int](), 0
+    nodes: dict[tuple[str, int], bool | None] = {}
+    data = path.read_bytes()
+    for whole in batches_of(path):
+        seen = list(reader.take(whole))
+        for event in seen:
+            match event.change:
+                case LevelChange(feature=feature, level=after, previous=before, takes_effect=True):
+                    assert levels.get(feature, 0) == before
+                    levels[feature] = after
+                case MigrationChange(state=state, previous=before):
+                    assert migration == before
+                    migration = state
+                case Registration(role=role, node_id=id_, fenced=fenced):
+                    nodes[role, id_] = fenced
+                case FencingChange(node_id=id_, fenced=bool(fenced)):
+                    nodes["broker", id_] = fenced
+                case Unregistration(role=role, node_id=id_):
+                    del nodes[role, id_]
+        if seen:
+            image = image_at([path.name], lambda _: nullcontext(memoryview(data)), at=whole.last_offset + 1).image
+            assert image.unreadable == 0
+            kraft = {"kraft.version": image.kraft_version} if image.kraft_version else {}
+            assert {one: at for one, at in levels.items() if at} == dict(image.features) | kraft
+            assert migration == (image.zk_migration_state or 0)
+            brokers = {("broker", one.id): one.fenced for one in image.brokers.values()}
+            assert nodes == brokers | {("controller", id_): None for id_ in image.controllers}
+
+
+def test_levels_are_read_in_both_layouts_and_what_does_not_change_them_is_no_change() -> None:
+    data = {"name": METADATA, "minFeatureLevel": 1, "maxFeatureLevel": 5}
+    old = encode(Decoded(table.FEATURE_LEVEL, 0, data, "3.0-3.2"))
+    removed = frame(table.REMOVE_FEATURE_LEVEL, {"name": METADATA})
+    assert changes(log([old], [level(METADATA, 5)], [level(METADATA, 7)], [removed])) == [
+        LevelChange(METADATA, 5, 0, layout="3.0-3.2"),
+        LevelChange(METADATA, 7, 5),
+        LevelChange(METADATA, 0, 7),
+    ]
+
+
+def test_the_quorum_follows_its_own_records_and_a_level_record_of_kraft_version_has_no_effect() -> None:
+    said = control_batch(0, (table.KRAFT_VERSION, {"kRaftVersion": 1}), (table.KRAFT_VOTERS, voters(2, 1)))
+    again = control_batch(3, (table.KRAFT_VOTERS, voters(1, 2)), (table.KRAFT_VOTERS, voters(1, 2, 3)))
+    assert changes(said + log([level("kraft.version", 1)], start=2) + again) == [
+        LevelChange("kraft.version", 1, 0),
+        VotersChange((1, 2), ()),
+        LevelChange("kraft.version", 1, 1, takes_effect=False),
+        VotersChange((1, 2, 3), (1, 2)),
+    ]
+
+
+def test_a_transaction_takes_effect_at_its_end_an_aborted_one_never_and_control_records_at_once() -> None:
+    data = (
+        log([begin(), level(METADATA, 7)])
+        + control_batch(2, (table.KRAFT_VERSION, {"kRaftVersion": 1}))
+        + log(
+            [level("a", 1), end()], [begin(), level("a", 2), abort()], [level("a", 3), begin(), level("a", 4)], start=3
+        )
+    )
+    reader = HistoryReader(begins_at=0)
+    found = [(one.offset, one.effective_offset, one.effective_ms - NOW, one.change) for one in read(data, reader)]
+    assert found == [
+        (2, 2, 2, LevelChange("kraft.version", 1, 0)),
+        (1, 4, 4, LevelChange(METADATA, 7, 0)),
+        (3, 4, 4, LevelChange("a", 1, 0)),
+        (7, 7, 7, AbortedTransaction(5, 1)),
+        (8, 8, 8, LevelChange("a", 3, 1)),
+    ]
+    assert reader.open_transaction == 9
+
+
+def test_registrations_fencing_and_their_end_are_told_of_brokers_and_controllers() -> None:
+    ranges = {METADATA: (7, 29)}
+    data = log(
+        [broker(1, 10, fenced=True), controller(3)],
+        [change(1, 10, fenced=-1), change(1, 10, inControlledShutdown=1), change(1, 10, fenced=1)],
+        [frame(table.UNFENCE_BROKER, {"id": 1, "epoch": 10}), frame(table.FENCE_BROKER, {"id": 1, "epoch": 10})],
+        [frame(table.UNREGISTER_BROKER, {"brokerId": 1, "brokerEpoch": 10})],
+        [frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3})],
+    )
+    assert changes(data) == [
+        Registration("broker", 1, UUID(int=10), 10, True, ranges),
+        Registration("controller", 3, UUID(int=1), -1, None, ranges),
+        FencingChange(1, False),
+        FencingChange(1, None, stopping=True),
+        FencingChange(1, True),
+        FencingChange(1, False),
+        FencingChange(1, True),
+        Unregistration("broker", 1),
+        Unregistration("controller", 3),
+    ]
+
+
+def test_a_state_of_the_migration_that_kafka_3_4_may_have_written_is_marked() -> None:
+    def state(code: int) -> bytes:
+        return frame(table.ZK_MIGRATION_STATE, {"zkMigrationState": code})
+
+    data = log([level(METADATA, 8), state(1), state(3)], [level(METADATA, 9), state(2), state(2)])
+    assert [one for one in changes(data) if isinstance(one, MigrationChange)] == [
+        MigrationChange(1, 0, by_3_4=True),
+        MigrationChange(3, 1, by_3_4=False),
+        MigrationChange(2, 3, by_3_4=False),
+    ]
+
+
+def test_a_leader_names_the_voters_of_a_static_quorum_as_well() -> None:
+    data = {"leaderId": 2, "voters": tuple({"voterId": one} for one in (2, 1)), "grantingVoters": ()}
+    assert changes(control_batch(0, (table.LEADER_CHANGE, data), epoch=7)) == [LeaderElection(2, 7, (1, 2))]
+
+
+def test_what_was_before_is_unknown_where_the_beginning_is_missing_until_a_snapshot_tells() -> None:
+    reader = HistoryReader(begins_at=5)
+    assert changes(log([level(METADATA, 7)], start=5), reader) == [LevelChange(METADATA, 7, None)]
+    reader.pass_snapshot(image_of(level(METADATA, 7), level("a", 1)))
+    assert changes(log([level("a", 2), level("b", 1)], start=6), reader) == [
+        LevelChange("a", 2, 1),
+        LevelChange("b", 1, 0),
+    ]
+    reader.miss()
+    (event,) = read(log([level("a", 3)], start=9), reader)
+    assert (event.change, event.after_gap) == (LevelChange("a", 3, None), True)
+    reader.pass_snapshot(image_of(level("a", 3)))
+    (event,) = read(log([level("a", 4)], start=10), reader)
+    assert (event.change, event.after_gap) == (LevelChange("a", 4, 3), False)
+
+
+def test_a_snapshot_changes_nothing_of_what_is_known() -> None:
+    reader = HistoryReader(begins_at=0)
+    assert len(changes(log([level("a", 1)]), reader)) == 1
+    reader.pass_snapshot(image_of(level("a", 9)))
+    assert changes(log([level("a", 2)], start=1), reader) == [LevelChange("a", 2, 1)]
+
+
+def test_what_is_not_understood_is_an_event_of_its_own() -> None:
+    cut = frame(table.FEATURE_LEVEL, {"name": "a", "featureLevel": 1})[:-2]
+    future = bytes((1, 12, 99)) + b"?"
+    unknown = bytes((1, 77, 0)) + b"?"
+    found = changes(batch(0, cut, no_op(), future, unknown, level("a", 1)))
+    assert [type(one) for one in found] == [NotUnderstood, NotUnderstood, NotUnderstood, LevelChange]
+    assert [one.what for one in found if isinstance(one, NotUnderstood)] == [
+        "FEATURE_LEVEL_RECORD", "FEATURE_LEVEL_RECORD", "record 77",
+    ]  # fmt: skip

@@ -87,6 +87,8 @@ def test_the_changes_of_a_real_log_lead_to_every_state_it_was_in(path: Path) -> 
                     nodes["broker", id_] = fenced
                 case Unregistration(role=role, node_id=id_):
                     del nodes[role, id_]
+                case _:
+                    pass
         if seen:
             image = image_at([path.name], lambda _: nullcontext(memoryview(data)), at=whole.last_offset + 1).image
             assert image.unreadable == 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from kraftlog.batches import HEADER_SIZE, Record
 from kraftlog.encoding import encode_batch, seal
@@ -43,11 +43,31 @@ class Snapshot:
     data: bytes
 
 
+class Piece(Protocol):
+    """What was appended at once: a batch, or many of an idle controller. `first_ms`: of its first record."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def first_ms(self) -> int: ...
+
+    @property
+    def data(self) -> bytes: ...
+
+
 @dataclass(frozen=True, slots=True)
-class _Segment:
+class _Batch:
     base_offset: int
     end_offset: int
     epoch: int
+    first_ms: int
     data: bytes
 
 
@@ -55,7 +75,7 @@ class MetadataLog:
     """Append only. Nothing is truncated: a new leader always has everything that was appended."""
 
     def __init__(self) -> None:
-        self._segments: list[_Segment] = []
+        self._pieces: list[Piece] = []
         self._ends: list[int] = []
         self.high_watermark = 0
         self.snapshot: Snapshot | None = None
@@ -63,16 +83,24 @@ class MetadataLog:
     @property
     def end_offset(self) -> int:
         """The offset the next record gets."""
-        return self._segments[-1].end_offset if self._segments else 0
+        return self._pieces[-1].end_offset if self._pieces else 0
 
     def append(self, writes: Sequence[Write], *, epoch: int, timestamp_ms: int) -> bytes:
         """Write one batch (all control records or none) and return its bytes."""
         base = self.end_offset
         data = encode(writes, base_offset=base, epoch=epoch, timestamp_ms=timestamp_ms)
-        segment = _Segment(base, base + len(writes), epoch, data)
-        self._segments.append(segment)
-        self._ends.append(segment.end_offset)
+        self.append_piece(_Batch(base, base + len(writes), epoch, timestamp_ms, data))
         return data
+
+    def append_piece(self, piece: Piece) -> None:
+        """What is encoded by somebody else; it begins where the log ends."""
+        self._pieces.append(piece)
+        self._ends.append(piece.end_offset)
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """All of it, in order."""
+        return self._pieces
 
     def commit(self, offset: int) -> None:
         """Move the high watermark up to `offset`."""
@@ -85,29 +113,29 @@ class MetadataLog:
         """
         chosen: list[bytes] = []
         size = 0
-        for segment in self._segments[bisect_right(self._ends, offset) :]:
-            if below is not None and segment.end_offset > below:
+        for piece in self._pieces[bisect_right(self._ends, offset) :]:
+            if below is not None and piece.end_offset > below:
                 break
-            size += len(segment.data)
+            size += len(piece.data)
             if chosen and size > max_bytes:
                 break
-            chosen.append(segment.data)
+            chosen.append(piece.data)
         return b"".join(chosen)
 
     def epoch_before(self, offset: int) -> int:
         """The leader epoch of the record before `offset`; 0 at the start of the log."""
         index = bisect_right(self._ends, offset - 1) if offset > 0 else -1
-        return self._segments[min(index, len(self._segments) - 1)].epoch if index >= 0 and self._segments else 0
+        return self._pieces[min(index, len(self._pieces) - 1)].epoch if index >= 0 and self._pieces else 0
 
     def diverging(self, offset: int, last_epoch: int) -> Position | None:
         """Where a reader's log parts from this one, None if it does not (`ReplicatedLog.validateOffsetAndEpoch`)."""
         if offset == 0:
             return None
         end = Position(0, 0)
-        for segment in self._segments:
-            if segment.epoch > last_epoch:
+        for piece in self._pieces:
+            if piece.epoch > last_epoch:
                 break
-            end = Position(segment.end_offset, segment.epoch)
+            end = Position(piece.end_offset, piece.epoch)
         return None if end.epoch == last_epoch and offset <= end.offset else end
 
 

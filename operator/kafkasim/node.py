@@ -17,7 +17,7 @@ class Node:
 
     `stopping`: a broker in controlled shutdown, which answers still. `unclean`: its logs must be recovered first.
     `caught_up_ms`: since when a controller has all of the metadata log; before that it follows. `started_ms`: its
-    process; `snapshot_ms`: up to when its newest snapshot went, when it started.
+    process; `snapshot_ms`: up to when its newest snapshot went, when it started. `migrating`: as its plan says.
     """
 
     role: Role
@@ -35,6 +35,7 @@ class Node:
     caught_up_ms: int = 0
     started_ms: int = 0
     snapshot_ms: int = 0
+    migrating: bool = False
 
     @property
     def listening(self) -> bool:

@@ -14,15 +14,20 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.readings import Role
 from kafkasim.releases import KRAFT_VERSION, Release
 
+NOOP_MS = 500  # metadata.max.idle.interval.ms
+
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node. `ghost`: it registered once, is fenced if a broker, and no process of it runs any more."""
+    """One node. `ghost`: it registered once, is fenced if a broker, and no process of it runs any more. `migrating`: a
+    broker in ZooKeeper mode, or a controller that is ready to migrate from there.
+    """
 
     role: Role
     id: int
     release: Release
     ghost: bool = False
+    migrating: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,8 @@ class Timing:
 
     fenced: from the controlled shutdown until the answer that lets it go. shutdown: until its process ends. load: from
     its registration until it wants to be unfenced. recovery: so much longer after an unclean stop. catch_up: from then
-    on until a replica is in sync, at least and at most. snapshot: from one snapshot of the metadata to the next.
+    on until a replica is in sync, at least and at most. snapshot: from one snapshot of the metadata to the next. idle:
+    from one NoOp of a controller that has nothing else to write to the next.
     """
 
     fenced: int = 2_300
@@ -50,13 +56,15 @@ class Timing:
     recovery: int = 4_000
     catch_up: tuple[int, int] = (300, 2_400)
     snapshot: int = 3_600_000  # metadata.log.max.snapshot.interval.ms
+    idle: int = NOOP_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A cluster. `levels`: finalized levels, metadata.version among them; kraft.version 1 makes the quorum a dynamic
     one. `leader`: the first active controller, the lowest id when None. `cluster_id` None: drawn at random.
-    `min_insync_replicas`: what the brokers' own files say, which no log knows.
+    `min_insync_replicas`: what the brokers' own files say, which no log knows. `zk_migration_state`: what a cluster of
+    Kafka 3.x begins with; 2 where it comes from ZooKeeper.
     """
 
     nodes: tuple[NodePlan, ...]
@@ -66,6 +74,7 @@ class Plan:
     addresses: Mapping[tuple[Role, int], tuple[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     topics: tuple[TopicPlan, ...] = ()
     min_insync_replicas: int = 1
+    zk_migration_state: int = 0
     timing: Timing = field(default_factory=Timing)
 
     def __post_init__(self) -> None:

@@ -36,6 +36,11 @@ def level(feature: str, value: int) -> Write:
     return Write(table.FEATURE_LEVEL, {"name": feature, "featureLevel": value})
 
 
+def migration(state: int) -> Write:
+    """How far the cluster is from ZooKeeper: 0 it never was there, 2 waits for brokers, 1 writes to both, 3 is over."""
+    return Write(table.ZK_MIGRATION_STATE, {"zkMigrationState": state})
+
+
 def broker(node: Node, epoch: int, metadata_version: int) -> Write:
     """A registration, fenced until the first heartbeat. `epoch` is the offset the record gets."""
     features = {name: (r.min, r.max) for name, r in node.release.features.items()}
@@ -43,7 +48,7 @@ def broker(node: Node, epoch: int, metadata_version: int) -> Write:
     version = next((v for since, v in _REGISTER_BROKER if metadata_version >= since), 0)
     data: dict[str, Any] = {
         "brokerId": node.id,
-        "isMigratingZkBroker": False,
+        "isMigratingZkBroker": node.migrating,
         "incarnationId": node.incarnation,
         "brokerEpoch": epoch,
         "endPoints": _endpoints([endpoint]),
@@ -65,7 +70,9 @@ def controller(node: Node) -> Write:
     """A registration of KIP-919."""
     endpoint = Endpoint(LISTENER[Role.CONTROLLER], node.host, node.port, _PLAINTEXT)
     features = {name: (r.min, r.max) for name, r in node.release.features.items()}
-    return _registered_controller(ControllerRegistration(node.id, node.incarnation, False, (endpoint,), features))
+    return _registered_controller(
+        ControllerRegistration(node.id, node.incarnation, node.migrating, (endpoint,), features)
+    )
 
 
 def leader_change(leader: int, voters: Sequence[Node], granting: Sequence[Node], *, dynamic: bool) -> Write:
@@ -117,6 +124,8 @@ def snapshot(
     if image.kraft_version:
         header += quorum_records(voters, image.kraft_version)
     writes = [level(name, value) for name, value in image.features.items()]
+    if image.zk_migration_state is not None:
+        writes.append(migration(image.zk_migration_state))
     metadata_version = image.features["metadata.version"]
     writes += [
         _registered(nodes[Role.BROKER, broker_id], image.brokers[broker_id], metadata_version)

@@ -36,13 +36,13 @@ from kraftlog.schema import table
 if TYPE_CHECKING:  # numpy, which a world without topics does without
     from kraftlog.partitions import Partitions
 
-NOOP_MS = 500  # metadata.max.idle.interval.ms
 COMMIT_MS = 5  # a round of the followers
 ELECTION_MS = 1_000  # controller.quorum.election.timeout.ms
 UPDATE_VOTER_MS = 2_000  # controller.quorum.fetch.timeout.ms: so long a follower fetches before it sends UpdateVoter
 RESTART_MS = 800  # a stopped node that is started again with other binaries
 REGISTER_MS = 50  # a controller that finds itself unregistered
 CATCH_UP_MS = 500  # a controller that was started reads what it missed of the metadata log
+MIGRATION = 8  # metadata.version 3.4-IV0: the log of a 3.x cluster says how far it is from ZooKeeper, KIP-866
 TRANSACTIONS = 13  # metadata.version 3.6-IV1: bootstrap records are one metadata transaction, KIP-868
 
 UNSUPPORTED_VERSION = 35
@@ -64,9 +64,11 @@ class NoActiveControllerError(Exception):
 
 
 class World:
-    """See the module. `advance` moves time; everything else happens at the time of the last call of it."""
+    """See the module. `advance` moves time; everything else happens at the time of the last call of it. `partitions`:
+    topics will be created, though the plan has none.
+    """
 
-    def __init__(self, plan: Plan, *, now_ms: int, random: Random) -> None:
+    def __init__(self, plan: Plan, *, now_ms: int, random: Random, partitions: bool = False) -> None:
         self.now_ms = self.began_ms = now_ms
         self.log = MetadataLog()
         self.random = random
@@ -78,7 +80,7 @@ class World:
         self.epoch = 0
         self.timing = plan.timing
         self.min_insync_replicas = plan.min_insync_replicas
-        sections = frozenset(Section) if plan.topics else SMALL
+        sections = frozenset(Section) if plan.topics or partitions else SMALL
         self._replay = Replay(sections=sections)  # everything appended
         self._leader_image = self._image = self._replay.image()
         self._uncommitted: deque[Image] = deque()  # what each batch above the high watermark made of it
@@ -162,7 +164,7 @@ class World:
         """When something happens by itself next, in ms; None if never."""
         times = [self._due[0][0]] if self._due else []
         if self.active is not None:
-            times.append(self._last_append + NOOP_MS)
+            times.append(self._last_append + self.timing.idle)
         return min(times, default=None)
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
@@ -170,8 +172,9 @@ class World:
         while (due := self.next_due()) is not None and due <= now_ms:
             if sparse and self.active is not None:
                 until = min(now_ms, self._due[0][0]) if self._due else now_ms
-                self._last_append += max((until - self._last_append) // NOOP_MS - 1, 0) * NOOP_MS
-                due = min(until, self._last_append + NOOP_MS)
+                idle = self.timing.idle
+                self._last_append += max((until - self._last_append) // idle - 1, 0) * idle
+                due = min(until, self._last_append + self.timing.idle)
             self.now_ms = max(self.now_ms, due)
             if self._due and self._due[0][0] <= due:
                 heapq.heappop(self._due)[2]()
@@ -381,8 +384,9 @@ class World:
         host, port = plan.addresses.get((node.role, node.id), ("127.0.0.1", 0))
         ids, now = (self._uuid(), self._uuid()), self.now_ms
         return Node(
-            node.role, node.id, node.release, host, port, *ids, running=not node.ghost, started_ms=now, snapshot_ms=now
-        )
+            node.role, node.id, node.release, host, port, *ids, running=not node.ghost, started_ms=now, snapshot_ms=now,
+            migrating=node.migrating,
+        )  # fmt: skip
 
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
@@ -402,6 +406,8 @@ class World:
         self.append(first, commit=True)
         levels = {METADATA_VERSION: plan.levels[METADATA_VERSION], **plan.levels}
         writes = [registrations.level(name, each) for name, each in levels.items() if each and name != KRAFT_VERSION]
+        if self.nodes[Role.CONTROLLER, self.active].release.number < (4, 0) and levels[METADATA_VERSION] >= MIGRATION:
+            writes.append(registrations.migration(plan.zk_migration_state))
         if levels[METADATA_VERSION] >= TRANSACTIONS:
             begin = Write(table.BEGIN_TRANSACTION, {"name": "Bootstrap records"})
             writes = [begin, *writes, Write(table.END_TRANSACTION, {})]

@@ -4,6 +4,7 @@ import asyncio
 import io
 import struct
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ from kio.static.primitive import i16, i32
 
 from kafkafeatures.core.readings import Role
 from kafkasim.control import RefusedError, perform
+from kafkasim.plan import Timing
 from kafkasim.wire.server import SimulatorServer
 from kraftlog import Replay
 from tests.kafkasim.clusters import batches, exchange, plan, served
@@ -88,8 +90,7 @@ async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next
 ) -> None:
     # So slow that on a busy machine, too, the second request comes before the commit, and that before the next record.
     monkeypatch.setattr("kafkasim.world.COMMIT_MS", 800)
-    monkeypatch.setattr("kafkasim.world.NOOP_MS", 2000)
-    async with served(plan()) as server:
+    async with served(replace(plan(), timing=Timing(idle=2000))) as server:
         end = server.world.log.end_offset
         first = await fetch(server, end, wait_ms=5000)
         assert [batch.base_offset for batch in batches(first.records)] == [end]

@@ -5,9 +5,10 @@ import pytest
 from kafkafeatures.core.readings import Role
 from kafkasim.brokers import SESSION_MS
 from kafkasim.log import Position, Write, encode
+from kafkasim.plan import NOOP_MS
 from kafkasim.releases import RELEASES, release_named
 from kafkasim.rules import FeatureUpdate
-from kafkasim.world import ELECTION_MS, NOOP_MS, RESTART_MS, NoActiveControllerError, World
+from kafkasim.world import ELECTION_MS, RESTART_MS, NoActiveControllerError, World
 from kraftlog import Replay
 from kraftlog.batches import Batch, Record, walk
 from kraftlog.encoding import encode_batch

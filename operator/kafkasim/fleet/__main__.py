@@ -1,0 +1,34 @@
+"""`python -m kafkasim.fleet FOLDER`: writes a generated fleet."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+from kafkasim.fleet.fleet import write_fleet
+from kafkasim.fleet.plan import SMALL, WHOLE, Scale
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 1 where the folder is not empty or the sizes do not fit together."""
+    parser = argparse.ArgumentParser(prog="python -m kafkasim.fleet", description=main.__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--small", action="store_true", help=f"{SMALL} instead of {WHOLE}")
+    for field in fields(Scale):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, dest=field.name)
+    parsed = parser.parse_args(arguments)
+    asked = {field.name: getattr(parsed, field.name) for field in fields(Scale)}
+    try:
+        scale = replace(SMALL if parsed.small else WHOLE, **{k: v for k, v in asked.items() if v is not None})
+        write_fleet(parsed.folder, scale, seed=parsed.seed, tell=lambda line: print(line, flush=True))  # noqa: T201 - for people
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""The directories of a cluster's nodes at the end of its history: what Kafka's retention leaves of the log.
+
+Called by `fleet`. These clusters have a `metadata.log.segment.ms` and a `metadata.log.max.snapshot.interval.ms` of one
+day, and a `metadata.max.retention.ms` of a day less than what is kept. A snapshot goes when it is older than that and
+there is a newer one; the log then begins at the oldest snapshot that is left, and segments that end below it go
+(`KafkaMetadataLog.maybeClean`). Each node writes snapshots at times of its own; the last batches have not reached every
+node. Index files are left out: nothing but Kafka reads them, and it makes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kafkafeatures.core.readings import Role
+from kafkasim.fleet.history import History, Taken
+from kafkasim.fleet.idle import IdleRun
+from kafkasim.fleet.plan import DAY_MS, Scale
+from kafkasim.log import Piece
+from kafkasim.node import Node
+from kraftlog.records import kafka_uuid
+
+LOG = "__cluster_metadata-0"
+_AT_ONCE = 20_000  # batches of an idle run that are in memory
+_METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+_Written = dict[tuple[int, int], Path]
+"""Segments that are there already, of another node, by where they begin and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    pieces: Sequence[Piece]
+
+    @property
+    def base_offset(self) -> int:
+        return self.pieces[0].base_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.pieces[-1].end_offset
+
+
+def write_cluster(folder: Path, history: History, scale: Scale) -> None:
+    """A folder for each node that is left a copy of, named by its id."""
+    segments = _segments(history.log.pieces)
+    written: _Written = {}
+    nodes = [history.nodes[Role.CONTROLLER, each] for each in history.plan.controllers]
+    nodes += [history.nodes[Role.BROKER, each] for each in history.plan.brokers]
+    for place, node in enumerate(nodes[: scale.copies]):
+        behind = 0 if node.id == history.active else place % 3
+        own = [*segments[:-1], _without_last(segments[-1], behind)]
+        _write_log(folder / str(node.id) / LOG, _retained(history, node.id, scale), own, written)
+        _write_identity(folder / str(node.id), history, node)
+
+
+def _write_log(log: Path, snapshots: Sequence[Taken], segments: Sequence[_Segment], written: _Written) -> None:
+    """What a node has from its oldest snapshot on."""
+    log.mkdir(parents=True)
+    for taken in snapshots:
+        position = taken.snapshot.id
+        (log / f"{position.offset:020}-{position.epoch:010}.checkpoint").write_bytes(taken.snapshot.data)
+    start = snapshots[0].snapshot.id.offset if snapshots else 0
+    epochs: dict[int, int] = {}
+    for segment in segments:
+        if segment.end_offset <= start:
+            continue
+        for piece in segment.pieces:
+            if piece.end_offset > start:
+                epochs.setdefault(piece.epoch, max(piece.base_offset, start))
+        path = log / f"{segment.base_offset:020}.log"
+        there = written.setdefault((segment.base_offset, segment.end_offset), path)
+        if there is path:
+            _write_segment(path, segment)
+        else:
+            shutil.copyfile(there, path)
+    starts = "".join(f"{epoch} {offset}\n" for epoch, offset in epochs.items())
+    (log / "leader-epoch-checkpoint").write_text(f"0\n{len(epochs)}\n{starts}")
+
+
+def _write_identity(folder: Path, history: History, node: Node) -> None:
+    log = folder / LOG
+    (log / "partition.metadata").write_text(f"version: 0\ntopic_id: {_METADATA_TOPIC}")
+    (log / "quorum-state").write_text(json.dumps(_quorum_state(history), separators=(",", ":")))
+    directory, began = kafka_uuid(node.directory), datetime.fromtimestamp(history.began_ms / 1000, UTC)
+    (folder / "meta.properties").write_text(
+        f"#\n#{began:%a %b %d %H:%M:%S UTC %Y}\nnode.id={node.id}\ndirectory.id={directory}\nversion=1\n"
+        f"cluster.id={history.cluster_id}\n"
+    )
+
+
+def _retained(history: History, node_id: int, scale: Scale) -> list[Taken]:
+    """The snapshots of a node, the oldest first; always its newest one."""
+    own = [each for each in history.snapshots if each.node_id == node_id]
+    oldest = history.until_ms - (scale.kept_days - 1) * DAY_MS
+    return [each for each in own if each.last_ms >= oldest] or own[-1:]
+
+
+def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
+    """A segment ends before the batch that is a day younger than its first one."""
+    segments: list[_Segment] = []
+    current: list[Piece] = []
+    for piece in pieces:
+        rest: Piece | None = piece
+        while rest is not None:
+            until = (current[0].first_ms if current else rest.first_ms) + DAY_MS
+            taken, rest = _split(rest, until)
+            if taken is not None:
+                current.append(taken)
+            if rest is not None:
+                segments.append(_Segment(current))
+                current = []
+    segments.append(_Segment(current))
+    return segments
+
+
+def _split(piece: Piece, until_ms: int) -> tuple[Piece | None, Piece | None]:
+    """What of it is of that time at the latest, and the rest."""
+    if not isinstance(piece, IdleRun):
+        return (piece, None) if piece.first_ms <= until_ms else (None, piece)
+    fit = (until_ms - piece.first_ms) // piece.every_ms + 1
+    if fit <= 0:
+        return None, piece
+    return (piece, None) if fit >= piece.count else piece.split(fit)
+
+
+def _without_last(segment: _Segment, count: int) -> _Segment:
+    """The last batches have not arrived; the first one has."""
+    pieces = list(segment.pieces)
+    while count > 0 and (len(pieces) > 1 or isinstance(pieces[0], IdleRun)):
+        last = pieces.pop()
+        if isinstance(last, IdleRun) and last.count > 1:
+            pieces.append(last.split(last.count - 1)[0])
+        elif not pieces:
+            return _Segment([last])
+        count -= 1
+    return _Segment(pieces)
+
+
+def _write_segment(path: Path, segment: _Segment) -> None:
+    with path.open("wb") as file:
+        for piece in segment.pieces:
+            for part in _parts(piece):
+                file.write(part.data)
+
+
+def _parts(piece: Piece) -> Iterator[Piece]:
+    while isinstance(piece, IdleRun) and piece.count > _AT_ONCE:
+        part, piece = piece.split(_AT_ONCE)
+        yield part
+    yield piece
+
+
+def _quorum_state(history: History) -> dict[str, object]:
+    leader = -1 if history.active is None else history.active
+    if history.image.voters is not None:
+        return {
+            "leaderId": leader,
+            "leaderEpoch": history.epoch,
+            "votedId": -1,
+            "votedDirectoryId": kafka_uuid(history.nodes[Role.CONTROLLER, history.voters[0]].directory),
+            "data_version": 1,
+        }
+    return {
+        "clusterId": "",
+        "leaderId": leader,
+        "leaderEpoch": history.epoch,
+        "votedId": -1,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": each} for each in history.voters],
+        "data_version": 0,
+    }

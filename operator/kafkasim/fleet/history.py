@@ -1,0 +1,312 @@
+"""A cluster through weeks of virtual time: what its plan says, and the log that comes of it.
+
+Called once for each cluster of a fleet. It does what people do to a cluster (upgrade, finalize, restart, remove, kill)
+at the times of the plan; what is written then, and when, is the world's business. NoOps in between become runs in the
+log, so that months take no time. What was done is kept beside it (`done`), for tests to hold a reader of the log
+against.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from kafkafeatures.core.readings import Role
+from kafkasim import registrations
+from kafkasim.fleet.idle import IdleRun
+from kafkasim.fleet.plan import DAY_MS, ClusterPlan, Scale, Story, levels_of
+from kafkasim.log import Snapshot, Write
+from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
+from kafkasim.releases import KRAFT_VERSION, Release
+from kafkasim.rules import FeatureUpdate, UpgradeType
+from kafkasim.world import World
+from kraftlog.batches import Record
+from kraftlog.encoding import encode_batch
+from kraftlog.records import frame
+from kraftlog.schema import table
+
+SHARE_VERSION = "share.version"
+SNAPSHOT_EVERY_MS = DAY_MS  # metadata.log.max.snapshot.interval.ms of these clusters
+_PRE_MIGRATION, _MIGRATION = 2, 1
+_LIMIT_MS = 900_000  # a node that takes longer than that to be back is a mistake of the plan
+_SLOW = 12  # times that a broker falls behind, towards the end
+_FLAPS = 24
+_TALE = frozenset(
+    {
+        table.FEATURE_LEVEL, table.REGISTER_BROKER, table.BROKER_REGISTRATION_CHANGE, table.UNREGISTER_BROKER,
+        table.REGISTER_CONTROLLER, table.UNREGISTER_CONTROLLER, table.ZK_MIGRATION_STATE, table.LEADER_CHANGE,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A record that tells of nodes, levels or the migration."""
+
+    offset: int
+    at_ms: int
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A level that was finalized. `by_operator`: as the document of the cluster says, and its status."""
+
+    at_ms: int
+    feature: str
+    before: int
+    after: int
+    by_operator: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A snapshot: of which node, and the time of the last record that it contains."""
+
+    node_id: int
+    last_ms: int
+    snapshot: Snapshot
+
+
+class History(World):
+    """One cluster of a fleet. Made by `live`."""
+
+    def __init__(self, plan: ClusterPlan, scale: Scale, *, until_ms: int) -> None:
+        self.plan = plan
+        self.written: list[Written] = []
+        self.changes: list[Change] = []
+        self.snapshots: list[Taken] = []
+        self.until_ms = until_ms
+        began_ms = until_ms - scale.days * DAY_MS
+        random = Random(plan.seed)  # noqa: S311 - a simulation
+        super().__init__(_world_plan(plan), now_ms=began_ms, random=random, partitions=True)
+        nodes = [*plan.controllers, *plan.brokers][: scale.copies]
+        for place, node_id in enumerate(nodes):
+            for day in range(max(scale.days - scale.kept_days - 1, 0), scale.days):
+                at = began_ms + day * DAY_MS + (place + 1) * self.random.randint(600_000, 3_600_000)
+                self.after(at - self.now_ms, partial(self._keep_snapshot, node_id))
+
+    # --- time ---
+
+    def pass_until(self, now_ms: int) -> None:
+        """As `advance`, with the NoOps in between as runs."""
+        while True:
+            due = self._due[0][0] if self._due else now_ms
+            self._idle_until(min(due, now_ms))
+            if not self._due or due > now_ms:
+                break
+            self.now_ms = max(self.now_ms, due)
+            heapq.heappop(self._due)[2]()
+        self.now_ms = max(self.now_ms, now_ms)
+
+    def wait(self, ms: int) -> None:
+        """Let so much time pass."""
+        self.pass_until(self.now_ms + ms)
+
+    def until_day(self, day: float) -> None:
+        """Let time pass until then, counted from the beginning."""
+        self.pass_until(max(self.began_ms + int(day * DAY_MS), self.now_ms))
+
+    def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+        """Until it is. RuntimeError when it takes too long."""
+        until = self.now_ms + _LIMIT_MS
+        while not is_so():
+            if self.now_ms >= until:
+                raise RuntimeError(f"{self.plan.name}: {what} after {_LIMIT_MS // 1000} s still not")
+            self.wait(1_000)
+
+    def _idle_until(self, until_ms: int) -> None:
+        every = self.timing.idle
+        count = (until_ms - self._last_append - 1) // every
+        if self.active is None or count <= 0:
+            return
+        run = IdleRun(self.log.end_offset, count, self.epoch, self._last_append + every, every)
+        self.log.append_piece(run)
+        # For the replay one batch of one record does, over all of these offsets.
+        record = Record(run.base_offset, run.first_ms, frame(table.NO_OP, {}))
+        data = encode_batch([record], leader_epoch=self.epoch, last_offset_delta=count - 1, max_timestamp=run.last_ms)
+        self._last_append = self.now_ms = run.last_ms
+        self._replay.append(data, below=run.end_offset)
+        self._leader_image = self._replay.image()
+        self._uncommitted.append(self._leader_image)
+        self._commit(run.end_offset)
+
+    def append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
+        base = self.log.end_offset
+        self.written += [
+            Written(offset, self.now_ms, write) for offset, write in enumerate(writes, base) if write.type in _TALE
+        ]
+        super().append(writes, commit=commit)
+
+    def _keep_snapshot(self, node_id: int) -> None:
+        self.take_snapshot()
+        snapshot = self.log.snapshot
+        if snapshot is not None:
+            self.snapshots.append(Taken(node_id, self.image.timestamp_ms, snapshot))
+
+    # --- what people do ---
+
+    def restart(self, role: Role, node_id: int, release: Release | None = None, *, kill: bool = False) -> None:
+        """One node, maybe with other binaries; over when it is back, in every ISR."""
+        node = self.nodes[role, node_id]
+        self.stop(role, node_id, kill=kill)
+        self.wait_for(lambda: not node.running, f"{role.value.lower()} {node_id} stopped")
+        self.wait(self.random.randint(6_000, 25_000))
+        self.start(role, node_id, release)
+        self.wait_for(lambda: self._is_back(role, node_id), f"{role.value.lower()} {node_id} came back")
+
+    def roll(self, release: Release | None = None, *, brokers: Sequence[int] | None = None) -> None:
+        """Controllers first, the active one last; then brokers, one after the other."""
+        for controller in sorted(self.voters, key=lambda each: (each == self.active, each)):
+            self.restart(Role.CONTROLLER, controller, release)
+            self.wait(self.random.randint(10_000, 40_000))
+        for broker in self.plan.brokers if brokers is None else brokers:
+            if self.nodes[Role.BROKER, broker].running:
+                self.restart(Role.BROKER, broker, release)
+                self.wait(self.random.randint(10_000, 60_000))
+
+    def set_levels(self, wanted: dict[str, int], *, by_operator: bool) -> None:
+        """One by one, as the operator does. RuntimeError when the controller says no."""
+        for feature, level in wanted.items():
+            before = self.image.features.get(feature, 0)
+            if feature == KRAFT_VERSION or before == level:
+                continue
+            leader = self.active_node
+            kind = UpgradeType.UPGRADE if level > before else UpgradeType.SAFE_DOWNGRADE
+            if leader is None:
+                raise RuntimeError(f"{self.plan.name}: no controller is active")
+            answer = self.update_features(leader, [FeatureUpdate(feature, level, kind)], validate_only=False)
+            if answer.verdict.error_code:
+                raise RuntimeError(f"{self.plan.name}: {answer.verdict.error_message}")
+            self.changes.append(Change(self.now_ms, feature, before, level, by_operator))
+            self.wait(self.random.randint(500, 3_000))
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Its partitions are moved to others and it is stopped; that it is unregistered was forgotten."""
+        others = [each for each in self.plan.brokers if each != broker_id]
+        for found in list(self.partitions()):
+            held = found.state.replicas
+            if broker_id in held:
+                spare = next(each for each in others if each not in held)
+                self.reassign(found.topic, found.number, [spare if each == broker_id else each for each in held])
+                self.wait(5_000)
+        self.wait_for(lambda: not self._brokers.hosted(broker_id), f"broker {broker_id} is empty")
+        self.wait(3_600_000)
+        self.stop(Role.BROKER, broker_id)
+        self.wait(60_000)
+
+    def _is_back(self, role: Role, node_id: int) -> bool:
+        node = self.nodes[role, node_id]
+        if role is Role.CONTROLLER:
+            return node.running and self.active is not None and self.now_ms >= node.caught_up_ms
+        there = self.image.brokers.get(node_id)
+        return (
+            there is not None
+            and there.incarnation == node.incarnation
+            and not there.fenced
+            and all(node_id in found.state.in_sync for found in self._brokers.hosted(node_id))
+        )
+
+
+def live(plan: ClusterPlan, scale: Scale, *, until_ms: int) -> History:
+    """The whole history of a cluster."""
+    history = History(plan, scale, until_ms=until_ms)
+    _begin(history)
+    for day, act in sorted(_acts(history, scale), key=lambda each: each[0]):
+        history.until_day(day)
+        act()
+    if history.now_ms >= until_ms:
+        raise RuntimeError(f"{plan.name}: what the plan says takes longer than there is time")
+    history.pass_until(until_ms)
+    return history
+
+
+def _world_plan(plan: ClusterPlan) -> Plan:
+    migrating = plan.story is Story.STUCK_MIGRATION
+    nodes = [NodePlan(Role.CONTROLLER, each, plan.before, migrating=migrating) for each in plan.controllers]
+    nodes += [NodePlan(Role.BROKER, each, plan.before, migrating=migrating) for each in plan.brokers]
+    if plan.story is Story.GHOST_CONTROLLER and plan.ghost is not None:
+        nodes.append(NodePlan(Role.CONTROLLER, plan.ghost, plan.before, ghost=True))
+    addresses = {
+        (node.role, node.id): (f"{node.role.value.lower()}-{node.id}.{plan.name}.example", port)
+        for node in nodes
+        for port in ((9092 if node.role is Role.BROKER else 9093),)
+    }
+    return Plan(
+        nodes=tuple(nodes),
+        levels=levels_of(plan.before, dynamic=plan.dynamic),
+        addresses=addresses,
+        topics=() if migrating else _topics(plan)[:1],
+        zk_migration_state=_PRE_MIGRATION if migrating else 0,
+        timing=Timing(snapshot=SNAPSHOT_EVERY_MS, idle=plan.idle_ms),
+    )
+
+
+def _topics(plan: ClusterPlan) -> tuple[TopicPlan, ...]:
+    return tuple(
+        TopicPlan(name, replicas, 2 if number % 2 else None)
+        for number, (name, replicas) in enumerate(plan.topics.items())
+    )
+
+
+def _begin(history: History) -> None:
+    history.wait(600_000)
+    if history.plan.story is Story.STUCK_MIGRATION:
+        history.append([Write(table.BEGIN_TRANSACTION, {"name": "ZK Migration"})])
+        for topic in _topics(history.plan):
+            history.create_topic(topic)
+        history.append([registrations.migration(_MIGRATION), Write(table.END_TRANSACTION, {})])
+        history.wait(1_000)
+        return
+    for topic in _topics(history.plan)[1:]:
+        history.wait(history.random.randint(1_000, 600_000))
+        history.create_topic(topic)
+
+
+def _acts(history: History, scale: Scale) -> list[tuple[float, Callable[[], None]]]:
+    """What happens on which day."""
+    plan, days = history.plan, scale.days
+    acts: list[tuple[float, Callable[[], None]]] = []
+    if plan.upgraded is not None:
+        some = plan.brokers[: len(plan.brokers) // 2] if plan.story is Story.HALFWAY else None
+        acts.append((plan.upgraded, lambda: history.roll(plan.after, brokers=some)))
+    if plan.finalized is not None:
+        wanted = levels_of(plan.after, dynamic=plan.dynamic)
+        acts.append((plan.finalized, lambda: history.set_levels(wanted, by_operator=plan.documented)))
+    if plan.restarted is not None:
+        acts.append((plan.restarted, history.roll))
+    acts += [(history.random.uniform(0.7, 0.95) * days, lambda: _slow(history)) for _ in range(_SLOW)]
+    kept, last = scale.kept_days, plan.brokers[-1]
+    own: dict[Story, list[tuple[float, Callable[[], None]]]] = {
+        Story.GHOST_BROKER: [(0.1 * days, lambda: history.remove_broker(last))],
+        Story.NEW_GHOST_BROKER: [
+            (days - 0.5 * kept, lambda: history.restart(Role.BROKER, last)),
+            (days - 0.4 * kept, lambda: history.remove_broker(last)),
+        ],
+        Story.CHANGED_BY_HAND: [(days - 0.2, lambda: history.set_levels({SHARE_VERSION: 0}, by_operator=False))],
+        Story.STUCK_MIGRATION: [(0.3 * days, lambda: _leave_zookeeper(history))],
+        Story.FLAPPING: [(days - 0.2 * kept, lambda: _flap(history, int(0.15 * kept * DAY_MS) // _FLAPS))],
+    }
+    return acts + own.get(plan.story, [])
+
+
+def _slow(history: History) -> None:
+    """The replicas of a broker are out of the ISRs for a while."""
+    history.fall_behind(history.random.choice(history.plan.brokers[:3]), for_ms=45_000)
+
+
+def _leave_zookeeper(history: History) -> None:
+    """All brokers but the last one are restarted in KRaft mode; nobody continues."""
+    for broker in history.plan.brokers[:-1]:
+        history.nodes[Role.BROKER, broker].migrating = False
+        history.restart(Role.BROKER, broker)
+        history.wait(30_000)
+
+
+def _flap(history: History, every_ms: int) -> None:
+    for _ in range(_FLAPS):
+        history.restart(Role.BROKER, history.plan.brokers[-1], kill=True)
+        history.wait(every_ms)

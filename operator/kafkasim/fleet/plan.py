@@ -1,0 +1,192 @@
+"""What happens to which cluster of a fleet: drawn from a seed, before anything is simulated.
+
+Read by `history`, which lets it happen, and by whoever wants to know what a reader of the logs should find. Six
+clusters have a story of their own; the others are rolled, upgraded and finalized as clusters are, or wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from kafkafeatures.core.releases import bundle
+from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release, release_named
+
+DAY_MS = 86_400_000
+UNTIL_MS = 1_793_491_200_000  # 2026-11-01T00:00:00Z, unless told
+
+
+class Story(StrEnum):
+    """What is told of a cluster."""
+
+    FINALIZED = "finalized"
+    """Upgraded, and its levels finalized."""
+    NOT_FINALIZED = "not-finalized"
+    """Upgraded; its levels are those of before."""
+    HALFWAY = "halfway"
+    """An upgrade that stopped: some brokers run the release of before."""
+    OLD = "old"
+    """Nothing was upgraded."""
+    GHOST_BROKER = "ghost-broker"
+    """A broker was removed long ago and never unregistered."""
+    NEW_GHOST_BROKER = "new-ghost-broker"
+    """The same within the days of which the log is there."""
+    GHOST_CONTROLLER = "ghost-controller"
+    """A controller that is no voter is registered still."""
+    CHANGED_BY_HAND = "changed-by-hand"
+    """Somebody disabled a feature that the document of the cluster names."""
+    STUCK_MIGRATION = "stuck-migration"
+    """It writes to ZooKeeper as well, for weeks: one broker is in ZooKeeper mode still."""
+    FLAPPING = "flapping"
+    """One broker is killed again and again."""
+
+
+OWN_STORIES = (
+    Story.GHOST_BROKER, Story.NEW_GHOST_BROKER, Story.GHOST_CONTROLLER, Story.CHANGED_BY_HAND, Story.STUCK_MIGRATION,
+    Story.FLAPPING,
+)  # fmt: skip
+_OTHERS: Mapping[Story, int] = {Story.FINALIZED: 12, Story.NOT_FINALIZED: 3, Story.OLD: 3, Story.HALFWAY: 2}
+_UPGRADES = (("4.1", "4.2"), ("4.1", "4.2"), ("3.9", "4.1"), ("4.0", "4.1"), ("4.2", "4.3"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large a fleet is.
+
+    full: in so many clusters NoOps are written every 500 ms, as Kafka does by default; in the others every `idle_ms`
+    (metadata.max.idle.interval.ms), which is to say thinned. kept_days: of the log. copies: nodes of each cluster whose
+    directory is there, controllers first. partitions: of each cluster, about.
+    """
+
+    clusters: int
+    days: int
+    full: int
+    idle_ms: int
+    kept_days: int = 7
+    copies: int = 3
+    partitions: int = 48
+
+    def __post_init__(self) -> None:
+        if self.clusters < len(OWN_STORIES) + self.full:
+            raise ValueError(f"a fleet has at least {len(OWN_STORIES) + self.full} clusters, not {self.clusters}")
+        if not 2 <= self.kept_days <= self.days:
+            raise ValueError(f"of {self.days} days at least 2 are kept, and not more than there are")
+
+
+WHOLE = Scale(clusters=200, days=90, full=5, idle_ms=7_000, partitions=200)
+"""About 4 GB, for the bench."""
+SMALL = Scale(clusters=12, days=30, full=0, idle_ms=300_000, partitions=12)
+"""Some megabytes, for tests and the demo."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """One cluster. Days count from the beginning of its history.
+
+    before, after: the releases of an upgrade; the same where there is none. topics: replicas of each partition of each.
+    upgraded: the day of the roll to `after`; finalized: of the levels. restarted: of a roll without an upgrade, which
+    the log still has. documented: a KafkaFeatures document names its levels, and the operator finalized them.
+    """
+
+    name: str
+    seed: str
+    story: Story
+    before: Release
+    after: Release
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    topics: Mapping[str, tuple[tuple[int, ...], ...]]
+    idle_ms: int
+    dynamic: bool
+    upgraded: float | None
+    finalized: float | None
+    restarted: float | None
+    documented: bool
+
+    @property
+    def ghost(self) -> int | None:
+        """The node that is a ghost in the end."""
+        if self.story is Story.GHOST_CONTROLLER:
+            return self.controllers[-1] + 1
+        return self.brokers[-1] if self.story in (Story.GHOST_BROKER, Story.NEW_GHOST_BROKER) else None
+
+
+def levels_of(release: Release, *, dynamic: bool) -> dict[str, int]:
+    """What is finalized with a release. Eligible leader replicas are not simulated, and left disabled."""
+    levels = {name: level for name, level in (bundle(release.name) or {}).items() if name != ELR_VERSION}
+    return levels | ({KRAFT_VERSION: 1} if dynamic else {})
+
+
+def draw(scale: Scale, seed: int) -> list[ClusterPlan]:
+    """The clusters of a fleet, by name."""
+    random = Random(f"fleet {seed}")  # noqa: S311 - a simulation
+    stories: list[Story] = [*OWN_STORIES]
+    others = random.choices(list(_OTHERS), list(_OTHERS.values()), k=scale.clusters - len(stories))
+    stories += others
+    random.shuffle(stories)
+    ordinary = [place for place, story in enumerate(stories) if story not in OWN_STORIES]
+    full = set(random.sample(ordinary, scale.full))
+    digits = len(str(scale.clusters))
+    return [
+        _cluster(f"cluster-{place + 1:0{digits}}", story, scale, seed, full=place in full)
+        for place, story in enumerate(stories)
+    ]
+
+
+def _cluster(name: str, story: Story, scale: Scale, seed: int, *, full: bool) -> ClusterPlan:
+    random = Random(f"{seed} {name}")  # noqa: S311 - a simulation
+    before, after = (release_named(one) for one in _releases(story, random))
+    brokers = tuple(range(1, random.choice((4, 4, 5, 6, 7))))
+    controllers = tuple(range(101, 104))
+    if story is Story.GHOST_BROKER or story is Story.NEW_GHOST_BROKER:
+        brokers = tuple(range(1, 6))
+    days, kept = scale.days, scale.kept_days
+    upgraded = None if story in (Story.OLD, Story.STUCK_MIGRATION) else random.uniform(0.2, 0.6) * days
+    if story is Story.HALFWAY:
+        upgraded = days - random.uniform(0.2, 0.5) * kept
+    finalizes = story in (Story.FINALIZED, Story.CHANGED_BY_HAND, Story.FLAPPING)
+    late = random.random() < 0.3  # within what is kept of the log
+    soon = (upgraded or 0) + random.uniform(0.05, 0.1) * days
+    finalized = max(soon, days - random.uniform(0.3, 0.7) * kept) if late else soon
+    restarts = story in (Story.FINALIZED, Story.NOT_FINALIZED, Story.OLD) and random.random() < 0.4
+    return ClusterPlan(
+        name=name,
+        seed=f"{seed} {name}",
+        story=story,
+        before=before,
+        after=after,
+        brokers=brokers,
+        controllers=controllers,
+        topics=_topics(brokers, scale.partitions, random),
+        idle_ms=500 if full else scale.idle_ms,
+        dynamic=before.number >= (4, 1) and random.random() < 0.3,
+        upgraded=upgraded,
+        finalized=finalized if finalizes else None,
+        restarted=days - random.uniform(0.05, 0.25) * kept if restarts else None,
+        documented=story is Story.CHANGED_BY_HAND or random.random() < 0.5,
+    )
+
+
+def _releases(story: Story, random: Random) -> tuple[str, str]:
+    drawn = random.choice(_UPGRADES)
+    if story is Story.STUCK_MIGRATION:
+        return "3.9", "3.9"
+    if story is Story.CHANGED_BY_HAND:
+        return "4.1", "4.2"  # of which share.version 1 is part
+    return (drawn[0], drawn[0]) if story is Story.OLD else drawn
+
+
+def _topics(brokers: tuple[int, ...], partitions: int, random: Random) -> dict[str, tuple[tuple[int, ...], ...]]:
+    topics: dict[str, tuple[tuple[int, ...], ...]] = {}
+    left = partitions
+    while left > 0:
+        count = min(left, random.choice((1, 3, 6, 12)))
+        first = random.randrange(len(brokers))
+        topics[f"topic-{len(topics) + 1}"] = tuple(
+            tuple(brokers[(first + number + each) % len(brokers)] for each in range(min(3, len(brokers))))
+            for number in range(count)
+        )
+        left -= count
+    return topics

@@ -28,7 +28,11 @@ from kraftlog.schema import NAMES
 _END = (DamageReason.TRUNCATED, DamageReason.ZEROS)
 """What the end of the newest segment of a running node looks like."""
 
-_WHOLE = {"state": "kafkafeatures.cli.log_state", "timeline": "kafkafeatures.cli.log_timeline"}
+_WHOLE = {
+    "state": "kafkafeatures.cli.log_state",
+    "timeline": "kafkafeatures.cli.log_timeline",
+    "ghosts": "kafkafeatures.cli.log_ghosts",
+}
 """What is said of a log as a whole, and by which module."""
 
 
@@ -36,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, with which files, and how to show it."""
     parser.add_argument(
         "action", choices=("decode", "verify", *_WHOLE),
-        help="show every record; only check every byte; show the state at an offset; show every change",
+        help="decode: show every record; verify: only check every byte; state: show the state at an offset; "
+        "timeline: show every change; ghosts: show registrations that may be those of nodes that no longer exist",
     )  # fmt: skip
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH",

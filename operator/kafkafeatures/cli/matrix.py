@@ -28,7 +28,7 @@ from kafkafeatures.core.observation import (
     SourceKind,
     Unknown,
 )
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.remedies import ghost_remedy
 
@@ -90,7 +90,11 @@ def draw(
 def _quorum_lost(console: Console, observation: Observation) -> None:
     """The first line of all: without an active controller nothing else on the page can be changed."""
     active, mode = observation.active_controller, observation.mode
-    if isinstance(active, Known) or (isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER):
+    if (
+        observation.source.files
+        or isinstance(active, Known)
+        or (isinstance(mode, Known) and mode.value is MetadataMode.ZOOKEEPER)
+    ):
         return
     voters = tuple(node for node in observation.nodes if Role.CONTROLLER in node.roles and node.is_voter)
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
@@ -107,6 +111,9 @@ def _headline(console: Console, observation: Observation) -> None:
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
         line = Text(f"Source: metadata log at offset {source.offset}, epoch {source.epoch}")
+        if source.files and source.at:
+            line = Text(f"Source: files in {source.files}, at offset {source.offset}, epoch {source.epoch}, ")
+            line.append(f"{source.at:%Y-%m-%d %H:%M:%S} UTC; no node was asked")
     else:
         answered = sum(isinstance(node.answer, Known) for node in observation.nodes)
         line = Text(f"Source: API requests, {answered} of {len(observation.nodes)} nodes answered")
@@ -130,7 +137,7 @@ def _apart(console: Console, observation: Observation, flags: str = "") -> None:
     """Nodes that are not live, those with the same story on one line."""
     stories: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}
     for node in observation.nodes:
-        if node.state is not NodeState.LIVE:
+        if not _is_counted_on(observation, node):
             stories.setdefault((node.state, node.roles, _story(node)), []).append(node)
     if stories:
         console.print()
@@ -167,7 +174,7 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
         "fenced by the controller"
         + (
             ""
-            if isinstance(node.answer, Known)
+            if isinstance(node.answer, Known) or node.answer.why.kind is FailureKind.NOT_ASKED
             else "; fetches the metadata log, does not answer: starting, or rejected"
         )
     ),
@@ -191,7 +198,7 @@ def _blockers(console: Console, observation: Observation, best: Mapping[str, int
             if _is_behind(node, name, highest):
                 alike.setdefault((node.state, node.roles, _cell_text(node, name)), []).append(node)
         behind = [
-            f"{_adjective(nodes[0])}{title_of(tuple(nodes))} ({_has(text, len(nodes))})"
+            f"{_adjective(observation, nodes[0])}{title_of(tuple(nodes))} ({_has(text, len(nodes))})"
             for (_, _, text), nodes in alike.items()
         ]
         more = f" and {len(behind) - 5} more groups" if len(behind) > 5 else ""
@@ -209,8 +216,8 @@ def _has(text: str, count: int) -> str:
     return f"supports {text}" if count == 1 else f"support {text}"
 
 
-def _adjective(node: Node) -> str:
-    return "" if node.state is NodeState.LIVE else f"{node.state.value.lower()} "
+def _adjective(observation: Observation, node: Node) -> str:
+    return "" if _is_counted_on(observation, node) else f"{node.state.value.lower()} "
 
 
 def _not_read(console: Console, observation: Observation) -> None:
@@ -224,11 +231,16 @@ def _not_read(console: Console, observation: Observation) -> None:
 # --- the table ---
 
 
+def _is_counted_on(observation: Observation, node: Node) -> bool:
+    """Whether it has a place in the table: it is live; of files, which show no process, the log counts on it."""
+    return node.state is NodeState.LIVE or (bool(observation.source.files) and node.state is NodeState.UNREACHABLE)
+
+
 def _grouped(observation: Observation, cells_of: Callable[[Node], tuple[Text, ...]]) -> list[_Group]:
     found: dict[tuple[object, ...], list[Node]] = {}
     cells: dict[tuple[object, ...], tuple[Text, ...]] = {}
     for node in observation.nodes:
-        if node.state is not NodeState.LIVE:
+        if not _is_counted_on(observation, node):
             continue
         row = cells_of(node)
         key = (node.roles, *(cell.plain for cell in row))
@@ -340,7 +352,7 @@ def _cell_text(node: Node, name: str) -> str:
 
 def _best(observation: Observation, name: str) -> int:
     """The highest level a live node supports: what the cluster could be raised to, were it not for the others."""
-    ranges = [node.range_of(name) for node in observation.nodes if node.state is NodeState.LIVE]
+    ranges = [node.range_of(name) for node in observation.nodes if _is_counted_on(observation, node)]
     return max((found.value.max for found in ranges if isinstance(found, Known)), default=0)
 
 

@@ -42,7 +42,8 @@ def source_shape(observation: Observation) -> Json:
     """Where the facts come from; an offset only where there is one."""
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
-        return {"kind": source.kind.value, "offset": source.offset, "epoch": source.epoch}
+        files = {"files": source.files, "timestamp": f"{source.at:%Y-%m-%dT%H:%M:%SZ}"} if source.files else {}
+        return {"kind": source.kind.value, "offset": source.offset, "epoch": source.epoch, **files}
     return {"kind": source.kind.value}
 
 

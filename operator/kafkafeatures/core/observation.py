@@ -171,7 +171,8 @@ class Node:
 class Source:
     """What most of the picture rests on. `offset` and `epoch` are -1 where it was asked.
 
-    `features_offset`: no level was moved at or above it; -1 where that is not known.
+    `features_offset`: no level was moved at or above it; -1 where that is not known. `files`: where the log lies, if it
+    was read from disk, and no node was asked anything; empty for a live cluster.
     """
 
     kind: SourceKind
@@ -179,6 +180,7 @@ class Source:
     epoch: int = -1
     at: datetime | None = None
     features_offset: int = -1
+    files: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,248 @@
+"""`kafkafeatures log ghosts PATH`: registrations that may be ghosts, with the evidence that the files of a node have.
+
+A ghost registration is that of a node which does not exist any more (`core/membership.py`): a broker that is fenced, a
+controller that is not a voter, and nothing that shows that it runs. Files do not show which processes run, so what is
+said here is a suspicion, with its reason and the record of the last registration; a live cluster confirms it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.log_folders import LogFolder, log_folder
+from kafkafeatures.cli.log_history import Happened, History, Missing, StateOf
+from kafkafeatures.cli.log_state import problems_of, registrations, restored, source_shape
+from kafkafeatures.cli.log_words import format_ranges, format_time
+from kafkafeatures.cli.output import console, print_document, tell
+from kafkafeatures.core.words import format_span
+from kraftlog import BrokerRegistration, ControllerRegistration, Image
+from kraftlog.history import Change, FencingChange, LeaderElection, Registration, VotersChange
+from kraftlog.records import kafka_uuid
+from kraftlog.restored import Restored
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FENCED_FOR_MS = 15 * 60 * 1000
+"""A broker that restarts is fenced for as long as it recovers its logs, minutes at most for nearly all."""
+CONFIRM = "kafkafeatures describe --bootstrap-server HOST:PORT"
+
+Json = dict[str, Any]
+Registered = BrokerRegistration | ControllerRegistration
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The record that says so; of a snapshot (`is_state`) the state that has it, whose time it was at the latest."""
+
+    file: str
+    offset: int
+    at_ms: int
+    is_state: bool = False
+
+    @property
+    def shape(self) -> Json:
+        """For documents."""
+        when = "notAfter" if self.is_state else "timestamp"
+        return {"file": self.file, "offset": self.offset, when: format_time(self.at_ms)}
+
+    def __str__(self) -> str:
+        if self.is_state:
+            return f"not after {format_time(self.at_ms)}, in the state at offset {self.offset} of {self.file}"
+        return f"{format_time(self.at_ms)}, at offset {self.offset} of {self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A registration of which nothing shows that its node runs. suspected: None where that cannot be told."""
+
+    role: str
+    registration: Registered
+    suspected: bool | None
+    reason: str
+    registered: Where | None
+    fenced: Where | None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show them. 0 where all of the log could be read, 1 where something is missing, so that there may be others."""
+    (path,) = arguments.paths
+    folder = log_folder(path)
+    found = restored(folder, None)
+    evidence = Evidence(folder, found.image)
+    candidates = list(_candidates(folder, found.image, evidence))
+    problems = problems_of(found)
+    if arguments.output in ("text", "table"):
+        _draw(console(), folder, found.image, evidence, candidates)
+    else:
+        print_document(_document(folder, found, evidence, candidates), arguments.output)
+    for problem in problems:
+        tell(f"{folder.shown}: {problem}")
+    return Exit.FAILED if problems else Exit.DONE
+
+
+class Evidence:
+    """What the files say of each node, up to the offset of the image."""
+
+    def __init__(self, folder: LogFolder, image: Image) -> None:
+        self._registered: dict[tuple[str, int, str], Where] = {}
+        self._fenced: dict[int, Where] = {}
+        self.voters: tuple[int, ...] | None = None
+        self.voters_from: Where | None = None
+        for item in History(folder):
+            if isinstance(item, Happened) and item.event.effective_offset < image.offset:
+                event = item.event
+                self._happened(event.change, Where(item.file, event.offset, event.effective_ms))
+            elif isinstance(item, StateOf) and item.offset <= image.offset:
+                self._state(item.image, Where(item.file, item.offset, item.image.timestamp_ms, is_state=True))
+            elif isinstance(item, Missing):
+                self._fenced.clear()  # one of them may have been unfenced meanwhile
+        if image.voters is not None:
+            self.voters = tuple(sorted(one.id for one in image.voters))
+
+    def _happened(self, change: Change, where: Where) -> None:
+        match change:
+            case Registration(role=role, node_id=id_, incarnation=incarnation, fenced=fenced):
+                self._registered[role, id_, kafka_uuid(incarnation)] = where
+                if role == "broker":
+                    self._fence(id_, fenced, where)
+            case FencingChange(node_id=id_, fenced=bool(fenced)):
+                self._fence(id_, fenced, where)
+            case VotersChange(voters=voters) | LeaderElection(voters=voters):
+                self.voters, self.voters_from = voters, where
+            case _:
+                pass
+
+    def _state(self, image: Image, where: Where) -> None:
+        for role, one in registrations(image):
+            self._registered.setdefault((role.lower(), one.id, kafka_uuid(one.incarnation)), where)
+            if isinstance(one, BrokerRegistration):
+                self._fence(one.id, one.fenced, where)
+        if image.voters is not None:
+            self.voters_from = where
+
+    def _fence(self, broker: int, fenced: bool | None, where: Where) -> None:
+        if not fenced:
+            self._fenced.pop(broker, None)
+        else:
+            self._fenced.setdefault(broker, where)
+
+    def registered(self, role: str, one: Registered) -> Where | None:
+        """The record of the registration that counts; None where it is not in these files."""
+        return self._registered.get((role.lower(), one.id, kafka_uuid(one.incarnation)))
+
+    def fenced(self, broker: int) -> Where | None:
+        """Since when it is fenced, as far as these files know."""
+        return self._fenced.get(broker)
+
+
+def _candidates(folder: LogFolder, image: Image, evidence: Evidence) -> Iterator[Candidate]:
+    for role, one in registrations(image):
+        registered = evidence.registered(role, one)
+        own = folder.node_id == one.id
+        if isinstance(one, ControllerRegistration):
+            judged = _controller(one.id, evidence.voters, own)
+            fenced = None
+        else:
+            fenced = evidence.fenced(one.id)
+            judged = _broker(one, fenced, image.timestamp_ms, own)
+        if judged is not None:
+            yield Candidate(role, one, *judged, registered, fenced)
+
+
+def _controller(id_: int, voters: tuple[int, ...] | None, own: bool) -> tuple[bool | None, str] | None:
+    """Whether it may be a ghost, and why; None for one that the cluster counts on."""
+    if voters is None:
+        return None, "who votes is not known: no record of a leader or of voters is in these files"
+    if id_ in voters:
+        return None
+    return (False, "not a voter, but these files are its own") if own else (True, "registered, but not a voter")
+
+
+def _broker(one: BrokerRegistration, fenced: Where | None, end_ms: int, own: bool) -> tuple[bool | None, str] | None:
+    if not one.fenced:
+        return None
+    if own:
+        return False, "fenced, but these files are its own"
+    if fenced is None:
+        return None, "fenced; since when is not known"
+    span_ms = end_ms - fenced.at_ms
+    least = "at least " if fenced.is_state else ""
+    if span_ms < FENCED_FOR_MS:
+        return (None if fenced.is_state else False), f"fenced for {least}{_span(span_ms)} at the end of the log"
+    return True, f"fenced for {least}{_span(span_ms)} at the end of the log"
+
+
+def _span(milliseconds: int) -> str:
+    from datetime import timedelta
+
+    seconds = max(milliseconds, 0) // 1000
+    return format_span(timedelta(seconds=min(seconds - seconds % 60 if seconds > 60 else seconds, 10**9)))
+
+
+def _document(folder: LogFolder, found: Restored, evidence: Evidence, candidates: list[Candidate]) -> Json:
+    """The document of `log ghosts -o json`. ghosts: what is suspected. unclear: fenced or not a voter, but no more."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GhostRegistrations",
+        "clusterId": folder.cluster_id or None,
+        "source": source_shape(folder, found, folder.committed()),
+        "voters": None if evidence.voters is None else list(evidence.voters),
+        "votersFrom": None if evidence.voters_from is None else evidence.voters_from.shape,
+        "ghosts": [_shape(one) for one in candidates if one.suspected],
+        "unclear": [_shape(one) for one in candidates if not one.suspected],
+        "problems": problems_of(found),
+    }
+
+
+def _shape(one: Candidate) -> Json:
+    registration = one.registration
+    shape: Json = {
+        "id": registration.id,
+        "role": one.role,
+        "suspected": one.suspected,
+        "reason": one.reason,
+        "lastRegistration": None if one.registered is None else one.registered.shape,
+        "incarnation": kafka_uuid(registration.incarnation),
+    }
+    if isinstance(registration, BrokerRegistration):
+        shape |= {"epoch": registration.epoch, "fencedSince": None if one.fenced is None else one.fenced.shape}
+    ranges = sorted(registration.features.items())
+    return shape | {"features": {name: {"min": low, "max": high} for name, (low, high) in ranges}}
+
+
+def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, candidates: list[Candidate]) -> None:
+    from rich.text import Text
+
+    def say(text: str, style: str = "") -> None:
+        screen.print(Text(text, style), overflow="fold")
+
+    whose = "" if folder.node_id is None else f", files of node {folder.node_id}"
+    say(f"Cluster {folder.cluster_id or 'id unknown'}{whose}")
+    voters = "unknown" if evidence.voters is None else ", ".join(map(str, evidence.voters))
+    when = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
+    say(f"Registrations at offset {image.offset}{when}; voters {voters}")
+    ghosts = [one for one in candidates if one.suspected]
+    unclear = [one for one in candidates if not one.suspected]
+    for heading, ones in (("Suspected ghost registrations", ghosts), ("Not clear", unclear)):
+        if ones:
+            say("")
+            say(heading, "bold")
+        for one in ones:
+            say(f"  {one.role.lower()} {one.registration.id}: {one.reason}", "red" if one.suspected else "yellow")
+            say(f"    registered {one.registered or 'when is not in these files'}")
+            if one.fenced is not None:
+                say(f"    fenced {one.fenced}")
+            say(f"    supports metadata.version {format_ranges(one.registration.features)}")
+    say("")
+    if not ghosts:
+        say("No ghost registration is suspected." if not unclear else "No other registration may be that of a ghost.")
+        return
+    say("A ghost registration is that of a node that no longer exists. Files do not show which processes run.")
+    say("To confirm it:")
+    screen.print(Text(f"  {CONFIRM}"), soft_wrap=True)

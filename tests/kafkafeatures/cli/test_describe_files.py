@@ -1,0 +1,83 @@
+"""`describe --from`: the matrix and the document of a metadata log on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.main import main
+from tests.kafkafeatures.terminal import PROGRAM, in_terminal
+from tests.kraftlog.build import batch, broker, controller, level, log, no_op
+from tests.kraftlog.golden import CHANGES, MIGRATION
+
+FIRST = f"{0:020}.log"
+
+
+def test_the_document_is_that_of_a_cluster_with_the_files_as_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+    path = CHANGES.parent
+    assert main(["describe", "--from", str(path), "-o", "json"]) == Exit.DONE
+    found = json.loads(capsys.readouterr().out)
+    assert found["source"] == {
+        "kind": "MetadataLog", "offset": 495, "epoch": 9, "files": str(path), "timestamp": "2026-11-21T00:28:30Z",
+    }  # fmt: skip
+    assert found["features"][0]["finalizedName"] == "4.2-IV0"
+    states = {one["id"]: (one["roles"], one["state"]) for one in found["nodes"]}
+    assert states[3001] == (["Controller"], "Unreachable")
+    assert states[1] == (["Broker"], "Fenced")
+    assert {one["why"] for one in found["nodes"]} == {f"{path}: read from files; no node was asked"}
+
+
+def test_people_see_the_matrix_of_all_that_the_log_counts_on_in_any_width() -> None:
+    for columns in (120, 80, 40):
+        seen = in_terminal([*PROGRAM, "describe", "--from", str(MIGRATION.parent)], columns=columns)
+        assert seen.code == Exit.DONE
+        for text in (
+            "3 controllers, 3 brokers",
+            "at offset 1045, epoch 4, 2026-11-21 00:17:18 UTC; no node was asked",
+            "finalized 21" if columns == 40 else "21 (3.9-IV0)",
+            "kafkafeatures log ghosts",
+        ):
+            assert text in seen.text
+        assert "No active controller" not in seen.text
+        assert "No live node" not in seen.text
+
+
+def test_a_node_that_holds_the_others_back_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = ({"name": "metadata.version", "minSupportedVersion": 7, "maxSupportedVersion": 21},)
+    nodes = [controller(3), broker(1, 1, fenced=False), broker(2, 2, features=old)]
+    (tmp_path / FIRST).write_bytes(log([level("metadata.version", 21)], nodes))
+    assert main(["describe", "--from", str(tmp_path)]) == Exit.DONE
+    said = capsys.readouterr().out
+    assert "metadata.version above 21 (3.9-IV0): fenced broker 2 (supports 7-21)" in said
+    assert "broker 2 a.example:9092: fenced by the controller, registered with metadata.version 7-21" in said
+
+
+def test_what_is_missing_or_not_understood_is_said_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FIRST).write_bytes(batch(0, level("metadata.version", 21), bytes((1, 12, 99)) + b"?"))
+    (tmp_path / f"{5:020}.log").write_bytes(log([no_op()], start=5))
+    assert main(["describe", "--from", str(tmp_path)]) == Exit.FAILED
+    said = capsys.readouterr().err
+    assert "the state behind offset 2 is not known: offsets 2 to 4 are missing" in said
+    assert "1 record could not be understood" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--bootstrap-server", "a:1"), "--from reads files instead of a cluster"),
+        (("--apis",), "--apis needs a cluster"),
+    ],
+)
+def test_flags_of_a_cluster_do_not_go_with_files(
+    words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["describe", "--from", str(CHANGES.parent), *words]) == Exit.USAGE
+    assert says in capsys.readouterr().err
+
+
+def test_a_path_that_holds_no_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "--from", str(tmp_path)]) == Exit.BLOCKED
+    assert "no file of a metadata log is here" in capsys.readouterr().err

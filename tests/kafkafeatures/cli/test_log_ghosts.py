@@ -1,0 +1,182 @@
+"""`log ghosts` on files: which registrations may be ghosts, why, and which record says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import yaml
+
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.log_ghosts import FENCED_FOR_MS
+from kafkafeatures.cli.main import main
+from kraftlog import Record, encode_batch
+from kraftlog.records import frame
+from kraftlog.schema import table
+from tests.kafkafeatures.terminal import PROGRAM, in_terminal
+from tests.kraftlog.build import NOW, broker, change, control_batch, controller, log, no_op, snapshot
+from tests.kraftlog.golden import CHANGES
+
+FIRST = f"{0:020}.log"
+
+
+def segment(offset: int) -> str:
+    return f"{offset:020}.log"
+
+
+def checkpoint(offset: int) -> str:
+    return f"{offset:020}-{1:010}.checkpoint"
+
+
+def leader(offset: int, *voters: int) -> bytes:
+    data = {"leaderId": voters[0], "voters": tuple({"voterId": one} for one in voters), "grantingVoters": ()}
+    return control_batch(offset, (table.LEADER_CHANGE, data))
+
+
+def dynamic(*voters: int) -> tuple[Any, dict[str, object]]:
+    each = {"voterDirectoryId": UUID(int=1), "endpoints": ()}
+    ranges = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
+    return table.KRAFT_VOTERS, {
+        "voters": tuple({"voterId": one, **each, "kRaftVersionFeature": ranges} for one in voters)
+    }
+
+
+def later(offset: int, milliseconds: int) -> bytes:
+    """The last batch of a log, which says what time it is."""
+    return encode_batch([Record(offset, NOW + milliseconds, no_op())], leader_epoch=1)
+
+
+def ghosts(capsys: pytest.CaptureFixture[str], path: Path, code: Exit = Exit.DONE) -> dict[str, Any]:
+    assert main(["log", "ghosts", "-o", "json", str(path)]) == code
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def named(found: dict[str, Any], kind: str = "ghosts") -> list[tuple[int, str, bool | None]]:
+    return [(one["id"], one["role"], one["suspected"]) for one in found[kind]]
+
+
+def test_a_controller_that_is_registered_and_not_a_voter_is_suspected_with_its_last_registration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / FIRST
+    path.write_bytes(leader(0, 1, 2) + log([controller(1), controller(2), controller(3)], [controller(3)], start=1))
+    found = ghosts(capsys, tmp_path)
+    assert (found["kind"], found["voters"], found["votersFrom"]["offset"]) == ("GhostRegistrations", [1, 2], 0)
+    assert named(found) == [(3, "Controller", True)]
+    (ghost,) = found["ghosts"]
+    assert ghost["reason"] == "registered, but not a voter"
+    assert ghost["lastRegistration"] == {"file": FIRST, "offset": 4, "timestamp": "2026-11-21T00:10:04.026Z"}
+    assert ghost["features"]["metadata.version"] == {"min": 7, "max": 29}
+    path.write_bytes(path.read_bytes() + log([frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3})], start=5))
+    assert named(ghosts(capsys, tmp_path)) == []
+
+
+def test_voters_of_a_dynamic_quorum_are_those_of_its_own_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = log([controller(1), controller(2), controller(3)], start=1)
+    (tmp_path / FIRST).write_bytes(leader(0, 1, 2, 3) + nodes + control_batch(4, dynamic(1, 2)))
+    found = ghosts(capsys, tmp_path)
+    assert (found["voters"], found["votersFrom"]["offset"]) == ([1, 2], 4)
+    assert named(found) == [(3, "Controller", True)]
+
+
+def test_where_no_record_says_who_votes_it_is_not_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FIRST).write_bytes(log([controller(1)]))
+    found = ghosts(capsys, tmp_path)
+    assert (found["voters"], found["votersFrom"]) == (None, None)
+    assert (named(found), named(found, "unclear")) == ([], [(1, "Controller", None)])
+
+
+@pytest.mark.parametrize(("span", "suspected"), [(FENCED_FOR_MS - 1, False), (FENCED_FOR_MS, True)])
+def test_a_broker_that_is_fenced_for_long_is_suspected(
+    span: int, suspected: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = log(
+        [broker(1, 0), broker(2, 1)], [change(1, 0, fenced=-1), change(2, 1, fenced=-1)], [change(1, 0, fenced=1)]
+    )
+    (tmp_path / FIRST).write_bytes(start + later(5, 4 + span))
+    found = ghosts(capsys, tmp_path)
+    (one,) = found["ghosts" if suspected else "unclear"]
+    assert (one["id"], one["suspected"]) == (1, suspected)
+    assert one["fencedSince"] == {"file": FIRST, "offset": 4, "timestamp": "2026-11-21T00:10:04.026Z"}
+    assert one["reason"] == f"fenced for {15 if suspected else 14} min at the end of the log"
+    assert one["lastRegistration"]["offset"] == 0
+
+
+def test_a_state_says_no_later_than_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / checkpoint(5)).write_bytes(snapshot(broker(1, 0), controller(3)))
+    (tmp_path / segment(5)).write_bytes(leader(5, 1) + later(6, FENCED_FOR_MS))
+    found = ghosts(capsys, tmp_path)
+    assert named(found) == [(3, "Controller", True), (1, "Broker", True)]
+    for one in found["ghosts"]:
+        assert one["lastRegistration"] == {
+            "file": checkpoint(5), "offset": 5, "notAfter": "2026-11-21T00:10:04.017Z",
+        }  # fmt: skip
+    assert found["ghosts"][1]["reason"] == "fenced for at least 15 min at the end of the log"
+
+
+def test_evidence_of_an_earlier_process_is_none_of_the_registration_that_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(3, incarnation=1)], start=1))
+    (tmp_path / checkpoint(5)).write_bytes(snapshot(controller(3, incarnation=2)))
+    (tmp_path / segment(5)).write_bytes(log([no_op()], start=5))
+    (ghost,) = ghosts(capsys, tmp_path)["ghosts"]
+    assert ghost["lastRegistration"]["file"] == checkpoint(5)
+
+
+def test_a_node_whose_own_files_these_are_is_not_suspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    path = tmp_path / "__cluster_metadata-0" / FIRST
+    path.write_bytes(leader(0, 1) + log([controller(3), broker(4, 2)], start=1) + later(3, FENCED_FOR_MS + 2))
+    for own, suspects in ((3, [4]), (4, [3])):
+        (tmp_path / "meta.properties").write_text(f"node.id={own}\n")
+        found = ghosts(capsys, tmp_path)
+        assert [one["id"] for one in found["ghosts"]] == suspects
+        (other,) = found["unclear"]
+        assert (other["id"], other["suspected"]) == (own, False)
+        assert other["reason"].endswith("these files are its own")
+
+
+def test_behind_what_is_missing_there_may_be_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(3)], start=1))
+    (tmp_path / segment(5)).write_bytes(log([frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3})], start=5))
+    found = ghosts(capsys, tmp_path, Exit.FAILED)
+    assert named(found) == [(3, "Controller", True)]
+    assert found["problems"] == [
+        f"the state behind offset 2 is not known: offsets 2 to 4 are missing: {segment(5)} is the next file"
+    ]
+
+
+def test_a_real_cluster_whose_brokers_just_stopped_has_none_that_is_suspected(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = ghosts(capsys, CHANGES.parent)
+    assert named(found) == []
+    assert named(found, "unclear") == [(1, "Broker", False), (2, "Broker", False), (3, "Broker", False)]
+    assert [one["fencedSince"]["offset"] for one in found["unclear"]] == [490, 492, 494]
+    assert main(["log", "ghosts", "-o", "yaml", str(CHANGES.parent)]) == Exit.DONE
+    assert yaml.safe_load(capsys.readouterr().out) == found
+
+
+def test_people_read_the_same_in_any_width(tmp_path: Path) -> None:
+    (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(1), controller(3), broker(4, 3)], start=1))
+    for columns in (120, 80, 40):
+        seen = in_terminal([*PROGRAM, "log", "ghosts", str(tmp_path)], columns=columns)
+        assert seen.code == Exit.DONE
+        folded = [line for line in seen.lines if "kafkafeatures describe" not in line]  # to be copied
+        assert max(map(len, folded)) <= columns
+        for text in (
+            "Suspected ghost registrations",
+            "controller 3: registered, but not a voter",
+            f"registered 2026-11-21T00:10:04.024Z, at offset 2 of {FIRST}",
+            "supports metadata.version 7-29",
+            "Not clear broker 4: fenced for 0 s at the end of the log",
+            "To confirm it: kafkafeatures describe --bootstrap-server HOST:PORT",
+        ):
+            assert text in seen.text

@@ -1,0 +1,77 @@
+"""What a metadata log alone says of a cluster: where nobody was asked, a node is promised least."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.observe_files import NO_LEADER, observe_files
+from kafkafeatures.core.readings import FailureKind, LogReading, Role
+from kraftlog import Replay
+from kraftlog.schema import table
+from tests.kraftlog.build import broker, control_batch, controller, level, log
+
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def seen(*batches: bytes, cluster_id: str = "abc") -> Observation:
+    replay = Replay()
+    replay.append(b"".join(batches), below=100)
+    image = replay.image()
+    leads = NO_LEADER if image.leader_id is None else image.leader_id
+    reading = LogReading(image, image.offset, leads, image.epoch, AT)
+    return observe_files(reading, cluster_id=cluster_id, files="a/folder")
+
+
+def leader(*voters: int) -> bytes:
+    data: dict[str, Any] = {"voters": tuple({"voterId": one} for one in voters), "grantingVoters": ()}
+    return control_batch(0, (table.LEADER_CHANGE, {"leaderId": voters[0], **data}))
+
+
+def test_nobody_is_live_and_every_node_says_that_it_was_not_asked() -> None:
+    nodes = [controller(3001), broker(1, 1), broker(2, 2, fenced=False)]
+    found = seen(leader(3001), log(nodes, [level("metadata.version", 21)], start=1))
+    assert [(node.id, node.roles, node.state) for node in found.nodes] == [
+        (3001, (Role.CONTROLLER,), NodeState.UNREACHABLE),
+        (1, (Role.BROKER,), NodeState.FENCED),
+        (2, (Role.BROKER,), NodeState.UNREACHABLE),
+    ]
+    for node in found.nodes:
+        assert isinstance(node.answer, Unknown)
+        assert str(node.answer.why) == "a/folder: read from files; no node was asked"
+        held = node.range_of("metadata.version")
+        assert isinstance(held, Known)
+        assert (held.value.min, held.value.max, held.source) == (7, 29, SourceKind.METADATA_LOG)
+
+
+def test_levels_mode_leader_and_source_are_those_of_the_log() -> None:
+    found = seen(leader(3001, 3002), log([level("metadata.version", 21)], start=1))
+    assert isinstance(found.finalized, Known)
+    assert dict(found.finalized.value) == {"metadata.version": 21}
+    assert isinstance(found.mode, Known)
+    assert found.mode.value is MetadataMode.KRAFT
+    assert isinstance(found.active_controller, Known)
+    assert found.active_controller.value == 3001
+    assert (found.source.files, found.source.offset, found.source.at) == ("a/folder", 2, AT)
+    assert found.gaps == ()
+    assert isinstance(found.partitions, Unknown)
+    assert isinstance(found.quorum, Unknown)
+
+
+def test_what_the_files_do_not_say_is_unknown() -> None:
+    found = seen(log([level("metadata.version", 21)]), cluster_id="")
+    assert isinstance(found.cluster_id, Unknown)
+    assert "no meta.properties" in str(found.cluster_id.why)
+    assert isinstance(found.active_controller, Unknown)
+    assert found.active_controller.why.kind is FailureKind.NOT_ASKED
+
+
+def test_a_registration_of_voters_does_not_make_a_controller_live() -> None:
+    ranges = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
+    voter = {"voterId": 1, "voterDirectoryId": UUID(int=1), "endpoints": (), "kRaftVersionFeature": ranges}
+    voters = control_batch(0, (table.KRAFT_VOTERS, {"voters": (voter,)}))
+    (one, other) = seen(voters, log([controller(1), controller(2)], start=1)).nodes
+    assert (one.state, one.is_voter) == (NodeState.UNREACHABLE, True)
+    assert (other.state, other.is_voter) == (NodeState.UNREACHABLE, False)

@@ -47,8 +47,7 @@ class Tally:
 
 def judged(seeds: range) -> Tally:
     """In this process. `busy`: its processor time, with that of the clusters, the API server and the checker."""
-    gc.freeze()  # what is loaded stays
-    gc.set_threshold(100_000)  # a history leaves little behind that only the collector finds
+    gc.collect()  # what the histories before left behind
     tally, began = Tally(), time.process_time()
     for seed in seeds:
         try:
@@ -64,6 +63,12 @@ def judged(seeds: range) -> Tally:
         tally.broken += [f"seed {seed}: {one}" for one in found]
     tally.busy = time.process_time() - began
     return tally
+
+
+def prepare() -> None:
+    """Once for each process: histories leave little behind that only the collector finds, and what is loaded stays."""
+    gc.freeze()
+    gc.set_threshold(100_000)
 
 
 def chunks(seed: int, runs: int, size: int = 25) -> Iterator[range]:
@@ -92,7 +97,7 @@ def told(seed: int) -> int:
 def simulated(seed: int, runs: int, processes: int) -> int:
     """The suite: prints its figures, and every broken promise with its seed."""
     began, tally = time.monotonic(), Tally()
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=prepare) as pool:
         for one in pool.map(judged, chunks(seed, runs)):
             tally.add(one)
             for line in one.broken:

@@ -252,9 +252,13 @@ class Cluster:
         )
 
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """What every node that counts supports: the highest minimum, the lowest maximum."""
-        image, nodes = self.world.image, self.world.nodes
-        releases = [nodes[Role.CONTROLLER, voter].release for voter in self.world.voters]
+        """What every node that counts supports: the highest minimum, the lowest maximum.
+
+        Of a voter that is down its registration, if it has one: nobody can know on which image it will be started.
+        """
+        image = self.world.image
+        voters = {voter: self.world.nodes[Role.CONTROLLER, voter] for voter in self.world.voters}
+        releases = [node.release for voter, node in voters.items() if node.running or voter not in image.controllers]
         if self._ranges is not None and self._ranges[0] is image.registrations and self._ranges[1] == releases:
             return self._ranges[2]
         supported: list[Mapping[str, tuple[int, int]]] = [

@@ -293,7 +293,7 @@ class _Connection:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen
         if pods is None or looked.nodes is None:
             return looked
-        nodes = replace(looked.nodes, behind=pods.behind, stuck=pods.stuck, templates=pods.templates)
+        nodes = replace(looked.nodes, behind=pods.behind, stuck=pods.stuck, templates=pods.templates, ends=pods.ends)
         return replace(looked, nodes=nodes)
 
     async def unchanged(self) -> bool:

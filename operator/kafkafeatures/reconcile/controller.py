@@ -27,7 +27,7 @@ from kafkafeatures.core.report import (
     status_of_unreachable,
 )
 from kafkafeatures.core.steps import Applied
-from kafkafeatures.core.wanted import Driver, Rollout
+from kafkafeatures.core.wanted import Driver, Mode, Rollout
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import Key, KubernetesApi
@@ -92,8 +92,12 @@ class _Until:
 
 @dataclass(frozen=True, slots=True)
 class _Settled(_Until):
-    """Found in sync. Until then the log of the cluster, and the pods it runs in, alone may say that it still is."""
+    """Found in sync. Until then the log of the cluster, and the pods it runs in, alone may say that it still is.
 
+    `applies`: it speaks for its cluster, as long as no older one may own that.
+    """
+
+    applies: bool
     check_every: float
     status: Status
     cluster: OpenCluster
@@ -258,13 +262,13 @@ class Controller:
             return None
         if known.next_due is not None and known.next_due.holds(version, began):
             return known.next_due.until - began
-        settled = await self._settled(known, version)
+        settled = await self._settled(key, known, version)
         if settled is None:
             return None
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, known, version, settled.check_every)
 
-    async def _settled(self, known: _Known, version: str) -> _Settled | None:
+    async def _settled(self, key: Key, known: _Known, version: str) -> _Settled | None:
         """What was found in sync, where it still is: the same version, and a log to which nothing happened since.
 
         Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
@@ -272,6 +276,8 @@ class Controller:
         settled = known.settled
         if settled is None or not settled.holds(version, self._monotonic()):
             return None  # and kept: a watch may show an older version than the one that was written since
+        if settled.applies and self._claims.competing_owner(key, settled.status.cluster_id):
+            return None
         still = await settled.cluster.unchanged() and (settled.pods is None or await settled.pods.are_as_before())
         if not still:
             known.settled = None
@@ -321,14 +327,15 @@ class Controller:
         check_every = document.spec.drift.check_every_seconds
         if is_new:
             known.settled = None
-        if await self._settled(known, store.version):
+        if await self._settled(key, known, store.version):
             return _Pause("done", check_every)
         known.settled = None
         pods = self._pods_of(key, resource.wanted.rollout)
         last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
         if isinstance(last.decision, Done):
             until = self._monotonic() + FULL_LOOK_EVERY
-            known.settled = _Settled(store.version, until, check_every, store.status, cluster, pods)
+            applies = resource.wanted.mode is Mode.APPLY
+            known.settled = _Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         if _is_held_back(last.decision, last.status):
             cluster.release_partitions()
         if isinstance(last.decision, Done | Held):

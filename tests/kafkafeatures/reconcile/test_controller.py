@@ -271,6 +271,21 @@ async def test_at_rest_a_cluster_to_which_something_happened_is_looked_at() -> N
     assert (asked, rig.kafka.looks) == (["GET orders"], 2)
 
 
+@pytest.mark.parametrize(("mode", "looks"), [("Apply", 2), ("Observe", 1)])
+async def test_at_rest_who_applies_hears_of_an_older_resource_of_its_cluster(mode: str, looks: int) -> None:
+    rig, _ = await settled()
+    rig.api.edit(mode=mode)
+    watched(rig)
+    await rig.work()
+    watched(rig)
+    rig.kafka.looks = 1
+    older = {"namespace": "a", "name": "older", "uid": "o", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    rig.claims.note({"metadata": older, "status": {"clusterId": rig.kafka.world.cluster_id}})
+    await rig.work()
+    assert rig.kafka.looks == looks
+    assert (rig.api.condition("Ready")["reason"] == "DuplicateOwner") == (mode == "Apply")
+
+
 async def test_at_rest_a_wake_up_before_its_time_asks_for_nothing() -> None:
     rig, asked = await settled()
     rig.seconds -= 10.0

@@ -144,7 +144,7 @@ def _cluster(name: str, story: Story, scale: Scale, seed: int, *, full: bool) ->
         brokers = tuple(range(1, 6))
     days, kept = scale.days, scale.kept_days
     upgraded = None if story in (Story.OLD, Story.STUCK_MIGRATION) else random.uniform(0.2, 0.6) * days
-    if story is Story.HALFWAY:
+    if story in (Story.HALFWAY, Story.GHOST_CONTROLLER):  # lately, so that the log tells who leads, and who votes
         upgraded = days - random.uniform(0.2, 0.5) * kept
     finalizes = story in (Story.FINALIZED, Story.CHANGED_BY_HAND, Story.FLAPPING)
     late = random.random() < 0.3  # within what is kept of the log

@@ -1,0 +1,216 @@
+"""The gate: may these clusters be taken to a release, or a feature to a level, by what was read of their logs?
+
+What it decides: for each cluster one of `ready`, `blocked`, `unknown`, from the row of `upgrade_readiness` for the
+target. It trusts no row further than that goes: a row that is too old, or whose last record lies in the future, says
+nothing; nor does one that stands on a single copy, whose end may be missing without a trace. Called by `kafkafeatures
+pipeline gate`. It never makes a verdict better than the row's, it never overrules the operator's live checks, and the
+operator does not read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from kafkafeatures.api.names import API_VERSION
+
+Row = Mapping[str, Any]
+"""Of `upgrade_readiness`, as `pyarrow.Table.to_pylist` gives it."""
+Json = dict[str, Any]
+
+CLOCKS_DIFFER_MS = 5 * 60 * 1000
+"""A controller's clock may be so far ahead of ours."""
+FEWEST_COPIES = 2
+"""Of one copy alone it cannot be told whether its end is missing."""
+_ID = re.compile(r"(\d{1,9})$")
+
+
+class Verdict(StrEnum):
+    """Of a cluster, and of all of them."""
+
+    READY = "ready"
+    BLOCKED = "blocked"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """kind: `release`, or `feature`. name: "4.2", or "group.version=1"."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterName:
+    """A cluster as the tables name it: its folder, and what its nodes say."""
+
+    cluster: str
+    cluster_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterVerdict:
+    """Of one cluster. row: what it was made of, None where the tables have none. unknown_because: (kind, text)."""
+
+    name: ClusterName
+    verdict: Verdict
+    unknown_because: tuple[tuple[str, str], ...]
+    row: Row | None
+
+    def as_json(self) -> Json:
+        """Its part of the document."""
+        row: Row = self.row or {}
+        return {
+            "cluster": self.name.cluster,
+            "clusterId": self.name.cluster_id,
+            "verdict": self.verdict.value,
+            "changes": _plain(row.get("changes") or []),
+            "blockers": {
+                "nodes": _plain(row.get("blocking_nodes") or []),
+                "losses": _plain(row.get("downgrade_losses") or []),
+                "others": _plain(row.get("other_blockers") or []),
+            },
+            "unknownBecause": [{"kind": kind, "text": text} for kind, text in self.unknown_because],
+            "coverage": {
+                "copies": list(row.get("copies") or []),
+                "voters": row.get("voters"),
+                "knownFromOffset": row.get("known_from_offset"),
+                "committedBelow": row.get("committed_below"),
+            },
+            "watermark": {"offset": row.get("watermark_offset"), "time": _plain(row.get("watermark_ts"))},
+            "validUntil": _plain(row.get("valid_until")),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The whole answer."""
+
+    target: Target
+    at_ms: int
+    clusters: tuple[ClusterVerdict, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Blocked where a cluster is; ready only where all are, and there is one."""
+        found = {one.verdict for one in self.clusters}
+        if Verdict.BLOCKED in found:
+            return Verdict.BLOCKED
+        return Verdict.READY if found == {Verdict.READY} else Verdict.UNKNOWN
+
+    def as_json(self) -> Json:
+        """The document."""
+        counts = Counter(one.verdict for one in self.clusters)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "Gate",
+            "target": {"kind": self.target.kind, "name": self.target.name},
+            "verdict": self.verdict.value,
+            "evaluatedAt": _moment(self.at_ms),
+            "counts": {one.value: counts[one] for one in Verdict},
+            "clusters": [one.as_json() for one in self.clusters],
+        }
+
+
+def judge(target: Target, rows: Iterable[Row], clusters: Iterable[ClusterName], *, at_ms: int) -> Gate:
+    """`rows`: of `upgrade_readiness`, at least those for this target. `clusters`: all that the tables know."""
+    names = sorted(set(clusters), key=lambda one: (one.cluster, one.cluster_id or ""))
+    found: dict[ClusterName, list[Row]] = {}
+    for row in rows:
+        if (row["target_kind"], row["target"]) == (target.kind, target.name):
+            found.setdefault(ClusterName(row["cluster"], row["cluster_id"]), []).append(row)
+    folders, ids = Counter(one.cluster for one in names), Counter(one.cluster_id for one in names if one.cluster_id)
+    verdicts = []
+    for name in names:
+        doubts = []
+        if folders[name.cluster] > 1:
+            doubts.append(("two_clusters_under_one_name", f"folder {name.cluster} holds logs of several clusters"))
+        if name.cluster_id and ids[name.cluster_id] > 1:
+            doubts.append(("one_cluster_in_two_places", f"logs of cluster {name.cluster_id} lie in several folders"))
+        verdicts.append(_of_cluster(name, found.get(name, []), doubts, at_ms))
+    return Gate(target, at_ms, tuple(verdicts))
+
+
+def _of_cluster(
+    name: ClusterName, rows: Sequence[Row], doubts: Sequence[tuple[str, str]], at_ms: int
+) -> ClusterVerdict:
+    if len(rows) != 1:
+        text = "the tables say nothing of this target" if not rows else f"the tables have {len(rows)} rows for it"
+        return ClusterVerdict(name, Verdict.UNKNOWN, (*doubts, ("no_row", text)), None)
+    (row,) = rows
+    why = [*doubts, *_age(row, at_ms)]
+    said = [(one["kind"], one["text"]) for one in row["unknown_because"] or ()]
+    if why:
+        return ClusterVerdict(name, Verdict.UNKNOWN, (*why, *said), row)
+    if row["verdict"] == Verdict.BLOCKED:
+        return ClusterVerdict(name, Verdict.BLOCKED, tuple(said), row)
+    why = [*said, *_coverage(row)]
+    if row["verdict"] != Verdict.READY and not why:
+        why.append(("verdict", "the tables do not say why"))
+    blocks = row["blocking_nodes"] or row["downgrade_losses"] or row["other_blockers"]
+    if blocks and not why:
+        why.append(("contradiction", "the tables name what blocks it, and that it is ready"))
+    return ClusterVerdict(name, Verdict.UNKNOWN if why else Verdict.READY, tuple(why), row)
+
+
+def _age(row: Row, at_ms: int) -> list[tuple[str, str]]:
+    """Whether what was read still stands."""
+    last, until = _ms(row["watermark_ts"]), _ms(row["valid_until"])
+    if last is None or until is None:
+        return [("too_old", "when the last record was appended is not known")]
+    if last > at_ms + CLOCKS_DIFFER_MS:
+        return [
+            ("in_the_future", f"the last record is of {_moment(last)}: the clock of a controller, or ours, is wrong")
+        ]
+    if at_ms > until:
+        return [
+            ("too_old", f"the last record that was read is of {_moment(last)}; copy the logs again, then run again")
+        ]
+    return []
+
+
+def _coverage(row: Row) -> list[tuple[str, str]]:
+    """Whether enough nodes' copies were read for `ready`. A folder that is there twice counts once."""
+    copies, voters = row["copies"] or (), row["voters"]
+    ids = {int(match[1]) for match in map(_ID.search, copies) if match}
+    if not voters:
+        return [("voters", "who votes is not known")]
+    copied = sorted(ids & set(voters))
+    if 2 * len(copied) <= len(voters):
+        text = f"copies of {len(copied)} of {len(voters)} voters were read, not of a majority"
+        return [("coverage", f"{text}; name the folders of nodes by their ids")]
+    if len(ids) < FEWEST_COPIES:
+        return [("coverage", "one copy was read: whether its end is missing cannot be told; add one of another node")]
+    if row["known_from_offset"] is None:
+        return [("coverage", "the state is not known without a hole")]
+    return []
+
+
+def _plain(value: Any) -> Any:
+    """As JSON, names as documents have them."""
+    if isinstance(value, datetime):
+        return _moment(_ms(value) or 0)
+    if isinstance(value, Mapping):
+        return {_camel(str(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.capitalize() for each in others)
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
+def _moment(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,212 @@
+"""The gate: three verdicts, each with its reasons, and none that is better than what was read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from featurelog.gate import CLOCKS_DIFFER_MS, ClusterName, Gate, Target, Verdict, judge
+
+TARGET = Target("release", "4.2")
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+NOW_MS = round(NOW.timestamp() * 1000)
+ORDERS, PAYMENTS = ClusterName("orders", "id-of-orders"), ClusterName("payments", "id-of-payments")
+BLOCKER = {
+    "role": "broker", "node_id": 4, "reason": "BrokerRange", "feature": "metadata.version", "needed": 29,
+    "supported_min": 7, "supported_max": 25, "ghost_suspect": True,
+    "node": "101", "file": "00000000000000000000.log", "offset": 17, "ts": NOW - timedelta(days=3),
+}  # fmt: skip
+
+
+def row(name: ClusterName = ORDERS, verdict: str = "ready", **changes: Any) -> dict[str, Any]:
+    """As `upgrade_readiness` has it."""
+    made: dict[str, Any] = {
+        "cluster": name.cluster, "cluster_id": name.cluster_id, "target_kind": "release", "target": "4.2",
+        "verdict": verdict, "changes": [{"feature": "metadata.version", "from_level": 27, "to_level": 29}],
+        "blocking_nodes": [BLOCKER] if verdict == "blocked" else [], "downgrade_losses": [], "other_blockers": [],
+        "unknown_because": [{"kind": "gap", "text": "offsets 1 to 2 are missing"}] if verdict == "unknown" else [],
+        "known_from_offset": 0, "committed_below": 90, "voters": [101, 102, 103], "copies": ["101", "102", "103"],
+        "watermark_offset": 100, "watermark_ts": NOW - timedelta(hours=1), "evaluated_at": NOW,
+        "valid_until": NOW + timedelta(hours=23),
+    }  # fmt: skip
+    assert made.keys() >= changes.keys()
+    return made | changes
+
+
+def gate_of(*rows: Mapping[str, Any], clusters: tuple[ClusterName, ...] = (ORDERS,), at_ms: int = NOW_MS) -> Gate:
+    return judge(TARGET, rows, clusters, at_ms=at_ms)
+
+
+def why(gate: Gate) -> list[str]:
+    (one,) = gate.clusters
+    return [kind for kind, _ in one.unknown_because]
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_cluster_has_the_verdict_that_the_tables_have(verdict: Verdict) -> None:
+    assert gate_of(row(verdict=verdict.value)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (("ready", "ready"), Verdict.READY),
+        (("ready", "blocked"), Verdict.BLOCKED),
+        (("ready", "unknown"), Verdict.UNKNOWN),
+        (("unknown", "blocked"), Verdict.BLOCKED),
+    ],
+)
+def test_a_fleet_is_ready_where_every_cluster_is_and_blocked_where_one_is(
+    verdicts: tuple[str, str], expected: Verdict
+) -> None:
+    rows = (row(ORDERS, verdicts[0]), row(PAYMENTS, verdicts[1]))
+    assert gate_of(*rows, clusters=(ORDERS, PAYMENTS)).verdict is expected
+
+
+def test_without_any_cluster_nothing_is_known() -> None:
+    assert gate_of(clusters=()).verdict is Verdict.UNKNOWN
+
+
+def test_a_cluster_of_which_the_tables_say_nothing_is_unknown_beside_those_that_are_ready() -> None:
+    gate = gate_of(row(), clusters=(ORDERS, PAYMENTS))
+    assert [one.verdict for one in gate.clusters] == [Verdict.READY, Verdict.UNKNOWN]
+    assert gate.verdict is Verdict.UNKNOWN
+
+
+def test_a_row_for_another_target_says_nothing_of_this_one() -> None:
+    assert why(gate_of(row(target="4.1"))) == ["no_row"]
+    assert why(gate_of(row(target_kind="feature"))) == ["no_row"]
+
+
+UNKNOWN_ROWS = {
+    "what was read is too old": (row(valid_until=NOW - timedelta(seconds=1)), ["too_old"]),
+    "what was read is too old, and was blocked": (row(verdict="blocked", valid_until=NOW - timedelta(1)), ["too_old"]),
+    "no record has a time": (row(watermark_ts=None, valid_until=None), ["too_old"]),
+    "the last record is of tomorrow": (
+        row(watermark_ts=NOW + timedelta(days=1), valid_until=NOW + timedelta(days=2)),
+        ["in_the_future"],
+    ),
+    "one of three voters was read": (row(copies=["101"]), ["coverage"]),
+    "folders have no ids": (row(copies=["a", "b", "c"]), ["coverage"]),
+    "one voter was read twice": (row(copies=["101", "copy-of-101", "101-again"]), ["coverage"]),
+    "brokers were read, and no voter": (row(copies=["1", "2", "3"]), ["coverage"]),
+    "the only voter was read, and nobody else": (row(copies=["101"], voters=[101]), ["coverage"]),
+    "who votes is not known": (row(voters=None), ["voters"]),
+    "the state has a hole": (row(known_from_offset=None), ["coverage"]),
+    "ready is said beside a blocker": (row(blocking_nodes=[BLOCKER]), ["contradiction"]),
+    "a verdict that there is not": (row() | {"verdict": "fine"}, ["verdict"]),
+    "ready is said beside a doubt": (row(unknown_because=[{"kind": "gap", "text": "2"}]), ["gap"]),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN_ROWS)
+def test_it_is_unknown_where(case: str) -> None:
+    found, kinds = UNKNOWN_ROWS[case]
+    gate = gate_of(found)
+    assert (gate.verdict, why(gate)) == (Verdict.UNKNOWN, kinds)
+
+
+@pytest.mark.parametrize(
+    "enough",
+    [
+        row(copies=["controller-101", "kafka.102"]),
+        row(copies=["101", "1"], voters=[101]),
+        row(watermark_ts=NOW + timedelta(milliseconds=CLOCKS_DIFFER_MS)),
+        row(valid_until=NOW),
+    ],
+)
+def test_copies_of_a_majority_and_of_two_nodes_are_enough_and_clocks_may_differ_a_little(
+    enough: dict[str, Any],
+) -> None:
+    assert gate_of(enough).verdict is Verdict.READY
+
+
+def test_two_clusters_in_one_folder_and_one_cluster_in_two_folders_are_unknown() -> None:
+    other, elsewhere = ClusterName("orders", "another-id"), ClusterName("copy", "id-of-orders")
+    for second in (other, elsewhere):
+        gate = gate_of(row(), row(second), clusters=(ORDERS, second))
+        assert [one.verdict for one in gate.clusters] == [Verdict.UNKNOWN, Verdict.UNKNOWN]
+
+
+def test_two_rows_for_one_cluster_are_unknown() -> None:
+    assert why(gate_of(row(), row())) == ["no_row"]
+
+
+@given(
+    rows=st.lists(
+        st.builds(
+            row,
+            st.sampled_from([ORDERS, PAYMENTS]),
+            st.sampled_from(list(Verdict)),
+            copies=st.lists(st.sampled_from(["101", "102", "103", "1"]), unique=True),
+            known_from_offset=st.sampled_from([None, 0]),
+        ),
+        max_size=3,
+    ),
+    data=st.data(),
+)
+def test_a_row_less_or_one_twice_or_of_a_shorter_log_makes_nothing_ready(rows: list[dict[str, Any]], data: Any) -> None:
+    clusters = (ORDERS, PAYMENTS)
+    before = {one.name: one.verdict for one in gate_of(*rows, clusters=clusters).clusters}
+    changed = list(rows)
+    for index in sorted(data.draw(st.sets(st.integers(0, max(len(rows) - 1, 0)))), reverse=True):
+        if index >= len(changed):
+            continue
+        match data.draw(st.sampled_from(["remove", "older", "fewer copies"])):
+            case "remove" if len(rows) == len({each["cluster"] for each in rows}):  # else it was doubled before
+                del changed[index]
+            case "older":
+                changed[index] = changed[index] | {"valid_until": NOW - timedelta(1)}
+            case _:
+                changed[index] = changed[index] | {"copies": changed[index]["copies"][:-1]}
+    if data.draw(st.booleans()) and changed:
+        changed.append(dict(changed[0]))
+    after = {one.name: one.verdict for one in gate_of(*changed, clusters=clusters).clusters}
+    assert not [name for name in after if after[name] is Verdict.READY and before[name] is not Verdict.READY]
+
+
+def test_the_document_names_blockers_with_their_evidence_coverage_watermark_and_validity() -> None:
+    document = json.loads(json.dumps(gate_of(row(verdict="blocked")).as_json()))
+    assert document == {
+        "apiVersion": "kafkafeatures.dev/v1alpha1",
+        "kind": "Gate",
+        "target": {"kind": "release", "name": "4.2"},
+        "verdict": "blocked",
+        "evaluatedAt": "2026-11-01T12:00:00Z",
+        "counts": {"ready": 0, "blocked": 1, "unknown": 0},
+        "clusters": [
+            {
+                "cluster": "orders",
+                "clusterId": "id-of-orders",
+                "verdict": "blocked",
+                "changes": [{"feature": "metadata.version", "fromLevel": 27, "toLevel": 29}],
+                "blockers": {
+                    "nodes": [
+                        {
+                            "role": "broker", "nodeId": 4, "reason": "BrokerRange", "feature": "metadata.version",
+                            "needed": 29, "supportedMin": 7, "supportedMax": 25, "ghostSuspect": True,
+                            "node": "101", "file": "00000000000000000000.log", "offset": 17,
+                            "ts": "2026-10-29T12:00:00Z",
+                        }
+                    ],
+                    "losses": [],
+                    "others": [],
+                },
+                "unknownBecause": [],
+                "coverage": {
+                    "copies": ["101", "102", "103"],
+                    "voters": [101, 102, 103],
+                    "knownFromOffset": 0,
+                    "committedBelow": 90,
+                },
+                "watermark": {"offset": 100, "time": "2026-11-01T11:00:00Z"},
+                "validUntil": "2026-11-02T11:00:00Z",
+            }
+        ],
+    }  # fmt: skip

@@ -16,7 +16,7 @@ from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import COMMANDS
 from tests import examples
-from tests.contract import kraftlog_page, runbooks
+from tests.contract import kraftlog_page, pipeline_tables_page, runbooks
 from tests.contract.alerts import alerts
 from tests.contract.runbook_texts import PAGES as RUNBOOKS
 
@@ -95,6 +95,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/commands.md": commands,
     "docs/reference/fields.md": fields,
     "docs/reference/kraftlog.md": partial(kraftlog_page.page, NOTE),
+    "docs/reference/pipeline-tables.md": partial(pipeline_tables_page.page, NOTE),
     "docs/runbooks/README.md": runbooks.index,
     "docs/runbooks/OperatorDown.md": runbooks.operator_down,
     **{f"docs/runbooks/{reason}.md": partial(runbooks.page_of, reason) for reason in RUNBOOKS},

@@ -1,0 +1,120 @@
+"""`data_quality`: what is damaged, missing, contradictory or not understood in the inputs, and where.
+
+Nothing is lost silently: whatever keeps a record out of the other tables is a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurelog.tables.history import History, Note
+from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
+from featurelog.tables.scans import Scan
+from featurelog.tables.table import TIME, WHERE, Column, Row, Table
+
+KINDS = {
+    "damaged": "bytes that are not a record, or a break in the order of offsets or epochs",
+    "not_decoded": "records of an unknown type or version, or that contradict their layout",
+    "gap": "offsets that no copy has",
+    "contradiction": "two copies that are not of one log; `node` is left out of the other tables",
+    "overwritten": "offsets of a copy that a later leader gave to other records; normal where a node was away",
+    "snapshot_incomplete": "a snapshot that is not used: it is damaged, or its header or footer is missing",
+    "snapshot_contradicts_log": "a snapshot whose state is not that of the log before its end",
+    "contradiction_in_log": "a record that does not fit the state it acts on",
+    "open_transaction": "a metadata transaction whose End is not here: its records have no effect",
+    "aborted_transaction": "a metadata transaction that was aborted: its records have no effect",
+    "kraft_version_record": "a FeatureLevel record for kraft.version, which has no effect on the quorum (KAFKA-18979)",
+    "unused_file": "a file in a log folder that does not belong to the log",
+    TWO_CLUSTERS: "nodes in one folder that name different clusters; they are kept apart",
+    TWO_PLACES: "folders that name the same cluster; they are kept apart",
+}
+"""Of rows, and what they mean."""
+
+TABLE = Table(
+    "data_quality",
+    "A row for each thing that is wrong, or worth knowing, with the inputs of a cluster. Kinds: "
+    + "; ".join(f"`{kind}`: {text}" for kind, text in KINDS.items())
+    + ".",
+    ("cluster", "cluster_id", "kind", "node", "file", "offset", "position", "text"),
+    (
+        *WHERE,
+        Column("kind", pa.string(), "see above"),
+        Column("node", pa.string(), "folder of the node; null where it is about all of them"),
+        Column("file", pa.string(), "file in it"),
+        Column("offset", pa.int64(), "of the first record that it is about"),
+        Column("end_offset", pa.int64(), "behind the last one, where it is about a range"),
+        Column("position", pa.int64(), "byte of the file at which it is seen first; null where it is about records"),
+        Column("ts", TIME, "when the first record was appended"),
+        Column("count", pa.int64(), "how many records, offsets or places"),
+        Column("bytes", pa.int64(), "how many bytes; null where it is about records"),
+        Column("text", pa.string(), "what it is, for people"),
+    ),
+)
+
+
+def table(history: History) -> pa.Table:
+    """Of one cluster."""
+    return TABLE.of(_row(history, one) for one in dict.fromkeys(_notes(history)))  # a file may be there twice
+
+
+def _row(history: History, note: Note) -> Row:
+    return {
+        "cluster": history.cluster.cluster,
+        "cluster_id": history.cluster.cluster_id,
+        "kind": note.kind,
+        "node": note.node,
+        "file": note.file,
+        "offset": note.offset,
+        "end_offset": note.end_offset,
+        "position": note.position,
+        "ts": note.at_ms,
+        "count": note.count,
+        "bytes": note.bytes,
+        "text": note.text,
+    }
+
+
+def _notes(history: History) -> Iterator[Note]:
+    yield from history.notes
+    log = history.log
+    for kind, text in history.cluster.doubts:
+        yield Note(kind, text)
+    for copy in history.cluster.copies:
+        for file, why in copy.unused:
+            yield Note("unused_file", why, copy.node, file)
+    for one in log.contradictions:
+        yield Note("contradiction", one.text, one.node, one.file, one.offset)
+    overwritten: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for each in log.overwritten:
+        key = each.node, each.file, each.epoch
+        first, last = overwritten.get(key, (each.begin, each.end))
+        overwritten[key] = min(first, each.begin), max(last, each.end)
+    for (node, file, epoch), (begin, end) in overwritten.items():
+        text = f"records of leader epoch {epoch} that a later leader overwrote"
+        yield Note("overwritten", text, node, file, begin, end, count=end - begin)
+    for scan in log.scans:
+        yield from _of_file(scan)
+
+
+def _of_file(scan: Scan) -> Iterator[Note]:
+    node, file = scan.source.node, scan.source.file
+    if scan.name is None:
+        yield Note("unused_file", "its name is neither a segment's nor a snapshot's", node, file)
+    if scan.incomplete:
+        yield Note("snapshot_incomplete", scan.incomplete, node, file)
+    for reason, loss in scan.losses.items():
+        text = f"{reason} ({loss.detail})" if loss.detail else reason
+        yield Note("damaged", text, node, file, count=loss.count, position=loss.position, bytes=loss.bytes)
+    unknown = scan.small.filter(pc.not_equal(scan.small["status"], "decoded"))
+    groups = unknown.group_by(["reason", "api_key", "version", "record_type"], use_threads=False)
+    for one in groups.aggregate(
+        [("offset", "min"), ("offset", "max"), ("offset", "count"), ("timestamp_ms", "min")]
+    ).to_pylist():
+        what = one["record_type"] or (f"type {one['api_key']}" if one["api_key"] is not None else "a record")
+        yield Note(
+            "not_decoded", f"{what}, version {one['version']}: {one['reason']}", node, file, one["offset_min"],
+            one["offset_max"] + 1, one["timestamp_ms_min"], one["offset_count"],
+        )  # fmt: skip

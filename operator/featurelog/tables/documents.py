@@ -1,0 +1,103 @@
+"""KafkaFeatures documents with their status: which changes the operator made, and which levels are wanted.
+
+A log names no principal and no wanted level. A change that a document's history has is the operator's; any other is
+unattributed, whoever made it. Given to the tables by whoever read the documents; nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from featurelog.tables.inputs import ClusterCopies
+from kafkafeatures.api.document import InvalidDocument, read_document
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import HistoryEntry, Result, read_status
+from kafkafeatures.core.resolve import wanted_of
+from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.wanted import Wanted
+
+UNATTRIBUTED = "Unattributed"
+
+BEFORE_MS, AFTER_MS = 10 * 60 * 1000, 60 * 1000
+"""An act is written down once it was read back, and the clocks of operator and controller differ."""
+
+_ACTION = re.compile(r"(\S+) (\d+) -> (\d+)")
+_DONE = (Result.APPLIED.value, Result.CORRECTED.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One document. name: namespace/name. wanted: None where it cannot be understood, and why is in `problem`."""
+
+    name: str
+    cluster_id: str
+    wanted: Wanted | None
+    problem: str
+    changes: tuple[tuple[UpdateFeature, int], ...]
+    """What its history says that the operator changed, and when that was read back, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """All that were given; none is not the same as none that names a cluster."""
+
+    resources: tuple[Resource, ...] = ()
+    by_cluster: Mapping[str, tuple[Resource, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, documents: Iterable[object]) -> Documents:
+        """Of parsed documents. One that cannot be understood is kept with its problem."""
+        resources = sorted((_resource(one) for one in documents), key=lambda one: one.name)
+        found: dict[str, tuple[Resource, ...]] = {}
+        for one in resources:
+            if one.cluster_id:
+                found[one.cluster_id] = (*found.get(one.cluster_id, ()), one)
+        return cls(tuple(resources), found)
+
+    def of_cluster(self, cluster: ClusterCopies) -> tuple[Resource, ...]:
+        """Those that name this cluster by its id: a name alone may be any cluster's."""
+        return self.by_cluster.get(cluster.cluster_id, ()) if cluster.cluster_id else ()
+
+    def attribution(self, cluster: ClusterCopies, feature: str, before: int | None, after: int, at_ms: int) -> str:
+        """The resource whose history has this change, or UNATTRIBUTED. before None: not known."""
+        for one in self.of_cluster(cluster):
+            for change, done_ms in one.changes:
+                if change.feature != feature or change.after != after or before not in (None, change.before):
+                    continue
+                if -AFTER_MS <= done_ms - at_ms <= BEFORE_MS:
+                    return one.name
+        return UNATTRIBUTED
+
+
+NO_DOCUMENTS = Documents()
+
+
+def _resource(document: object) -> Resource:
+    body: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    name = f"{metadata.get('namespace') or 'default'}/{metadata.get('name') or '?'}"
+    raw = body.get("status")
+    status, _ = read_status(raw if isinstance(raw, Mapping) else {})
+    wanted, problem = None, ""
+    try:
+        wanted = wanted_of(read_document(document))
+    except InvalidDocument as error:
+        problem = str(error).splitlines()[0]
+    named = wanted.cluster_id if wanted else ""
+    return Resource(name, status.cluster_id or named, wanted, problem, tuple(_changes(status.history)))
+
+
+def _changes(history: Iterable[HistoryEntry]) -> Iterable[tuple[UpdateFeature, int]]:
+    for entry in history:
+        found = _ACTION.fullmatch(entry.action)
+        if found and entry.result in _DONE and found[1] == entry.target:
+            yield UpdateFeature(found[1], int(found[2]), int(found[3])), _ms(entry.at)
+
+
+def _ms(stamp: Stamp) -> int:
+    return round(datetime.fromisoformat(stamp).timestamp() * 1000)

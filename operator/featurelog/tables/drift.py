@@ -1,0 +1,76 @@
+"""`drift`: the finalized levels against those that KafkaFeatures documents want.
+
+Without a document that names the cluster by its id, drift is Unknown; so it is where the levels are in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from featurelog.tables.documents import Documents, Resource
+from featurelog.tables.history import History
+from featurelog.tables.table import TIME, WHERE, Column, Row, Table
+
+IN_SYNC, DRIFTED, UNKNOWN = "InSync", "Drifted", "Unknown"
+
+TABLE = Table(
+    "drift",
+    "A row for each feature that a document of the cluster names; without one, for each finalized feature.",
+    ("cluster", "cluster_id", "feature"),
+    (
+        *WHERE,
+        Column("feature", pa.string(), "name of the feature"),
+        Column("level", pa.int32(), "finalized at the end of what was read; 0: not finalized"),
+        Column("desired_level", pa.int32(), "what the document wants; null without one"),
+        Column("drift", pa.string(), "`InSync`, `Drifted`, or `Unknown`"),
+        Column("reason", pa.string(), "why it is not known; null where it is"),
+        Column("document", pa.string(), "namespace/name of the KafkaFeatures resource; null without one"),
+        Column("since", TIME, "when the level was finalized; null where only a snapshot says so"),
+        Column("read_until", TIME, "when the last record was appended that was read of this cluster"),
+    ),
+)
+
+
+def table(history: History, documents: Documents) -> pa.Table:
+    """Of one cluster."""
+    return TABLE.of(_rows(history, documents))
+
+
+def _rows(history: History, documents: Documents) -> Iterator[Row]:
+    levels = {name: one for name, one in history.levels.now.items() if one.value}
+    resources = documents.of_cluster(history.cluster)
+    document, why = _document(resources, history)
+    finalized = {name: one.value for name, one in levels.items()}
+    desired = document.wanted.desired(finalized) if document and document.wanted else {}
+    for feature in sorted(desired or levels):
+        level, wanted = finalized.get(feature, 0), desired.get(feature)
+        reason = why or (history.doubts[0].text if history.doubts else "")
+        yield {
+            "cluster": history.cluster.cluster,
+            "cluster_id": history.cluster.cluster_id,
+            "feature": feature,
+            "level": level,
+            "desired_level": wanted,
+            "drift": UNKNOWN if reason else IN_SYNC if level == wanted else DRIFTED,
+            "reason": reason or None,
+            "document": document.name if document else None,
+            "since": levels[feature].begin.at_ms if feature in levels else None,
+            "read_until": history.end_ms,
+        }
+
+
+def _document(resources: tuple[Resource, ...], history: History) -> tuple[Resource | None, str]:
+    """The one document of the cluster; or why there is none to hold it against."""
+    if not resources:
+        known = history.cluster.cluster_id is not None
+        return None, "no KafkaFeatures document names this cluster" if known else "the id of the cluster is not known"
+    if len(resources) > 1:
+        return (
+            None,
+            f"{len(resources)} KafkaFeatures documents name this cluster: {', '.join(one.name for one in resources)}",
+        )
+    if resources[0].wanted is None:
+        return resources[0], f"the document cannot be understood: {resources[0].problem}"
+    return resources[0], ""

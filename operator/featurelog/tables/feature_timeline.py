@@ -1,0 +1,87 @@
+"""`feature_timeline`: which level of which feature was finalized from when to when, and who changed it.
+
+kraft.version is in control records of the quorum, the others in FeatureLevel records; here they are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from featurelog.tables.documents import UNATTRIBUTED, Documents
+from featurelog.tables.history import History
+from featurelog.tables.table import EVIDENCE, SPAN, TIME, WHERE, Column, Row, Table
+from featurelog.tables.tracks import Version
+from kafkafeatures.core.releases import level_name
+
+TABLE = Table(
+    "feature_timeline",
+    "A row for each finalized level and the time that it held. Of a level that a snapshot shows first it is not known "
+    "when it was finalized.",
+    ("cluster", "cluster_id", "feature", "from_offset"),
+    (
+        *WHERE,
+        Column("feature", pa.string(), "name of the feature"),
+        Column("level", pa.int32(), "the finalized level; 0: no longer finalized"),
+        Column(
+            "level_name",
+            pa.string(),
+            "Kafka's name of the level, such as `4.1-IV1`; null where it has none, or none is known",
+        ),
+        Column("previous_level", pa.int32(), "before it; 0: not finalized; null: not known"),
+        Column(
+            "change",
+            pa.string(),
+            "`finalized` (from none), `raised`, `downgraded`, `removed`; `seen`: the level before is not known",
+        ),
+        *SPAN,
+        *EVIDENCE,
+        Column("is_current", pa.bool_(), "it holds at the end of what was read"),
+        Column(
+            "attribution",
+            pa.string(),
+            "the KafkaFeatures resource (namespace/name) whose history has this change; `Unattributed` for any other",
+        ),
+        Column("read_until", TIME, "when the last record was appended that was read of this cluster"),
+    ),
+)
+
+
+def table(history: History, documents: Documents) -> pa.Table:
+    """Of one cluster."""
+    return TABLE.of(_rows(history, documents))
+
+
+def _rows(history: History, documents: Documents) -> Iterator[Row]:
+    for one in history.levels.versions:
+        previous = one.before if one.before is not None else (0 if one.before_known else None)
+        yield {
+            "cluster": history.cluster.cluster,
+            "cluster_id": history.cluster.cluster_id,
+            "feature": one.key,
+            "level": one.value,
+            "level_name": level_name(one.key, one.value) or None,
+            "previous_level": previous,
+            "change": _change(one, previous),
+            **one.as_columns(history.committed_below),
+            "is_current": one.end is None,
+            "attribution": _attribution(history, one, previous, documents),
+            "read_until": history.end_ms,
+        }
+
+
+def _change(one: Version[int], previous: int | None) -> str:
+    if previous is None:
+        return "seen"
+    if one.value == 0:
+        return "removed"
+    if previous == 0:
+        return "finalized"
+    return "raised" if one.value > previous else "downgraded"
+
+
+def _attribution(history: History, one: Version[int], previous: int | None, documents: Documents) -> str:
+    if one.begin.at_ms is None:
+        return UNATTRIBUTED
+    return documents.attribution(history.cluster, one.key, previous, one.value, one.begin.at_ms)

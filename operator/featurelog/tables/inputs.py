@@ -1,0 +1,95 @@
+"""What the tables of a cluster are made of: the rows of each file of its nodes' logs, and what is known beside them.
+
+Who has the rows (a worker, Parquet files, a test) gives them; nothing here opens a file. `clusters_of` decides what one
+cluster is: files are never merged only because folders say so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecords:
+    """A segment or a snapshot of one node. rows: gives its rows, in order, of schema `RECORDS`, whenever called."""
+
+    node: str
+    file: str
+    rows: Callable[[], Iterable[pa.RecordBatch]] = field(repr=False, compare=False)
+
+    @classmethod
+    def of_table(cls, node: str, file: str, table: pa.Table) -> FileRecords:
+        """Of rows that are in memory."""
+        return cls(node, file, table.to_batches)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCopy:
+    """A copy of one node's log. cluster, node: names of folders. cluster_id: what the node says, or None.
+
+    unused: (file, why), of files that are no part of a log.
+    """
+
+    cluster: str
+    node: str
+    cluster_id: str | None
+    files: tuple[FileRecords, ...]
+    unused: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCopies:
+    """All copies of what is one cluster's log, as far as names tell; `doubts`: why that is not sure."""
+
+    cluster: str
+    cluster_id: str | None
+    copies: tuple[NodeCopy, ...]
+    doubts: tuple[tuple[str, str], ...] = ()
+    """(kind of data_quality, text)"""
+
+    @property
+    def files(self) -> list[FileRecords]:
+        """In a canonical order; a file that is there twice counts once for each."""
+        found = [one for copy in self.copies for one in copy.files]
+        return sorted(found, key=lambda one: (one.node, one.file))
+
+
+TWO_CLUSTERS = "two_clusters_under_one_name"
+TWO_PLACES = "one_cluster_in_two_places"
+
+
+def clusters_of(copies: Iterable[NodeCopy]) -> list[ClusterCopies]:
+    """The clusters. Nodes of one folder that name two clusters, and one cluster in two folders, stay apart."""
+    folders: defaultdict[str, list[NodeCopy]] = defaultdict(list)
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    for copy in copies:
+        folders[copy.cluster].append(copy)
+        if copy.cluster_id is not None:
+            places[copy.cluster_id].add(copy.cluster)
+    found = []
+    for cluster, inside in sorted(folders.items()):
+        ids = sorted({copy.cluster_id for copy in inside if copy.cluster_id is not None})
+        doubts = []
+        if len(ids) > 1:
+            doubts.append((TWO_CLUSTERS, f"folder {cluster} has nodes of clusters {', '.join(ids)}"))
+        doubts += [
+            (TWO_PLACES, f"cluster {one} lies in folders {', '.join(sorted(places[one]))}")
+            for one in ids
+            if len(places[one]) > 1
+        ]
+        groups = _by_id(inside) if len(ids) > 1 else {ids[0] if ids else None: inside}
+        for id_, members in groups.items():
+            ordered = tuple(sorted(members, key=lambda copy: copy.node))
+            found.append(ClusterCopies(cluster, id_, ordered, tuple(doubts)))
+    return sorted(found, key=lambda one: (one.cluster, one.cluster_id or ""))
+
+
+def _by_id(copies: Iterable[NodeCopy]) -> Mapping[str | None, list[NodeCopy]]:
+    groups: defaultdict[str | None, list[NodeCopy]] = defaultdict(list)
+    for copy in copies:
+        groups[copy.cluster_id].append(copy)
+    return groups

@@ -1,0 +1,192 @@
+"""Several copies of one log as one log: which file has which offsets, and where copies contradict each other.
+
+Copies agree by offset and leader epoch. Where they differ, the higher epoch has it: a leader overwrote what the other
+copy still has (KIP-595); what is overwritten is never read. Copies that say different things at the same offset and
+epoch, or that begin to overlap with different epochs, are not of one log: the first by the name of its node stays, the
+others are left out, and no verdict is ready. Called by `history`; looks at no record's meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from featurelog.tables.inputs import ClusterCopies
+from featurelog.tables.scans import Scan, scan
+from kraftlog import files
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Offsets of the log, and the file they are read from."""
+
+    begin: int
+    end: int
+    epoch: int
+    scan: Scan
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A whole snapshot."""
+
+    end: int
+    epoch: int
+    scan: Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two copies of which only one can be of this log; `node` is left out, unless it contradicts itself."""
+
+    node: str
+    other: str
+    file: str
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """Offsets of a copy that a later leader gave to other records."""
+
+    node: str
+    file: str
+    begin: int
+    end: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class Merged:
+    """The log. pieces, snapshots: by offset. held_until: of each node, up to where its copy agrees with the log."""
+
+    scans: list[Scan]
+    pieces: list[Piece] = field(default_factory=list)
+    snapshots: list[SnapshotFile] = field(default_factory=list)
+    contradictions: list[Contradiction] = field(default_factory=list)
+    overwritten: list[Overwritten] = field(default_factory=list)
+    held_until: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """Of what was read, exclusive."""
+        of_snapshots = max((one.end for one in self.snapshots), default=0)
+        return max(of_snapshots, self.pieces[-1].end if self.pieces else 0)
+
+
+def merged(cluster: ClusterCopies) -> Merged:
+    """Read all files once, and merge them."""
+    scans = [scan(one) for one in cluster.files]
+    left_out: set[str] = set()
+    contradictions: list[Contradiction] = []
+    while True:
+        attempt = _merge([one for one in scans if one.source.node not in left_out])
+        contradictions += attempt.contradictions
+        worse = {one.node for one in attempt.contradictions if one.node != one.other}
+        if not worse:
+            break
+        left_out.add(max(worse))  # one at a time: what contradicted only this one may stay
+        contradictions = [one for one in contradictions if one.node in left_out]
+    first: dict[tuple[str, str, str], Contradiction] = {}
+    for one in contradictions:
+        first.setdefault((one.node, one.other, one.file), one)
+    attempt.scans, attempt.contradictions = scans, list(first.values())
+    return attempt
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A span, and whose it is. `place`: of the scan among all, which is the canonical order."""
+
+    begin: int
+    end: int
+    epoch: int
+    end_ms: int
+    place: int
+
+
+def _merge(scans: Sequence[Scan]) -> Merged:
+    found = Merged(list(scans))
+    found.snapshots = sorted(
+        (
+            SnapshotFile(one.name.end_offset, one.name.epoch, one)
+            for one in scans
+            if isinstance(one.name, files.Snapshot) and not one.incomplete
+        ),
+        key=lambda one: (one.end, one.epoch),
+    )
+    for snapshot in found.snapshots:
+        _holds(found, snapshot.scan, snapshot.end)
+    runs = sorted(
+        (
+            _Run(span.begin, span.end, span.epoch, span.end_ms, place)
+            for place, one in enumerate(scans)
+            for span in one.spans
+        ),
+        key=lambda run: (run.begin, run.place),
+    )
+    snapshot_ends = {one.end for one in found.snapshots}
+    points = sorted({end for run in runs for end in (run.begin, run.end)} | snapshot_ends)
+    for one in scans:
+        if one.repeated is not None:
+            found.contradictions.append(_contradiction(one, one, one.repeated, "it has several records"))
+    agreed: set[str] = set()  # nodes that were seen to have the same as others
+    floor, at, active = -1, 0, list[_Run]()
+    for begin, end in pairwise(points):
+        active = [run for run in active if run.end > begin]
+        while at < len(runs) and runs[at].begin <= begin:
+            active.append(runs[at])
+            at += 1
+        if not active:
+            continue
+        best = min(active, key=lambda run: (-run.epoch, run.place))
+        if best.epoch < floor:
+            found.overwritten += [_overwritten(scans[run.place], run, begin, end) for run in active]
+            continue
+        floor = best.epoch
+        winner = scans[best.place]
+        for run in active:
+            one = scans[run.place]
+            if run.epoch != best.epoch:
+                if one.source.node not in agreed and one is not winner:
+                    found.contradictions.append(_contradiction(one, winner, begin, "their leader epochs differ"))
+                found.overwritten.append(_overwritten(one, run, begin, end))
+                continue
+            if run is not best and not one.between(begin, end).equals(winner.between(begin, end)):
+                found.contradictions.append(_contradiction(one, winner, begin, "their records differ"))
+                continue
+            if one.source.node != winner.source.node:
+                agreed |= {one.source.node, winner.source.node}
+            _holds(found, one, end)
+        _append(found.pieces, Piece(begin, end, best.epoch, winner, best.end_ms), snapshot_ends)
+    return found
+
+
+def _append(pieces: list[Piece], more: Piece, cuts: Iterable[int]) -> None:
+    last = pieces[-1] if pieces else None
+    if last and last.end == more.begin and last.scan is more.scan and last.epoch == more.epoch and last.end not in cuts:
+        pieces[-1] = Piece(last.begin, more.end, more.epoch, more.scan, more.end_ms)
+    else:
+        pieces.append(more)
+
+
+def _holds(found: Merged, one: Scan, end: int) -> None:
+    node = one.source.node
+    found.held_until[node] = max(found.held_until.get(node, 0), end)
+
+
+def _overwritten(one: Scan, run: _Run, begin: int, end: int) -> Overwritten:
+    return Overwritten(one.source.node, one.source.file, begin, end, run.epoch)
+
+
+def _contradiction(one: Scan, other: Scan, offset: int, why: str) -> Contradiction:
+    later, earlier = sorted((one, other), key=lambda each: (each.source.node, each.source.file), reverse=True)
+    text = f"{later.source.node} and {earlier.source.node} are no copies of one log: {why} from offset {offset} on"
+    if later.source.node == earlier.source.node:
+        text = (
+            f"files {later.source.file} and {earlier.source.file} of {later.source.node}: {why} from offset {offset} on"
+        )
+    return Contradiction(later.source.node, earlier.source.node, later.source.file, offset, text)

@@ -1,0 +1,66 @@
+"""`migration_timeline`: how far a migration from ZooKeeper was from when to when, and which brokers it waited for.
+
+The states 1 and 2 changed places in Kafka 3.5, which reads every 1 as Migration: Kafka 3.4 wrote only its PreMigration.
+States are named as 3.5 and later do; a row that 3.4 may have written says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from featurelog.tables.history import History
+from featurelog.tables.table import EVIDENCE, SPAN, WHERE, Column, Row, Table
+
+STATES = {0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION"}
+"""`ZkMigrationState.java` of Kafka 3.5 to 3.9."""
+
+_OF_3_4 = 8  # metadata.version 3.4-IV0: the only one of Kafka 3.4
+
+TABLE = Table(
+    "migration_timeline",
+    "A row for each state of a migration from ZooKeeper, and a new one where other brokers are left in ZooKeeper mode. "
+    "None for a cluster whose log says nothing of a migration.",
+    ("cluster", "cluster_id", "from_offset"),
+    (
+        *WHERE,
+        Column("state_code", pa.int16(), "as it is in the record"),
+        Column(
+            "state_name",
+            pa.string(),
+            "`NONE`, `PRE_MIGRATION`, `MIGRATION`, `POST_MIGRATION`; null: no release has the code",
+        ),
+        Column(
+            "written_by_3_4_possible",
+            pa.bool_(),
+            "metadata.version was 8 (3.4-IV0), or not known: in Kafka 3.4 a 1 is PreMigration and a 2 Migration",
+        ),
+        Column("metadata_version", pa.int32(), "finalized level when the state began; null: none, or not known"),
+        Column("zk_brokers_remaining", pa.list_(pa.int32()), "registered brokers that still run in ZooKeeper mode"),
+        *SPAN,
+        *EVIDENCE,
+        Column("is_current", pa.bool_(), "it holds at the end of what was read"),
+    ),
+)
+
+
+def table(history: History) -> pa.Table:
+    """Of one cluster."""
+    return TABLE.of(_rows(history))
+
+
+def _rows(history: History) -> Iterator[Row]:
+    for one in history.migration.versions:
+        code, version = one.value.code, one.value.metadata_version
+        yield {
+            "cluster": history.cluster.cluster,
+            "cluster_id": history.cluster.cluster_id,
+            "state_code": code,
+            "state_name": STATES.get(code),
+            "written_by_3_4_possible": code in (1, 2) and version in (None, _OF_3_4),
+            "metadata_version": version,
+            "zk_brokers_remaining": list(one.value.zk_brokers),
+            **one.as_columns(history.committed_below),
+            "is_current": one.end is None,
+        }

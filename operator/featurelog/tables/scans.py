@@ -1,0 +1,239 @@
+"""One file as far as a cluster's tables need it: which offsets it holds under which leader epochs, its few records that
+are about nodes and levels, and what is damaged in it.
+
+Called by `merging`, once per file. Records of partitions never become Python objects here: of a million rows some
+columns are looked at, and the rows that are kept stay Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from featurelog.tables.inputs import FileRecords
+from kraftlog import files
+from kraftlog.arrow import DECODED
+from kraftlog.image import SMALL as SECTIONS
+from kraftlog.schema import table
+from kraftlog.state import METADATA_RULES
+
+KEYS = frozenset(
+    {key for section in SECTIONS for key in METADATA_RULES[section]}
+    | {table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key}
+)
+"""Api keys of records that the tables are made of, but for those of partitions; control records beside them."""
+
+_KEPT = (
+    "offset", "timestamp_ms", "leader_epoch", "is_control", "api_key", "version", "record_type", "status", "reason",
+    "body",
+)  # fmt: skip
+_NONE = -1
+
+
+_SMALL_SCHEMA = pa.schema(
+    [
+        pa.field("offset", pa.int64()), pa.field("timestamp_ms", pa.int64()), pa.field("leader_epoch", pa.int32()),
+        pa.field("is_control", pa.bool_()), pa.field("api_key", pa.int16()), pa.field("version", pa.int16()),
+        pa.field("record_type", pa.string()), pa.field("status", pa.string()), pa.field("reason", pa.string()),
+        pa.field("body", pa.string()),
+    ]
+)  # fmt: skip
+_EMPTY = _SMALL_SCHEMA.empty_table()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets that a file holds without a hole, under one leader epoch. end: exclusive. end_ms: of its last record."""
+
+    begin: int
+    end: int
+    epoch: int
+    end_ms: int
+
+
+@dataclass(slots=True)
+class Loss:
+    """So often the same damage: of how many bytes, and where first."""
+
+    count: int = 0
+    bytes: int = 0
+    position: int = 0
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Scan:
+    """What was found in a file.
+
+    small: its records of `KEYS` and those that were not decoded, by offset. spans: of a segment, in file order. losses:
+    by reason. incomplete: why a snapshot is no state; empty for a whole one. repeated: an offset that more than one of
+    its small records have, of which only the first counts.
+    """
+
+    source: FileRecords
+    name: files.Segment | files.Snapshot | None
+    small: pa.Table = field(default_factory=lambda: _EMPTY)
+    offsets: Any = field(default_factory=lambda: np.array([], np.int64))
+    spans: list[Span] = field(default_factory=list)
+    losses: dict[str, Loss] = field(default_factory=dict)
+    incomplete: str = ""
+    repeated: int | None = None
+
+    def between(self, begin: int, end: int) -> pa.Table:
+        """Its small records with offsets from `begin` on and below `end`."""
+        first, last = np.searchsorted(self.offsets, (begin, end))
+        return self.small.slice(int(first), int(last - first))
+
+
+def scan(source: FileRecords) -> Scan:
+    """Read a file once."""
+    found = Scan(source, files.parse(source.file))
+    kept: list[pa.RecordBatch] = []
+    spans = _Spans()
+    whole = _Whole()
+    for rows in source.rows():
+        _count_losses(found.losses, rows)
+        kept.append(_small(rows))
+        if isinstance(found.name, files.Snapshot):
+            whole.add(rows)
+        else:
+            spans.add(rows)
+    small = pa.Table.from_batches(kept, _SMALL_SCHEMA).combine_chunks()
+    offsets = small["offset"].to_numpy()
+    if np.any(offsets[1:] < offsets[:-1]):
+        order = np.argsort(offsets, kind="stable")
+        small, offsets = small.take(order), offsets[order]
+    again = offsets[1:] == offsets[:-1]
+    if np.any(again):
+        found.repeated = int(offsets[1:][again][0])
+        first = np.concatenate(([True], ~again))
+        small, offsets = small.filter(pa.array(first)), offsets[first]
+    found.small, found.offsets, found.spans = small, offsets, _credible(spans.finish())
+    if isinstance(found.name, files.Snapshot):
+        found.incomplete = "some of its bytes are damaged" if found.losses else whole.why_not()
+    return found
+
+
+def _small(rows: pa.RecordBatch) -> pa.RecordBatch:
+    wanted = pc.or_(
+        pc.or_(pc.not_equal(rows["status"], DECODED), pc.fill_null(rows["is_control"], False)),
+        pc.is_in(rows["api_key"], value_set=_KEY_SET),
+    )
+    mask = pc.and_(wanted, rows["offset"].is_valid())
+    return rows.select(list(_KEPT)).filter(mask).cast(_SMALL_SCHEMA)
+
+
+_KEY_SET = pa.array(sorted(KEYS), pa.int16())
+
+
+def _count_losses(losses: dict[str, Loss], rows: pa.RecordBatch) -> None:
+    """Bytes that are no record, and breaks in the order of records."""
+    for row in rows.select(["batch_position", "size", "reason", "detail"]).filter(rows["offset"].is_null()).to_pylist():
+        reason = row["reason"] or "damaged"
+        if reason not in losses:
+            losses[reason] = Loss(position=row["batch_position"], detail=row["detail"] or "")
+        losses[reason].count += 1
+        losses[reason].bytes += row["size"]
+
+
+def _numbers(rows: pa.RecordBatch, column: str) -> Any:
+    return pc.fill_null(rows[column], _NONE).to_numpy(zero_copy_only=False)
+
+
+class _Spans:
+    """Spans while rows arrive. A row without an offset is a hole, or may be one."""
+
+    def __init__(self) -> None:
+        self._found: list[Span] = []
+        self._open: Span | None = None
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        offsets, epochs, times = (_numbers(rows, one) for one in ("offset", "leader_epoch", "timestamp_ms"))
+        holes = ~rows["offset"].is_valid().to_numpy(zero_copy_only=False)
+        if not len(offsets):
+            return
+        breaks = np.empty(len(offsets), bool)
+        breaks[0] = True
+        breaks[1:] = (
+            holes[1:] | holes[:-1] | (offsets[1:] <= offsets[:-1]) | (epochs[1:] != epochs[:-1])
+        )  # what is thinned out in between is of the same span
+        firsts = np.flatnonzero(breaks)
+        lasts = np.append(firsts[1:], len(offsets)) - 1
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+            if holes[first]:
+                self._close()
+                continue
+            begin, end, epoch = int(offsets[first]), int(offsets[last]) + 1, int(epochs[first])
+            self._take(Span(begin, end, epoch, int(times[last])))
+
+    def _take(self, more: Span) -> None:
+        now = self._open
+        if now is not None and more.begin >= now.end and more.epoch >= now.epoch:
+            if more.epoch == now.epoch:
+                self._open = Span(now.begin, more.end, now.epoch, more.end_ms)
+                return
+            self._open = Span(
+                now.begin, more.begin, now.epoch, now.end_ms
+            )  # the first of an epoch is never thinned out
+        self._close()
+        self._open = more
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._found.append(self._open)
+        self._open = None
+
+    def finish(self) -> list[Span]:
+        self._close()
+        return self._found
+
+
+def _credible(spans: Sequence[Span]) -> list[Span]:
+    """Without those whose epoch is higher than that of a later one: no CRC covers it, and it never goes back."""
+    kept, lowest = [], None
+    for one in reversed(spans):
+        if lowest is None or one.epoch <= lowest:
+            kept.append(one)
+            lowest = one.epoch
+    return kept[::-1]
+
+
+class _Whole:
+    """Whether the records of a snapshot are all there: a header, a footer, and each offset between them."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._types: tuple[object, object] = (None, None)
+        self._in_order = True
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        offsets = _numbers(rows, "offset")
+        if not len(offsets):
+            return
+        self._in_order &= bool(np.array_equal(offsets, np.arange(self._next, self._next + len(offsets))))
+        types = rows["record_type"]
+        first = types[0].as_py() if self._next == 0 else self._types[0]
+        self._types = (first, types[-1].as_py())
+        self._next += len(offsets)
+
+    def why_not(self) -> str:
+        """Empty where it is whole."""
+        if not self._in_order:
+            return "some of its records are missing"
+        for what, found, wanted in zip(
+            ("header", "footer"), self._types, (table.SNAPSHOT_HEADER.name, table.SNAPSHOT_FOOTER.name), strict=True
+        ):
+            if found != wanted:
+                return f"it has no {what}"
+        return ""
+
+
+def rows_of(small: pa.Table, chunk: int = 8192) -> Iterator[dict[str, Any]]:
+    """Small records as Python objects, some at a time."""
+    for batch in small.to_batches(max_chunksize=chunk):
+        yield from batch.to_pylist()

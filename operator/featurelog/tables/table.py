@@ -1,0 +1,97 @@
+"""What a derived table is: its columns with their meaning, its key, and rows made into Arrow.
+
+Each table has a module with a `TABLE`; docs/reference/pipeline-tables.md is made of them. Rows are canonical: in the
+order of the key, so that the same inputs give the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+Row = Mapping[str, Any]
+"""A value for each column; times as milliseconds since 1970."""
+
+TIME = pa.timestamp("ms", tz="UTC")
+RANGES = pa.map_(pa.string(), pa.struct([pa.field("min", pa.int16()), pa.field("max", pa.int16())]))
+_YEARS_1_TO_9999 = range(-62_135_596_800_000, 253_402_300_800_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `text` says what it means, and what null means."""
+
+    name: str
+    type: pa.DataType
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One derived table. `key`: columns that no two rows have alike; rows are in their order."""
+
+    name: str
+    text: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of Arrow. Every column may be null: Unknown is a value."""
+        return pa.schema([pa.field(one.name, one.type) for one in self.columns])
+
+    def of(self, rows: Iterable[Row]) -> pa.Table:
+        """The rows as Arrow."""
+        ordered = sorted(rows, key=lambda row: tuple((row[name] is not None, row[name]) for name in self.key))
+        return pa.table(
+            {
+                one.name: pa.array([_value(row[one.name], one.type) for row in ordered], one.type)
+                for one in self.columns
+            },
+            schema=self.schema,
+        )
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """A time that no calendar has is null: whoever wrote the log chose it."""
+    return value if kind != TIME or value is None or value in _YEARS_1_TO_9999 else None
+
+
+WHERE = (
+    Column("cluster", pa.string(), "name of the folder that the cluster's files lie in"),
+    Column("cluster_id", pa.string(), "what its nodes say in meta.properties; null where none does"),
+)
+"""Which cluster: the first columns of every table."""
+
+EVIDENCE = (
+    Column("evidence_node", pa.string(), "folder of the node whose copy has the record"),
+    Column("evidence_file", pa.string(), "file in it; of several that have the record, the first by node and name"),
+    Column(
+        "evidence_offset", pa.int64(), "offset of the record; in a snapshot, of which records have their own, its end"
+    ),
+    Column("evidence_ts", TIME, "when a controller appended it; of a snapshot, when its last record was"),
+)
+"""The record that a row stands on."""
+
+SPAN = (
+    Column(
+        "from_offset", pa.int64(), "since when, as an offset: of a metadata transaction its End; of a snapshot its end"
+    ),
+    Column("from_ts", TIME, "when a controller appended that; null where only a snapshot says so"),
+    Column("not_after", TIME, "the latest time at which it can have begun: of a snapshot, its last record"),
+    Column("to_offset", pa.int64(), "until when, exclusive; null: it holds at the end of what was read"),
+    Column("to_ts", TIME, "when that was; null also where only a snapshot says so"),
+    Column(
+        "source", pa.string(), "`record`, `control` (a control record of the quorum), or `snapshot`: a state, no event"
+    ),
+    Column("after_gap", pa.bool_(), "records before it are missing: when it began, and what was before, is not sure"),
+    Column(
+        "committed",
+        pa.string(),
+        "`yes`: a snapshot, or the copies of a majority of the voters, have it; else `unknown`",
+    ),
+)
+"""From when to when something was so."""

@@ -1,0 +1,104 @@
+"""What was so from when to when: the versions of values, and the records that began and ended them.
+
+Filled by `history` in the order of the log; the tables are made of it. A version is ended by the next one of its key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A record, as it can be found again. at_ms: when it was appended."""
+
+    node: str
+    file: str
+    offset: int
+    at_ms: int | None
+
+    def as_columns(self) -> dict[str, Any]:
+        """Of `table.EVIDENCE`."""
+        return {
+            "evidence_node": self.node, "evidence_file": self.file, "evidence_offset": self.offset,
+            "evidence_ts": self.at_ms,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """When a record took effect. offset, at_ms: of a metadata transaction those of its End; at_ms None: of a snapshot.
+
+    not_after_ms: the latest time that it can have been. after_gap: records before it are missing.
+    """
+
+    offset: int
+    at_ms: int | None
+    not_after_ms: int
+    source: str
+    after_gap: bool
+    evidence: Evidence
+
+
+@dataclass(slots=True)
+class Version(Generic[V]):
+    """A value, from `begin` on. before: the value that it replaced; None: there was none, or, unless before_known, that
+    is not known.
+    """
+
+    key: Any
+    value: V
+    begin: Point
+    before: V | None
+    before_known: bool
+    last: Evidence
+    """The last record that said anything of it."""
+    end: Point | None = None
+
+    def as_columns(self, committed_below: int) -> dict[str, Any]:
+        """Of `table.SPAN` and `table.EVIDENCE`."""
+        begin, end = self.begin, self.end
+        return {
+            "from_offset": begin.offset, "from_ts": begin.at_ms, "not_after": begin.not_after_ms,
+            "to_offset": end.offset if end else None, "to_ts": end.at_ms if end else None,
+            "source": begin.source, "after_gap": begin.after_gap,
+            "committed": "yes" if self.is_committed(committed_below) else "unknown",
+            **begin.evidence.as_columns(),
+        }  # fmt: skip
+
+    def is_committed(self, committed_below: int) -> bool:
+        """Whether no leader can undo its beginning."""
+        return self.begin.offset < committed_below or self.begin.source == "snapshot"
+
+    def may_hold(self, committed_below: int) -> bool:
+        """Whether it is so now, or would be if what is not surely committed is undone."""
+        return self.end is None or (self.end.offset >= committed_below and self.end.source != "snapshot")
+
+
+@dataclass(slots=True)
+class Track(Generic[V]):
+    """Versions of values by key."""
+
+    versions: list[Version[V]] = field(default_factory=list)
+    now: dict[Any, Version[V]] = field(default_factory=dict)
+
+    def put(self, key: Any, value: V | None, at: Point, *, before_known: bool) -> bool:
+        """It has this value from here on, None for none; whether that is news."""
+        current = self.now.get(key)
+        if current is not None:
+            if current.value == value:
+                current.last = at.evidence
+                return False
+            current.end = at
+            del self.now[key]
+        elif value is None:
+            return False
+        if value is not None:
+            before = current.value if current else None
+            fresh = Version(key, value, at, before, current is not None or before_known, at.evidence)
+            self.versions.append(fresh)
+            self.now[key] = fresh
+        return True

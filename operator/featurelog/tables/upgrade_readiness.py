@@ -1,0 +1,334 @@
+"""`upgrade_readiness`: can a cluster be taken to a release, or a feature to a level, by what its log says?
+
+It reproduces what the controller checks (`FeatureControlManager.java`): every registered broker and every registered
+controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0) on every voter must be
+registered; a ghost is named so. `ready` needs all of it to be certain: any doubt about the state is `unknown`, and so
+is what only a record that may not be committed would allow. Removing, cutting or repeating inputs never makes a verdict
+`ready`: what is missing is a doubt, or makes what was read too old. It never overrules a live check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from featurelog.tables.history import BROKER, CONTROLLER, History, Registered
+from featurelog.tables.migration_timeline import STATES
+from featurelog.tables.node_registrations import FENCED_FOR_MS, ghost
+from featurelog.tables.table import TIME, WHERE, Column, Row, Table
+from featurelog.tables.tracks import Version
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.checks import CONTROLLER_REGISTRATION
+from kafkafeatures.core.levels import VersionRange
+from kafkafeatures.core.observation import NOT_SUPPORTED
+from kafkafeatures.core.releases import (
+    KAFKAS_FEATURES,
+    KRAFT_VERSION_RAISABLE,
+    METADATA_VERSIONS,
+    Undo,
+    bundle,
+    dependencies,
+    format_level,
+    releases,
+    undo_of_raise,
+)
+
+READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
+VALID_FOR_MS = 24 * 60 * 60 * 1000
+MAX_LEVEL = 1000
+"""Of a range that is taken apart into levels: whoever wrote the log chose how far it goes."""
+
+_EVIDENCE = (
+    pa.field("node", pa.string()), pa.field("file", pa.string()), pa.field("offset", pa.int64()), pa.field("ts", TIME),
+)  # fmt: skip
+_NODE = pa.struct(
+    [
+        pa.field("role", pa.string()), pa.field("node_id", pa.int32()), pa.field("reason", pa.string()),
+        pa.field("feature", pa.string()), pa.field("needed", pa.int32()), pa.field("supported_min", pa.int32()),
+        pa.field("supported_max", pa.int32()), pa.field("ghost_suspect", pa.bool_()), *_EVIDENCE,
+    ]
+)  # fmt: skip
+_LOSS = pa.struct(
+    [
+        pa.field("feature", pa.string()), pa.field("from_level", pa.int32()), pa.field("to_level", pa.int32()),
+        pa.field("undo", pa.string()), pa.field("text", pa.string()),
+    ]
+)  # fmt: skip
+_WHY = pa.struct([pa.field("kind", pa.string()), pa.field("text", pa.string())])
+_CHANGE = pa.struct(
+    [pa.field("feature", pa.string()), pa.field("from_level", pa.int32()), pa.field("to_level", pa.int32())]
+)
+
+TABLE = Table(
+    "upgrade_readiness",
+    "A row for each target: every release of Kafka, and every level of every feature that Kafka or a node has.",
+    ("cluster", "cluster_id", "target_kind", "target"),
+    (
+        *WHERE,
+        Column("target_kind", pa.string(), "`release` (the levels that `releaseVersion` stands for) or `feature`"),
+        Column("target", pa.string(), "`4.1`, or `group.version=1`"),
+        Column("verdict", pa.string(), "`ready`: nothing blocks it; `blocked`; `unknown`: see `unknown_because`"),
+        Column("changes", pa.list_(_CHANGE), "levels that would change; empty: the cluster is there"),
+        Column(
+            "blocking_nodes",
+            pa.list_(_NODE),
+            "registered nodes that do not support a level (`BrokerRange`, `ControllerRange`), voters that are not "
+            "registered (`ControllerNotRegistered`), and controllers that cannot make the quorum dynamic "
+            "(`ControllerTooOld`); each with its last registration as evidence",
+        ),
+        Column(
+            "downgrade_losses", pa.list_(_LOSS), "what a downgrade may lose (`Lossy`), or is refused for (`Impossible`)"
+        ),
+        Column("other_blockers", pa.list_(_WHY), "a migration that is under way, a level that needs another one"),
+        Column("unknown_because", pa.list_(_WHY), "what is not known, and would have to be for `ready`"),
+        Column(
+            "known_from_offset",
+            pa.int64(),
+            "coverage: since which offset the state is known without a hole; null: none",
+        ),
+        Column("committed_below", pa.int64(), "coverage: records below it are surely committed"),
+        Column("voters", pa.list_(pa.int32()), "who votes; null: not known"),
+        Column("copies", pa.list_(pa.string()), "coverage: folders of the nodes whose copies were read"),
+        Column("watermark_offset", pa.int64(), "the end of what was read, exclusive"),
+        Column("watermark_ts", TIME, "when the last record was appended that was read: the verdict is as of then"),
+        Column("evaluated_at", TIME, "when it was judged"),
+        Column("valid_until", TIME, "from then on what was read is too old: take the verdict for `unknown`"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """When it is judged, and for how long what was read stands. fenced_for_ms: as of `node_registrations`."""
+
+    at_ms: int
+    valid_for_ms: int = VALID_FOR_MS
+    fenced_for_ms: int = FENCED_FOR_MS
+
+
+@dataclass(slots=True)
+class _Findings:
+    """Of one target."""
+
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    losses: list[dict[str, Any]] = field(default_factory=list)
+    others: list[tuple[str, str]] = field(default_factory=list)
+    unknown: list[tuple[str, str]] = field(default_factory=list)
+
+    def verdict(self, is_state_known: bool) -> str:
+        if is_state_known and (self.nodes or self.losses or self.others):
+            return BLOCKED
+        return UNKNOWN if self.unknown else READY
+
+
+def table(history: History, judging: Judging) -> pa.Table:
+    """Of one cluster."""
+    return TABLE.of(_Judge(history, judging).rows())
+
+
+class _Judge:
+    def __init__(self, history: History, judging: Judging) -> None:
+        self._history = history
+        self._judging = judging
+        self._below = history.committed_below
+        may_hold = [one for one in history.nodes.versions if one.may_hold(self._below)]
+        self._nodes = sorted(may_hold, key=lambda one: (one.key[0] == BROKER, one.key[1], one.end is not None))
+        self._levels = {name: one.value for name, one in history.levels.now.items()}
+        self._unsure = {
+            one.key
+            for one in history.levels.versions
+            if one.may_hold(self._below) and (one.end is not None or not one.is_committed(self._below))
+        }  # features whose level would be another one if the last records are undone
+        self._doubts = list(self._of_all())
+
+    def rows(self) -> Iterator[Row]:
+        for release in releases():
+            levels = bundle(release) or {}
+            yield self._row("release", release, self._of_release(levels))
+        for feature, highest in sorted(self._features().items()):
+            for level in METADATA_VERSIONS if feature == METADATA_VERSION else range(highest + 1):
+                yield self._row("feature", f"{feature}={level}", {feature: level})
+
+    def _features(self) -> Mapping[str, int]:
+        """Every feature that there is, and its highest level that anybody knows."""
+        found = {name: max(1, self._levels.get(name, 0)) for name in (*KAFKAS_FEATURES, *self._levels)}
+        for feature, level in (bundle(releases()[-1]) or {}).items():
+            found[feature] = max(found.get(feature, 0), level)
+        for one in self._nodes:
+            for feature, (_, high) in one.value.registration.features.items():
+                found[feature] = max(found.get(feature, 0), high)
+        return {feature: min(highest, MAX_LEVEL) for feature, highest in found.items()}
+
+    def _of_release(self, levels: Mapping[str, int]) -> Mapping[str, int]:
+        """Downwards it is without what came later; upwards nothing is given up that is higher already."""
+        if self._levels.get(METADATA_VERSION, 0) > levels.get(METADATA_VERSION, 0):
+            later = {name: 0 for name in self._levels if name in KAFKAS_FEATURES and name != KRAFT_VERSION}
+            return {**later, **levels}
+        return {name: max(level, self._levels.get(name, 0)) for name, level in levels.items()}
+
+    def _row(self, kind: str, target: str, levels: Mapping[str, int]) -> Row:
+        history, judging = self._history, self._judging
+        changes = {name: level for name, level in levels.items() if level != self._levels.get(name, 0)}
+        found = _Findings(unknown=list(self._doubts))
+        for name in sorted(self._unsure & levels.keys()):
+            found.unknown.append(("not_committed", f"the last change of {name} may not be committed"))
+        if changes:
+            self._judge(changes, found)
+        until = None if history.end_ms is None else history.end_ms + judging.valid_for_ms
+        return {
+            "cluster": history.cluster.cluster,
+            "cluster_id": history.cluster.cluster_id,
+            "target_kind": kind,
+            "target": target,
+            "verdict": found.verdict(is_state_known=not self._doubts),
+            "changes": [
+                {"feature": name, "from_level": self._levels.get(name, 0), "to_level": level}
+                for name, level in sorted(changes.items())
+            ],
+            "blocking_nodes": found.nodes,
+            "downgrade_losses": found.losses,
+            "other_blockers": _whys(found.others),
+            "unknown_because": _whys(found.unknown),
+            "known_from_offset": history.base if not history.doubts else None,
+            "committed_below": self._below,
+            "voters": sorted(history.voters) if history.voters is not None else None,
+            "copies": sorted({one.node for one in history.cluster.copies}),
+            "watermark_offset": history.end,
+            "watermark_ts": history.end_ms,
+            "evaluated_at": judging.at_ms,
+            "valid_until": until,
+        }
+
+    def _of_all(self) -> Iterator[tuple[str, str]]:
+        """What is in doubt whatever the target is."""
+        history, judging = self._history, self._judging
+        yield from dict.fromkeys((one.kind, one.text) for one in history.doubts)
+        if history.end_ms is None:
+            yield "too_old", "when the last record was appended is not known"
+        elif judging.at_ms - history.end_ms > judging.valid_for_ms:
+            hours = (judging.at_ms - history.end_ms) // 3_600_000
+            yield "too_old", f"the last record that was read was appended {hours} hours before this was judged"
+        if not any(one.end is None and one.key[0] == BROKER for one in self._nodes):
+            yield "no_broker", "no broker is registered"
+
+    # --- one target
+
+    def _judge(self, changes: Mapping[str, int], found: _Findings) -> None:
+        for feature, level in sorted(changes.items()):
+            self._losses(feature, level, found)
+            self._ranges(feature, level, found)
+        if KRAFT_VERSION in changes:
+            self._dynamic_quorum(changes[KRAFT_VERSION], found)
+        self._voters(found)
+        self._dependencies(changes, found)
+        self._migration(found)
+
+    def _migration(self, found: _Findings) -> None:
+        for one in self._history.migration.versions:
+            state = STATES.get(one.value.code)
+            if not one.may_hold(self._below) or state in ("NONE", "POST_MIGRATION"):
+                continue
+            if state is None:
+                found.unknown.append(("migration", f"the state {one.value.code} of the migration is unknown"))
+            elif one.end is None:
+                found.others.append(("Migration", "a migration from ZooKeeper is in progress"))
+            else:
+                found.unknown.append(("not_committed", "the end of the migration from ZooKeeper may not be committed"))
+
+    def _losses(self, feature: str, level: int, found: _Findings) -> None:
+        before = self._levels.get(feature, 0)
+        undo = undo_of_raise(feature, level, before) if level < before else Undo.SAFE
+        if undo is not Undo.SAFE:
+            what = "metadata may be lost" if undo is Undo.LOSSY else "Kafka refuses it"
+            text = f"{feature} {format_level(feature, before)} to {format_level(feature, level)}: {what}"
+            found.losses.append(
+                {"feature": feature, "from_level": before, "to_level": level, "undo": undo.value, "text": text}
+            )
+
+    def _ranges(self, feature: str, level: int, found: _Findings) -> None:
+        for one in self._nodes:
+            low, high = one.value.registration.features.get(feature, (NOT_SUPPORTED.min, NOT_SUPPORTED.max))
+            if level not in VersionRange(low, high):
+                reason = "BrokerRange" if one.key[0] == BROKER else "ControllerRange"
+                self._blocks(found, one, reason, feature=feature, needed=level, held=(low, high))
+
+    def _dynamic_quorum(self, level: int, found: _Findings) -> None:
+        if level <= self._levels.get(KRAFT_VERSION, 0):
+            return
+        for one in self._nodes:
+            low, high = one.value.registration.features.get(METADATA_VERSION, (0, 0))
+            if one.key[0] == CONTROLLER and high < KRAFT_VERSION_RAISABLE:
+                self._blocks(
+                    found,
+                    one,
+                    "ControllerTooOld",
+                    feature=METADATA_VERSION,
+                    needed=KRAFT_VERSION_RAISABLE,
+                    held=(low, high),
+                )
+
+    def _blocks(
+        self,
+        found: _Findings,
+        one: Version[Registered],
+        reason: str,
+        *,
+        feature: str,
+        needed: int,
+        held: tuple[int, int],
+    ) -> None:
+        role, id_ = one.key
+        if one.end is not None:
+            text = f"the record that ends the registration of {role} {id_}, which does not support {feature} {needed}"
+            found.unknown.append(("not_committed", f"{text}, may not be committed"))
+            return
+        suspect, _ = ghost(self._history, one, self._judging.fenced_for_ms)
+        by = one.value.by
+        found.nodes.append(
+            {
+                "role": role, "node_id": id_, "reason": reason, "feature": feature, "needed": needed,
+                "supported_min": held[0], "supported_max": held[1], "ghost_suspect": suspect,
+                "node": by.node, "file": by.file, "offset": by.offset, "ts": by.at_ms,
+            }
+        )  # fmt: skip
+
+    def _voters(self, found: _Findings) -> None:
+        """Below the level at which controllers register, a log does not say what they support."""
+        version = self._levels.get(METADATA_VERSION, 0)
+        if version < CONTROLLER_REGISTRATION:
+            text = f"controllers do not register below metadata.version {CONTROLLER_REGISTRATION}; ask them"
+            found.unknown.append(("controllers", text))
+            return
+        voters = self._history.voters_from(self._below)
+        if voters is None:
+            text = "who votes is not known: no file has a leader change or a record of the voters"
+            found.unknown.append(("voters", text))
+            return
+        registered = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER}
+        surely = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER and one.is_committed(self._below)}
+        for id_ in sorted(voters - registered):
+            found.nodes.append(
+                {
+                    "role": CONTROLLER, "node_id": id_, "reason": "ControllerNotRegistered",
+                    "feature": METADATA_VERSION, "needed": None, "supported_min": None, "supported_max": None,
+                    "ghost_suspect": None, "node": None, "file": None, "offset": None, "ts": None,
+                }
+            )  # fmt: skip
+        for id_ in sorted((voters & registered) - surely):
+            found.unknown.append(("not_committed", f"the registration of controller {id_} may not be committed"))
+
+    def _dependencies(self, changes: Mapping[str, int], found: _Findings) -> None:
+        """Judged on the levels as they would be, also for features that stay where they are."""
+        proposed = {**self._levels, **changes}
+        for feature, level in sorted(proposed.items()):
+            for needed, least in dependencies(feature, level).items():
+                if proposed.get(needed, 0) < least and (feature in changes or needed in changes):
+                    text = f"{feature} {level} requires {needed} {format_level(needed, least)}"
+                    found.others.append(("Dependency", f"{text}, which would be {proposed.get(needed, 0)}"))
+
+
+def _whys(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"kind": kind, "text": text} for kind, text in dict.fromkeys(found)]

@@ -1,0 +1,150 @@
+"""Whose change it was, and whether levels are as a document wants them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from featurelog.tables import Documents
+from tests.featurelog.tables.build import (
+    CLUSTER_ID,
+    copies_of,
+    copy,
+    healthy,
+    image_of,
+    leader,
+    level,
+    log,
+    rows,
+    segment_name,
+    snapshot_name,
+    snapshot_of,
+)
+from tests.kraftlog.build import NOW
+
+
+def stamp(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
+def document(
+    *, level: int = 28, name: str = "prod", cluster_id: str = CLUSTER_ID, history: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "kafkafeatures.dev/v1alpha1",
+        "kind": "KafkaFeatures",
+        "metadata": {"name": name, "namespace": "kafka"},
+        "spec": {
+            "cluster": {"bootstrapServers": "a.example:9092"},
+            "features": {"levels": [{"name": "metadata.version", "level": level}]},
+        },
+        "status": {"clusterId": cluster_id, "history": history or []},
+    }
+
+
+def change(action: str, at_ms: int, result: str = "Applied") -> dict[str, Any]:
+    return {"at": stamp(at_ms), "action": action, "target": action.partition(" ")[0], "result": result}
+
+
+CHANGED = log([*healthy(), level("metadata.version", 28)])
+AT = NOW + 9
+
+
+def attributions(*documents: dict[str, Any], data: bytes = CHANGED, cluster_id: str | None = CLUSTER_ID) -> list[str]:
+    copies = [copy("3001", {segment_name(0): data}, cluster_id=cluster_id)]
+    return [row["attribution"] for row in rows(copies, "feature_timeline", documents=Documents.of(documents))]
+
+
+def test_a_change_that_a_documents_history_has_is_the_operators() -> None:
+    found = attributions(document(history=[change("metadata.version 27 -> 28", AT + 2000)]))
+    assert found == ["Unattributed", "kafka/prod"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        change("metadata.version 26 -> 28", AT),
+        change("metadata.version 27 -> 29", AT),
+        change("group.version 27 -> 28", AT),
+        change("metadata.version 27 -> 28", AT, "NotApplied"),
+        change("metadata.version 27 -> 28", AT, "Rejected"),
+        change("metadata.version 27 -> 28", AT + 11 * 60_000),
+        change("metadata.version 27 -> 28", AT - 2 * 60_000),
+        change("restart of broker 1", AT),
+    ],
+    ids=[
+        "from another level", "to another level", "of another feature", "not applied", "rejected", "later", "before",
+        "a restart",
+    ],
+)  # fmt: skip
+def test_any_other_change_is_unattributed(entry: dict[str, Any]) -> None:
+    assert set(attributions(document(history=[entry]))) == {"Unattributed"}
+
+
+def test_a_document_of_another_cluster_or_a_cluster_without_an_id_attributes_nothing() -> None:
+    entry = change("metadata.version 27 -> 28", AT)
+    assert set(attributions(document(history=[entry], cluster_id="another"))) == {"Unattributed"}
+    assert set(attributions(document(history=[entry]), cluster_id=None)) == {"Unattributed"}
+
+
+def test_what_only_a_snapshot_shows_is_unattributed() -> None:
+    files = {snapshot_name(10): snapshot_of(image_of(CHANGED, 10)), segment_name(10): log([leader(3002)], start=10)}
+    entry = change("metadata.version 27 -> 28", AT)
+    found = rows([copy("3001", files)], "feature_timeline", documents=Documents.of([document(history=[entry])]))
+    assert [row["attribution"] for row in found] == ["Unattributed"]
+
+
+def drift(*documents: Any, data: bytes = CHANGED, cluster_id: str | None = CLUSTER_ID) -> dict[str, Any]:
+    copies = [copy(node, {segment_name(0): data}, cluster_id=cluster_id) for node in ("3001", "3002", "3003")]
+    (row,) = rows(copies, "drift", documents=Documents.of(documents))
+    return row
+
+
+@pytest.mark.parametrize(("wanted", "said"), [(28, "InSync"), (27, "Drifted"), (29, "Drifted")])
+def test_drift_is_the_level_against_the_document(wanted: int, said: str) -> None:
+    row = drift(document(level=wanted))
+    assert (row["feature"], row["level"], row["desired_level"], row["drift"]) == ("metadata.version", 28, wanted, said)
+    assert (row["document"], row["reason"]) == ("kafka/prod", None)
+    assert round(row["since"].timestamp() * 1000) == AT
+
+
+def test_a_bundle_wants_what_it_stands_for_and_nothing_that_is_higher_to_be_lowered() -> None:
+    body = document()
+    body["spec"]["features"] = {"releaseVersion": "4.0"}
+    found = rows(copies_of(CHANGED), "drift", documents=Documents.of([body]))
+    assert {row["feature"]: (row["desired_level"], row["drift"]) for row in found} == {
+        "metadata.version": (28, "InSync"), "group.version": (1, "Drifted"), "transaction.version": (2, "Drifted"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("documents", "why"),
+    [
+        ([], "no KafkaFeatures document names this cluster"),
+        ([document(cluster_id="another")], "no KafkaFeatures document names this cluster"),
+        (
+            [document(), document(name="second")],
+            "2 KafkaFeatures documents name this cluster: kafka/prod, kafka/second",
+        ),
+        ([{**document(), "spec": {}}], "the document cannot be understood: "),
+    ],
+    ids=["none", "of another cluster", "two", "one that is not valid"],
+)
+def test_without_one_document_that_is_understood_drift_is_unknown(documents: list[Any], why: str) -> None:
+    row = drift(*documents)
+    assert (row["drift"], row["desired_level"], row["level"]) == ("Unknown", None, 28)
+    assert row["reason"].startswith(why)
+
+
+def test_drift_is_unknown_where_the_levels_are_in_doubt() -> None:
+    items = [*healthy(), level("metadata.version", 28), bytes([1, 99, 0, 1])]
+    row = drift(document(), data=log(items))
+    assert (row["drift"], row["reason"]) == (
+        "Unknown", "a record of type 99 at offset 10 was not decoded: the table has no such type",
+    )  # fmt: skip
+
+
+def test_what_is_no_document_at_all_does_no_harm() -> None:
+    assert drift(None, [], "text", {"metadata": 3, "status": {"history": "x"}})["drift"] == "Unknown"

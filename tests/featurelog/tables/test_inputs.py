@@ -1,0 +1,243 @@
+"""What is one cluster, what copies agree on, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from featurelog.tables import NO_DOCUMENTS, TABLES, FileRecords, Judging, NodeCopy, clusters_of, history_of, tables_of
+from kraftlog.batches import Batch, walk
+from tests.featurelog.tables.build import (
+    OF_3_9,
+    changed,
+    copies_of,
+    copy,
+    healthy,
+    history,
+    image_of,
+    leader,
+    level,
+    log,
+    registered_broker,
+    rows,
+    rows_of,
+    segment_name,
+    snapshot_name,
+    snapshot_of,
+    tables,
+    verdicts,
+)
+from tests.kraftlog.build import begin, no_op
+from tests.kraftlog.golden import LOGS
+
+
+def quality(copies: list[Any]) -> list[dict[str, Any]]:
+    return rows(copies, "data_quality")
+
+
+def kinds(copies: list[Any]) -> list[str]:
+    return [row["kind"] for row in quality(copies)]
+
+
+def test_two_clusters_under_one_name_are_never_merged() -> None:
+    ours, other = log(healthy()), log(healthy(version=20))
+    copies = [
+        copy("3001", {segment_name(0): ours}, cluster_id="one"),
+        copy("3002", {segment_name(0): ours}, cluster_id="one"),
+        copy("3003", {segment_name(0): other}, cluster_id="two"),
+        copy("4", {segment_name(0): other}, cluster_id=None),
+    ]
+    found = clusters_of(copies)
+    assert [(one.cluster_id, [copy.node for copy in one.copies]) for one in found] == [
+        (None, ["4"]), ("one", ["3001", "3002"]), ("two", ["3003"]),
+    ]  # fmt: skip
+    for cluster in found:
+        ((kind, text),) = cluster.doubts
+        assert (kind, text) == ("two_clusters_under_one_name", "folder prod has nodes of clusters one, two")
+
+
+def test_and_no_verdict_of_theirs_is_ready() -> None:
+    data = log(healthy())
+    copies = [*copies_of(data), copy("9", {segment_name(0): data}, cluster_id="another")]
+    for cluster in clusters_of(copies):
+        made = tables_of(cluster, NO_DOCUMENTS, Judging(history_of(cluster).end_ms or 0))
+        assert set(made["upgrade_readiness"]["verdict"].to_pylist()) == {"unknown"}
+        assert "two_clusters_under_one_name" in made["data_quality"]["kind"].to_pylist()
+
+
+def test_one_cluster_in_two_places_is_never_merged() -> None:
+    data = log(healthy())
+    copies = [copy("3001", {segment_name(0): data}), copy("3001", {segment_name(0): data}, cluster="backup")]
+    found = clusters_of(copies)
+    assert [(one.cluster, [kind for kind, _ in one.doubts]) for one in found] == [
+        ("backup", ["one_cluster_in_two_places"]), ("prod", ["one_cluster_in_two_places"]),
+    ]  # fmt: skip
+
+
+def test_copies_that_contradict_each_other_are_not_merged() -> None:
+    """Nobody says which cluster they are of, and they cannot be of one: the first by name stays."""
+    first = copy("3001", {segment_name(0): log(healthy())}, cluster_id=None)
+    other = copy("3002", {segment_name(0): log(healthy(version=20))}, cluster_id=None)
+    found = [first, other]
+    (note,) = quality(found)
+    assert (note["kind"], note["node"], note["offset"]) == ("contradiction", "3002", 0)
+    assert note["text"].startswith("3002 and 3001 are no copies of one log: their records differ from offset")
+    assert {row["level"] for row in rows(found, "feature_timeline")} == {27}
+    assert set(verdicts(found).values()) == {"unknown"}
+
+
+def test_a_log_that_is_newer_from_its_first_record_on_is_another_log() -> None:
+    first = copy("3001", {segment_name(0): log(healthy())})
+    other = copy("3002", {segment_name(0): log(healthy(version=20), epoch=9)})
+    (note, *_) = quality([first, other])
+    assert (note["kind"], note["text"]) == (
+        "contradiction", "3002 and 3001 are no copies of one log: their leader epochs differ from offset 0 on",
+    )  # fmt: skip
+    assert {row["level"] for row in rows([first, other], "feature_timeline")} == {27}
+
+
+def test_a_file_with_two_records_at_one_offset_contradicts_itself() -> None:
+    data = log([*healthy(), level("group.version", 1)]) + log([level("group.version", 0)], start=9)
+    found = copies_of(data)
+    assert "contradiction" in kinds(found)
+    assert set(verdicts(found).values()) == {"unknown"}
+
+
+def test_a_snapshot_that_contradicts_the_log_is_named_and_no_verdict_is_ready() -> None:
+    data, other = log(healthy()), log(healthy(version=20))
+    files = {segment_name(0): data, snapshot_name(9): snapshot_of(image_of(other, 9))}
+    found = [copy("3001", files)]
+    (note,) = quality(found)
+    assert (note["kind"], note["file"], note["offset"]) == ("snapshot_contradicts_log", snapshot_name(9), 9)
+    assert note["text"] == "it contradicts the log before its end: metadata.version"
+    assert set(verdicts(found).values()) == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("lacks", "why"),
+    [
+        ("a byte", "some of its bytes are damaged"),
+        ("its footer", "it has no footer"),
+        ("its header", "it has no header"),
+    ],
+)
+def test_a_snapshot_that_is_not_whole_is_not_used(lacks: str, why: str) -> None:
+    snapshot = snapshot_of(image_of(log(healthy()), 9))
+    header, records, _ = (one.data for one in walk(snapshot) if isinstance(one, Batch))
+    content = {"a byte": snapshot[:-1], "its footer": bytes(header) + bytes(records), "its header": log(healthy())}[
+        lacks
+    ]
+    found = [copy("3001", {snapshot_name(9): content, segment_name(9): log([no_op()], start=9)})]
+    assert [row["text"] for row in quality(found) if row["kind"] == "snapshot_incomplete"] == [why]
+    assert rows(found, "feature_timeline") == []
+
+
+def test_damage_is_named_with_its_place() -> None:
+    data = bytearray(log([*healthy(), no_op(), no_op()]))
+    at = len(log(healthy()))
+    data[at + 60] ^= 0xFF
+    found = quality(copies_of(bytes(data), (3001,)))
+    (damaged,) = [row for row in found if row["text"].startswith("the CRC-32C of the batch is wrong")]
+    assert (damaged["kind"], damaged["node"], damaged["file"]) == ("damaged", "3001", segment_name(0))
+    assert (damaged["position"], damaged["count"], damaged["bytes"]) == (at, 1, len(log([no_op()])))
+    (gap,) = [row for row in found if row["kind"] == "gap"]
+    assert (gap["offset"], gap["end_offset"]) == (9, 10)
+
+
+def test_a_record_of_an_unknown_type_is_named_with_how_many_there_are() -> None:
+    unknown = bytes([1, 99, 0, 1, 2, 3])
+    (row,) = quality(copies_of(log([*healthy(), unknown, no_op(), unknown]), (3001,)))
+    assert (row["kind"], row["offset"], row["end_offset"], row["count"]) == ("not_decoded", 9, 12, 2)
+    assert row["text"] == "type 99, version 0: the table has no such type"
+
+
+def test_a_transaction_without_its_end_and_one_within_another_are_named() -> None:
+    data = log([*healthy(), begin(), begin(), level("group.version", 1)])
+    assert kinds(copies_of(data)) == ["contradiction_in_log", "open_transaction"]
+
+
+def test_a_change_that_fits_no_registration_is_named() -> None:
+    (row,) = quality(copies_of(log([*healthy(), changed(1, 999, fenced=1)])))
+    assert (row["kind"], row["offset"]) == ("contradiction_in_log", 9)
+    assert row["text"] == "broker 1 is not registered with epoch 999, at offset 9"
+
+
+def test_files_that_are_no_part_of_a_log_are_listed() -> None:
+    found = copy("3001", {segment_name(0): log(healthy())})
+    part = f"{snapshot_name(9)}.part"
+    with_part = NodeCopy(
+        found.cluster, found.node, found.cluster_id, found.files, ((part, "a snapshot that was not finished"),)
+    )
+    (row,) = quality([with_part])
+    assert (row["kind"], row["node"], row["file"], row["text"]) == (
+        "unused_file", "3001", part, "a snapshot that was not finished",
+    )  # fmt: skip
+
+
+def test_rows_of_an_idle_controller_may_be_thinned_out() -> None:
+    """Only the first and last no-op of an hour are kept: what is between them is no gap."""
+    data = log([*healthy(), *[no_op()] * 50, leader(3002), *[no_op()] * 50])
+    whole = rows_of(segment_name(0), data)
+    thin = whole.take([*range(10), 58, 59, 60, 109])
+    found = history(NodeCopy("prod", "3001", None, (FileRecords.of_table("3001", segment_name(0), thin),)))
+    assert (found.end, found.doubts, found.notes) == (110, [], [])
+
+
+def test_rows_may_come_in_batches_of_any_size() -> None:
+    data = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), no_op()]) + log(
+        [leader(3002)], start=11, epoch=2
+    )
+    for name, content in ((segment_name(0), data), (snapshot_name(9), snapshot_of(image_of(data, 9)))):
+        whole = rows_of(name, content)
+        of_one = FileRecords("3001", name, lambda whole=whole: whole.to_batches(max_chunksize=1))  # type: ignore[misc]
+        at_once = FileRecords.of_table("3001", name, whole)
+        assert [tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (of_one,)] == [
+            tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (at_once,)
+        ]
+
+
+def test_tables_have_their_schema_and_no_row_has_the_key_of_another() -> None:
+    for name, made in tables(golden("4.2.0-feature-changes")).items():
+        assert made.schema.equals(TABLES[name].schema)
+        keys = made.select(list(TABLES[name].key)).to_pylist()
+        assert len({json.dumps(key, default=str) for key in keys}) == made.num_rows
+        assert keys == sorted(keys, key=lambda key: [(value is not None, value) for value in key.values()])
+
+
+def golden(name: str) -> list[NodeCopy]:
+    return [
+        copy("3001", {path.name: path.read_bytes() for path in sorted(LOGS.joinpath(name).iterdir()) if is_log(path)})
+    ]
+
+
+def is_log(path: Path) -> bool:
+    return path.suffix in (".log", ".checkpoint")
+
+
+@pytest.mark.parametrize("name", ["3.9.1-after-migration", "3.9.1-kraft", "4.2.0-feature-changes"])
+def test_snapshots_of_real_nodes_say_what_their_logs_say(name: str) -> None:
+    found = history(*golden(name))
+    assert (found.base, found.doubts) == (0, [])
+    assert {note.kind for note in found.notes} <= {"kraft_version_record"}
+
+
+def test_a_migration_of_real_nodes_is_told_as_it_was() -> None:
+    found = rows(golden("3.9.1-after-migration"), "migration_timeline")
+    assert [(row["state_name"], row["zk_brokers_remaining"], row["from_offset"]) for row in found] == [
+        ("PRE_MIGRATION", [], 4), ("PRE_MIGRATION", [1], 240), ("PRE_MIGRATION", [1, 2], 376),
+        ("PRE_MIGRATION", [1, 2, 3], 390), ("MIGRATION", [1, 2, 3], 409), ("MIGRATION", [2, 3], 579),
+        ("MIGRATION", [3], 637), ("MIGRATION", [], 694), ("POST_MIGRATION", [], 837),
+    ]  # fmt: skip
+
+
+def test_levels_of_real_nodes_are_told_as_they_were() -> None:
+    found = [
+        row for row in rows(golden("4.2.0-feature-changes"), "feature_timeline") if row["feature"] == "metadata.version"
+    ]
+    assert [(row["level"], row["change"], row["from_offset"]) for row in found] == [
+        (21, "finalized", 3), (22, "raised", 65), (25, "raised", 67), (24, "downgraded", 73), (25, "raised", 75),
+        (28, "raised", 143), (29, "raised", 421), (28, "downgraded", 423),
+    ]  # fmt: skip

@@ -1,0 +1,226 @@
+"""Whatever becomes of the files, no verdict becomes ready by it; their names and their order do not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from featurelog.tables import History, Judging, NodeCopy, history_of, tables_of, upgrade_readiness
+from featurelog.tables.documents import NO_DOCUMENTS
+from tests.featurelog.tables.build import (
+    CLUSTER_ID,
+    LATEST,
+    OF_3_9,
+    VOTERS,
+    Item,
+    batches,
+    changed,
+    copy,
+    healthy,
+    image_of,
+    leader,
+    level,
+    migration,
+    one,
+    registered_broker,
+    registered_controller,
+    segment_name,
+    snapshot_name,
+    snapshot_of,
+    unregistered_broker,
+)
+from tests.kraftlog.build import abort, begin, end, no_op
+
+T = TypeVar("T")
+Files = Mapping[str, Mapping[str, bytes]]
+"""Of each node, its files by name."""
+
+EXAMPLES = settings(max_examples=60, deadline=None)
+STEPS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.booleans()), max_size=12)
+
+
+def story(steps: Sequence[tuple[int, int, bool]]) -> list[Item]:
+    """A log in which what each record says fits what was before."""
+    items: list[Item] = healthy()
+    registered: dict[int, int] = {1: 101, 2: 102}
+    in_transaction = False
+    for what, number, flag in steps:
+        offset = len(items)
+        if what <= 1:
+            registered[number] = 1000 + offset
+            items.append(registered_broker(number, 1000 + offset, supports=OF_3_9 if flag else LATEST))
+        elif what <= 3 and number in registered:
+            items.append(unregistered_broker(number, registered.pop(number)))
+        elif what == 4 and number in registered:
+            items.append(changed(number, registered[number], fenced=1 if flag else -1))
+        elif what == 5:
+            items.append(registered_controller(3001 + number, 50 + offset, supports=OF_3_9 if flag else LATEST))
+        elif what == 6:
+            items.append(level("metadata.version", 27 + number))
+        elif what == 7:
+            items.append(level("group.version", number % 2))
+        elif what == 8 and not in_transaction:
+            items.append(leader(3001 + number % 3))
+        elif what == 9:
+            items.append(migration(number))
+        elif what == 10:
+            items.append((abort() if flag else end()) if in_transaction else begin())
+            in_transaction = not in_transaction
+        elif what == 11 and flag:
+            items.append(bytes([1, 99, 0, number, 0]))
+        else:
+            items.append(no_op())
+    return [*items, end()] if in_transaction else items
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Copies of the nodes, and when they are judged: when the last record of all was appended."""
+
+    files: Files
+    end_ms: int
+
+
+@st.composite
+def inputs(draw: st.DrawFn) -> Inputs:
+    """Copies that end where they like, some of a node that was a leader once, in segments and with snapshots."""
+    made = batches(story(draw(STEPS)))
+    whole = b"".join(made)
+    lengths = [draw(st.integers(max(9, len(made) - 4), len(made))) for _ in VOTERS]
+    lengths[draw(st.integers(0, 2))] = len(made)
+    files = {}
+    for node, length in zip(VOTERS, lengths, strict=True):
+        cuts = sorted({0, *draw(st.lists(st.integers(1, length - 1), max_size=2))})
+        of_node = {
+            segment_name(begin_at): b"".join(made[begin_at:until])
+            for begin_at, until in zip(cuts, [*cuts[1:], length], strict=True)
+        }
+        for at in draw(st.lists(st.integers(9, length), max_size=1)):
+            image = image_of(whole, at)
+            if not image.in_transaction and not image.unreadable:
+                of_node[snapshot_name(at)] = snapshot_of(image)
+        if draw(st.booleans()) and any(name.endswith(".checkpoint") for name in of_node):
+            del of_node[segment_name(0)]
+        files[str(node)] = of_node
+    found = history_of(one(copies(files)))
+    assert found.end_ms is not None
+    return Inputs(files, found.end_ms)
+
+
+def copies(files: Files) -> list[NodeCopy]:
+    return [copy(node, of_node) for node, of_node in files.items()]
+
+
+def derived(found: Sequence[NodeCopy], end_ms: int) -> dict[str, pa.Table]:
+    return tables_of(one(found), NO_DOCUMENTS, Judging(end_ms, valid_for_ms=0))
+
+
+def not_ready(found: Sequence[NodeCopy], end_ms: int) -> set[str]:
+    table = upgrade_readiness.table(history_of(one(found)), Judging(end_ms, valid_for_ms=0))
+    return {
+        target
+        for target, verdict in zip(table["target"].to_pylist(), table["verdict"].to_pylist(), strict=True)
+        if verdict != "ready"
+    }
+
+
+def never_ready_by(before: Inputs, after: Files) -> None:
+    was, now = not_ready(copies(before.files), before.end_ms), not_ready(copies(after), before.end_ms)
+    assert was <= now, sorted(was - now)
+
+
+@EXAMPLES
+@given(inputs(), st.data())
+def test_removing_a_file_never_makes_a_verdict_ready(before: Inputs, data: st.DataObject) -> None:
+    node = data.draw(st.sampled_from(sorted(before.files)))
+    name = data.draw(st.sampled_from(sorted(before.files[node])))
+    less = {key: value for key, value in before.files[node].items() if key != name}
+    never_ready_by(before, {**before.files, node: less})
+
+
+@EXAMPLES
+@given(inputs(), st.data())
+def test_removing_a_node_never_makes_a_verdict_ready(before: Inputs, data: st.DataObject) -> None:
+    node = data.draw(st.sampled_from(sorted(before.files)))
+    never_ready_by(before, {key: value for key, value in before.files.items() if key != node} or {"3001": {}})
+
+
+@EXAMPLES
+@given(inputs(), st.data())
+def test_truncating_a_file_never_makes_a_verdict_ready(before: Inputs, data: st.DataObject) -> None:
+    node = data.draw(st.sampled_from(sorted(before.files)))
+    name = data.draw(st.sampled_from(sorted(before.files[node])))
+    content = before.files[node][name]
+    cut = content[: data.draw(st.integers(0, len(content) - 1))]
+    never_ready_by(before, {**before.files, node: {**before.files[node], name: cut}})
+
+
+@EXAMPLES
+@given(inputs(), st.data())
+def test_a_file_that_is_there_twice_changes_nothing(before: Inputs, data: st.DataObject) -> None:
+    node = data.draw(st.sampled_from(sorted(before.files)))
+    found = copies(before.files)
+    twice = [
+        NodeCopy("prod", each.node, CLUSTER_ID, (*each.files, data.draw(st.sampled_from(each.files))))
+        if each.node == node
+        else each
+        for each in found
+    ]
+    assert without_files(derived(twice, before.end_ms)) == without_files(derived(found, before.end_ms))
+
+
+@EXAMPLES
+@given(inputs(), st.data())
+def test_a_copy_under_another_name_never_makes_a_verdict_ready(before: Inputs, data: st.DataObject) -> None:
+    node = data.draw(st.sampled_from(sorted(before.files)))
+    never_ready_by(before, {**before.files, data.draw(st.sampled_from(["1", "backup", "4001"])): before.files[node]})
+
+
+@EXAMPLES
+@given(inputs(), st.randoms(use_true_random=False))
+def test_the_order_of_files_does_not_matter(before: Inputs, random: Random) -> None:
+    found = copies(before.files)
+    shuffled = [NodeCopy(one.cluster, one.node, one.cluster_id, _shuffled(one.files, random)) for one in found]
+    shuffled = list(_shuffled(shuffled, random))
+    assert derived(shuffled, before.end_ms) == derived(found, before.end_ms)
+
+
+def _shuffled(items: Sequence[T], random: Random) -> tuple[T, ...]:
+    return tuple(random.sample(items, len(items)))
+
+
+@EXAMPLES
+@given(STEPS, st.data())
+def test_a_file_that_is_split_at_a_batch_gives_the_same_tables(
+    steps: Sequence[tuple[int, int, bool]], data: st.DataObject
+) -> None:
+    made = batches(story(steps))
+    cut = data.draw(st.integers(1, len(made) - 1))
+    whole = {segment_name(0): b"".join(made)}
+    parts = {segment_name(0): b"".join(made[:cut]), segment_name(cut): b"".join(made[cut:])}
+    end_ms = ended(history_of(one(copies({"3001": whole}))))
+    assert without_files(derived(copies({"3001": parts}), end_ms)) == without_files(
+        derived(copies({"3001": whole}), end_ms)
+    )
+
+
+def ended(history: History) -> int:
+    assert history.end_ms is not None
+    return history.end_ms
+
+
+def without_files(tables: Mapping[str, pa.Table]) -> dict[str, list[object]]:
+    """All that they say but in which file it is written."""
+    return {name: [_without_files(row) for row in table.to_pylist()] for name, table in tables.items()}
+
+
+def _without_files(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_files(each) for key, each in value.items() if not key.endswith("file")}
+    return [_without_files(each) for each in value] if isinstance(value, list) else value

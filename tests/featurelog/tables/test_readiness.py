@@ -1,0 +1,246 @@
+"""What a log says about whether a cluster can be taken to a release, or a feature to a level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.schema import table
+from tests.featurelog.tables.build import (
+    LATEST,
+    OF_3_9,
+    changed,
+    copies_of,
+    copy,
+    healthy,
+    image_of,
+    kraft_version,
+    leader,
+    level,
+    log,
+    migration,
+    registered_broker,
+    registered_controller,
+    rows,
+    segment_name,
+    snapshot_name,
+    snapshot_of,
+    unregistered_broker,
+    verdicts,
+)
+from tests.kraftlog.build import NOW, begin, no_op
+
+
+def readiness(copies: list[Any], target: str, **more: Any) -> dict[str, Any]:
+    (found,) = [row for row in rows(copies, "upgrade_readiness", **more) if row["target"] == target]
+    return found
+
+
+def kinds(row: dict[str, Any]) -> set[str]:
+    return {one["kind"] for one in row["unknown_because"]}
+
+
+def test_a_cluster_whose_nodes_all_support_a_release_is_ready_for_it() -> None:
+    row = readiness(copies_of(log(healthy())), "4.2")
+    assert row["verdict"] == "ready"
+    assert {"feature": "metadata.version", "from_level": 27, "to_level": 29} in row["changes"]
+    assert (row["blocking_nodes"], row["other_blockers"], row["unknown_because"]) == ([], [], [])
+
+
+def test_it_says_how_far_the_evidence_goes() -> None:
+    row = readiness(copies_of(log(healthy())), "4.2")
+    assert (row["known_from_offset"], row["committed_below"], row["watermark_offset"]) == (0, 9, 9)
+    assert (row["voters"], row["copies"]) == ([3001, 3002, 3003], ["3001", "3002", "3003"])
+    assert row["watermark_ts"] == row["valid_until"]
+
+
+def test_a_broker_that_does_not_support_the_level_blocks_and_its_last_registration_is_the_evidence() -> None:
+    data = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), changed(7, 500, fenced=-1), no_op()])
+    row = readiness(copies_of(data), "metadata.version=28")
+    (node,) = row["blocking_nodes"]
+    assert row["verdict"] == "blocked"
+    assert (node["role"], node["node_id"], node["reason"], node["feature"]) == (
+        "broker", 7, "BrokerRange", "metadata.version",
+    )  # fmt: skip
+    assert (node["needed"], node["supported_min"], node["supported_max"]) == (28, 7, 21)
+    assert (node["node"], node["file"], node["offset"]) == ("3001", segment_name(0), 9)
+    assert int(node["ts"].timestamp() * 1000) == NOW + 9
+
+
+def test_a_feature_that_a_node_does_not_list_is_supported_at_level_0_only() -> None:
+    data = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
+    found = verdicts(copies_of(data))
+    assert (found["group.version=0"], found["group.version=1"]) == ("ready", "blocked")
+
+
+def test_a_registered_controller_that_is_no_voter_blocks_as_a_ghost() -> None:
+    data = log([*healthy(), registered_controller(5, supports=OF_3_9)])
+    (node,) = readiness(copies_of(data), "metadata.version=28")["blocking_nodes"]
+    assert (node["role"], node["node_id"], node["reason"], node["ghost_suspect"]) == (
+        "controller", 5, "ControllerRange", True,
+    )  # fmt: skip
+
+
+def test_a_voter_that_never_registered_blocks() -> None:
+    items = [one for one in healthy() if one != registered_controller(3003)]
+    row = readiness(copies_of(log(items)), "metadata.version=28")
+    (node,) = row["blocking_nodes"]
+    assert (row["verdict"], node["node_id"], node["reason"]) == ("blocked", 3003, "ControllerNotRegistered")
+
+
+def test_once_the_blocking_node_is_unregistered_the_cluster_is_ready() -> None:
+    blocked = [*healthy(), registered_broker(7, 500, supports=OF_3_9)]
+    assert verdicts(copies_of(log(blocked)))["4.2"] == "blocked"
+    assert verdicts(copies_of(log([*blocked, unregistered_broker(7, 500)])))["4.2"] == "ready"
+
+
+def test_what_only_an_uncommitted_record_allows_is_unknown() -> None:
+    """The unregistration is in one of three copies: a leader that does not have it would bring the node back."""
+    whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
+    before = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
+    copies = [copy("3001", {segment_name(0): whole}), *copies_of(before, (3002, 3003))]
+    row = readiness(copies, "4.2")
+    assert (row["verdict"], kinds(row)) == ("unknown", {"not_committed"})
+
+
+def test_a_snapshot_proves_what_it_has_to_be_committed() -> None:
+    whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
+    files = {segment_name(0): whole, snapshot_name(11): snapshot_of(image_of(whole, 11))}
+    assert verdicts([copy("3001", files)])["4.2"] == "ready"
+
+
+def test_a_record_in_an_old_leaders_copy_alone_never_counts() -> None:
+    """The old leader's copy unregisters the node under epoch 1; the cluster went on under epoch 2 without that."""
+    start = healthy()
+    items = [*start, registered_broker(7, 500, supports=OF_3_9)]
+    old = log([*items, unregistered_broker(7, 500), no_op(), no_op()])
+    new = log(items) + log([leader(3002), no_op()], start=len(items), epoch=2)
+    copies = [copy("3001", {segment_name(0): old}), *copies_of(new, (3002, 3003))]
+    row = readiness(copies, "4.2")
+    assert (row["verdict"], row["watermark_offset"]) == ("blocked", len(items) + 2)
+    (note,) = [one for one in rows(copies, "data_quality") if one["kind"] == "overwritten"]
+    assert (note["node"], note["offset"], note["end_offset"]) == ("3001", len(items), len(items) + 3)
+
+
+def test_a_gap_makes_it_unknown_until_the_next_snapshot() -> None:
+    items = [*healthy(), no_op(), no_op(), no_op(), no_op()]
+    data = log(items)
+    first, rest = {segment_name(0): log(items[:9])}, {segment_name(11): log(items[11:], start=11)}
+    row = readiness([copy(node, {**first, **rest}) for node in ("3001", "3002", "3003")], "4.2")
+    assert (row["verdict"], kinds(row) >= {"gap"}, row["known_from_offset"]) == ("unknown", True, None)
+    snapshot = {snapshot_name(12): snapshot_of(image_of(data, 12))}
+    behind = {segment_name(12): log([leader(3002)], start=12, epoch=2)}
+    row = readiness([copy(node, {**first, **snapshot, **behind}) for node in ("3001", "3002", "3003")], "4.2")
+    assert (row["verdict"], row["known_from_offset"]) == ("ready", 12)
+
+
+def test_a_log_without_its_beginning_and_without_a_snapshot_is_unknown() -> None:
+    items = [*healthy(), no_op(), leader(3002)]
+    row = readiness([copy("3001", {segment_name(3): log(items[3:], start=3)})], "4.2")
+    assert (row["verdict"], kinds(row) >= {"no_base"}) == ("unknown", True)
+
+
+@pytest.mark.parametrize("key", [0, 12, 27, 99])
+def test_a_record_that_could_be_about_nodes_or_levels_and_is_not_understood_makes_it_unknown(key: int) -> None:
+    unknown = bytes([1, key, 55, 1, 2, 3])
+    row = readiness(copies_of(log([*healthy(), unknown])), "4.2")
+    assert (row["verdict"], kinds(row)) == ("unknown", {"not_decoded"})
+
+
+def test_a_record_of_topics_that_is_not_understood_does_not() -> None:
+    row = readiness(copies_of(log([*healthy(), bytes([1, table.TOPIC.key, 55, 1, 2, 3])])), "4.2")
+    assert row["verdict"] == "ready"
+
+
+def test_damage_that_no_other_copy_makes_up_for_is_unknown() -> None:
+    data = bytearray(log([*healthy(), no_op(), no_op()]))
+    data[len(log(healthy())) - 3] ^= 0xFF
+    damaged, whole = bytes(data), log([*healthy(), no_op(), no_op()])
+    row = readiness(copies_of(damaged), "4.2")
+    assert (row["verdict"], kinds(row) >= {"gap"}) == ("unknown", True)
+    copies = [*copies_of(damaged, (3001,)), *copies_of(whole, (3002, 3003))]
+    assert verdicts(copies)["4.2"] == "ready"
+
+
+def test_what_was_read_long_ago_is_unknown() -> None:
+    copies = copies_of(log(healthy()))
+    end_ms = NOW + 8
+    assert readiness(copies, "4.2", at_ms=end_ms + 1000, valid_for_ms=1000)["verdict"] == "ready"
+    row = readiness(copies, "4.2", at_ms=end_ms + 1001, valid_for_ms=1000)
+    assert (row["verdict"], kinds(row)) == ("unknown", {"too_old"})
+
+
+def test_without_a_leader_change_or_a_record_of_voters_it_is_unknown_who_votes() -> None:
+    items = [*healthy(), no_op()]
+    files = {snapshot_name(9): snapshot_of(image_of(log(items), 9)), segment_name(9): log([no_op()], start=9)}
+    row = readiness([copy("3001", files)], "4.2")
+    assert (row["verdict"], kinds(row), row["voters"]) == ("unknown", {"voters"}, None)
+
+
+def test_below_the_level_at_which_controllers_register_it_is_unknown_what_they_support() -> None:
+    items = [leader(3001), level("metadata.version", 14), registered_broker(1, 101)]
+    row = readiness(copies_of(log(items)), "3.9")
+    assert (row["verdict"], kinds(row)) == ("unknown", {"controllers"})
+
+
+def test_but_a_broker_that_blocks_does_so_whatever_controllers_support() -> None:
+    items = [leader(3001), level("metadata.version", 14), registered_broker(1, 101, supports=OF_3_9)]
+    assert verdicts(copies_of(log(items)))["4.0"] == "blocked"
+
+
+def test_a_transaction_that_is_not_over_is_a_doubt() -> None:
+    row = readiness(copies_of(log([*healthy(), begin(), level("metadata.version", 28)])), "4.2")
+    assert (row["verdict"], kinds(row)) == ("unknown", {"open_transaction"})
+
+
+def test_a_migration_that_is_under_way_blocks_every_change() -> None:
+    row = readiness(copies_of(log([*healthy(version=21), migration(0), migration(2)])), "4.0")
+    assert (row["verdict"], [one["kind"] for one in row["other_blockers"]]) == ("blocked", ["Migration"])
+
+
+def test_a_level_that_needs_another_one_says_which() -> None:
+    data = log(healthy(version=22))
+    (blocker,) = readiness(copies_of(data), "eligible.leader.replicas.version=1")["other_blockers"]
+    assert blocker == {
+        "kind": "Dependency",
+        "text": "eligible.leader.replicas.version 1 requires metadata.version 23 (4.0-IV1), which would be 22",
+    }
+    assert verdicts(copies_of(data))["4.1"] == "ready"
+
+
+def test_a_downgrade_names_what_would_be_lost() -> None:
+    row = readiness(copies_of(log([*healthy(version=30), level("streams.version", 1)])), "4.1")
+    found = {one["feature"]: (one["from_level"], one["to_level"], one["undo"]) for one in row["downgrade_losses"]}
+    assert row["verdict"] == "blocked"
+    assert found == {"metadata.version": (30, 27, "Impossible"), "streams.version": (1, 0, "Lossy")}
+
+
+def test_a_lossless_downgrade_is_ready() -> None:
+    row = readiness(copies_of(log(healthy(version=29))), "metadata.version=25")
+    assert (row["verdict"], row["downgrade_losses"]) == ("ready", [])
+
+
+def test_kraft_version_needs_controllers_of_4_1() -> None:
+    old = {
+        "name": "metadata.version", "minSupportedVersion": 7, "maxSupportedVersion": 25,
+    }  # fmt: skip
+    supports = (old, *(one for one in LATEST if one["name"] != "metadata.version"))
+    items = [*healthy(version=25), registered_controller(3003, 2, supports=supports)]
+    (node,) = readiness(copies_of(log(items)), "kraft.version=1")["blocking_nodes"]
+    assert (node["node_id"], node["reason"], node["needed"]) == (3003, "ControllerTooOld", 26)
+    assert verdicts(copies_of(log([*healthy(), kraft_version(1)])))["kraft.version=0"] == "blocked"
+
+
+def test_an_empty_cluster_is_never_ready() -> None:
+    assert set(verdicts([copy("3001", {})], at_ms=NOW).values()) == {"unknown"}
+
+
+def test_a_voter_whose_name_is_not_that_of_its_folder_proves_nothing() -> None:
+    data = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
+    renamed = [copy(node, {segment_name(0): data}) for node in ("a", "b", "c")]
+    assert verdicts(renamed)["4.2"] == "unknown"
+
+
+def test_a_record_of_another_frame_could_be_anything() -> None:
+    assert verdicts(copies_of(log([*healthy(), b"\x02\x0c\x00"])))["4.2"] == "unknown"

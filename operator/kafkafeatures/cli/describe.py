@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_flag(parser)
     parser.add_argument(
         "--from", dest="files", type=Path, metavar="PATH",
-        help="instead of a cluster: a node's log directory, its __cluster_metadata-0, or a file of it",
+        help="instead of a cluster: a node's log directory, its __cluster_metadata-0, a file of it, or a support "
+        "bundle (tar, tar.gz, zip)",
     )  # fmt: skip
     parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
 
@@ -59,7 +60,7 @@ def _of_files(arguments: argparse.Namespace) -> int:
         raise CommandFailed("--apis needs a cluster: a metadata log does not hold the APIs of its nodes", Exit.USAGE)
     from datetime import UTC, datetime
 
-    from kafkafeatures.cli.log_folders import log_folder
+    from kafkafeatures.cli.log_paths import log_folder
     from kafkafeatures.cli.log_state import problems_of, restored
     from kafkafeatures.core.observe_files import NO_LEADER, observe_files
     from kafkafeatures.core.readings import LogReading

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.log_files import File, Opened, found, missing
+from kafkafeatures.cli.log_files import File, missing
+from kafkafeatures.cli.log_paths import found
 from kafkafeatures.cli.log_words import format_time
 from kafkafeatures.cli.output import clean_stdout
 from kafkafeatures.core.words import printable
@@ -45,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH",
-        help="a log directory of a node, its __cluster_metadata-0, a segment (.log) or a snapshot (.checkpoint)",
+        help="a log directory of a node, its __cluster_metadata-0, a segment (.log), a snapshot (.checkpoint), or a "
+        "support bundle with such files (tar, tar.gz, zip); BUNDLE:FOLDER for one of several nodes",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", choices=("text", "table", "json", "yaml"), default="text",
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = clean_stdout()  # JSON escapes what does not print
     sound = True
     for one in every:
-        with Opened(one.path) as data:
+        with one.opened() as data:
             reading = Reading(data)
             if verify:
                 problems = [_damage(item) for item in reading if isinstance(item, Damage) and not _is_end(item, one)]

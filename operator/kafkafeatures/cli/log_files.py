@@ -1,8 +1,8 @@
-"""The files of a metadata log that `log` was given: which ones are read, how, and what their names say is missing.
+"""The files of a metadata log: how they are read, and what their names say is missing.
 
 What it decides: which file a node may still be writing to, and whether files hold what their names and their neighbours
-promise. Called by `log` alone. Files are read a piece at a time, never mapped: a node may cut its log at any moment.
-Only regular files are opened for reading: nothing here may wait for a writer.
+promise. Called by `log` and `log_paths`. Files are read a piece at a time, never mapped: a node may cut its log at any
+moment. Only regular files are opened for reading: nothing here may wait for a writer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -38,52 +38,36 @@ class File:
     begins: int | None = None
     ends: int | None = None
     is_orphan: bool = False
+    bundled: Callable[[], Opened] | None = None  # of a file that is inside of a bundle
 
     @property
     def is_snapshot(self) -> bool:
         """Rather than a segment."""
         return self.path.suffix == ".checkpoint"
 
-
-def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
-    """The files behind paths: of a directory the segments, oldest first, and behind them snapshots if asked for."""
-    folders: dict[Path, list[files.Segment | files.Snapshot]] = {}
-    every = []
-    for path in paths:
-        if path.is_dir():
-            every += _of_folder(path / FOLDER if (path / FOLDER).is_dir() else path, snapshots=snapshots)
-            continue
-        if path.parent not in folders:
-            try:
-                folders[path.parent] = _parsed(path.parent)
-            except OSError:  # one may read a file of a directory that one may not list
-                folders[path.parent] = []
-        every.append(_file(path, folders[path.parent]))
-    return every
+    def opened(self) -> Opened:
+        """Its bytes."""
+        return Opened(self.path) if self.bundled is None else self.bundled()
 
 
-def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
-    try:
-        beside = _parsed(folder)
-    except OSError as error:
-        raise refused(folder, error.strerror) from None
-    segments = [_file(folder / one.name, beside) for one in beside if isinstance(one, files.Segment)]
-    if not segments:
-        raise refused(folder, f"no segment of a metadata log is here; expected files like {0:020}.log")
+def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snapshots: bool) -> list[File]:
+    """The files of a log that lie beside each other: segments, oldest first, and behind them snapshots if asked for."""
+    segments = [file_of(folder / one.name, beside) for one in beside if isinstance(one, files.Segment)]
     images = [one for one in beside if isinstance(one, files.Snapshot)]
-    first = segments[0].begins or 0
+    first = segments[0].begins if segments else 0
     if first and all(one.end_offset < first for one in images):
         segments[0] = replace(segments[0], is_orphan=True)
-    return segments + [_file(folder / one.name, beside) for one in images if snapshots]
+    return segments + [file_of(folder / one.name, beside) for one in images if snapshots]
 
 
-def _parsed(folder: Path) -> list[files.Segment | files.Snapshot]:
+def parsed(names: Iterable[str]) -> list[files.Segment | files.Snapshot]:
     """By name, which is by offset."""
-    parsed = (files.parse(name) for name in sorted(os.listdir(folder)))
+    parsed = (files.parse(name) for name in sorted(names))
     return [one for one in parsed if one is not None]
 
 
-def _file(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
+def file_of(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
+    """One of them, and what the others say of it."""
     this = files.parse(path.name)
     if not isinstance(this, files.Segment):
         return File(path, is_open=path.suffix == ".log", begins=0 if path.suffix == ".checkpoint" else None)
@@ -115,14 +99,14 @@ class Opened:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._file = open(path, "rb", buffering=0, opener=_without_waiting)  # noqa: SIM115 - see __exit__
+            self._file = open(path, "rb", buffering=0, opener=without_waiting)  # noqa: SIM115 - see __exit__
         except OSError as error:
             raise refused(path, error.strerror) from None
         status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode):
             self._file.close()
             raise refused(path, "not a regular file; give a file or a directory")
-        self._size = status.st_size
+        self._begin, self._size = 0, status.st_size
         self._start, self._piece = 0, b""
 
     def __enter__(self) -> Opened:
@@ -144,7 +128,7 @@ class Opened:
         parts = []
         while start < end:
             try:
-                part = os.pread(self._file.fileno(), end - start, start)
+                part = os.pread(self._file.fileno(), end - start, self._begin + start)
             except OSError as error:
                 raise refused(self._path, error.strerror) from None
             if not part:
@@ -155,7 +139,8 @@ class Opened:
         return b"".join(parts)
 
 
-def _without_waiting(name: str, flags: int) -> int:
+def without_waiting(name: str, flags: int) -> int:
+    """For `open`: a pipe without a writer is opened as well."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 

@@ -1,27 +1,21 @@
-"""The metadata logs behind the paths that a command was given: one for each node, with the files it has now.
+"""The metadata log of one node: the files it has now, wherever they are, and what they say of themselves.
 
-What it decides: where a log is looked for, and which of several is shown. Called by the commands that say what a log as
-a whole says (`state`, `timeline`, `ghosts`, `describe --from`). Nothing is written, locked or followed through a link.
+Made by `log_paths` and `log_bundle`, read by the commands that say what a log as a whole says (`state`, `timeline`,
+`ghosts`, `describe --from`).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from kafkafeatures.cli.exit_codes import CommandFailed
-from kafkafeatures.cli.log_files import FOLDER, Opened, refused
+from kafkafeatures.cli.log_files import Opened
 from kafkafeatures.core.words import cut
 from kraftlog import KraftLogError, files
 from kraftlog.replay import SnapshotReader
-from kraftlog.restored import PIECE, Opener
+from kraftlog.restored import PIECE
 
-DEPTH = 4
-"""Folders below the one that was given: `<cluster>/<node>/<disk>/__cluster_metadata-0`."""
-MAX_FOLDERS = 1000
-_MAX_PROPERTIES = 64 * 1024
+MAX_PROPERTIES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +27,7 @@ class LogFolder:
 
     shown: str
     names: tuple[str, ...]
-    opened: Opener
+    opened: Callable[[str], Opened]
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -77,63 +71,6 @@ class LogFolder:
         """The name of the segment in which a record of the log lies."""
         names = [one.name for one in self.segments if one.base_offset <= offset]
         return names[-1] if names else ""
-
-
-def log_folder(path: Path) -> LogFolder:
-    """The one log behind a path. Raises CommandFailed where there is none, or more than one."""
-    found = list(log_folders(path))
-    if len(found) > 1:
-        names = ", ".join(one.shown for one in found[:5]) + (", ..." if len(found) > 5 else "")
-        raise refused(path, f"holds the metadata logs of {len(found)} nodes; give one of them: {names}")
-    return found[0]
-
-
-def log_folders(path: Path) -> list[LogFolder]:
-    """Every log behind a path, at least one."""
-    if not path.is_dir():
-        return [_of_file(path)]
-    try:
-        found = list(_below(path, DEPTH))
-    except OSError as error:
-        raise refused(path, error.strerror) from None
-    if not found:
-        raise refused(path, f"no file of a metadata log is here; expected files like {0:020}.log")
-    return found[:MAX_FOLDERS]
-
-
-def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
-    entries = sorted(os.scandir(folder), key=lambda one: one.name)
-    names = tuple(one.name for one in entries if files.parse(one.name))
-    if names:
-        yield LogFolder(str(folder), names, lambda name: Opened(folder / name), _properties(folder))
-        return
-    for entry in entries if depth else ():
-        if entry.is_dir(follow_symlinks=False) or (entry.name == FOLDER and entry.is_dir()):
-            try:
-                yield from _below(folder / entry.name, depth - 1)
-            except PermissionError:
-                if entry.name == FOLDER:
-                    raise
-
-
-def _of_file(path: Path) -> LogFolder:
-    with Opened(path):  # says what is wrong with it
-        pass
-    if files.parse(path.name) is None:
-        kinds = f"{0:020}.log or {0:020}-{0:010}.checkpoint"
-        raise refused(path, f"the name does not say what it holds; expected a directory, or a file like {kinds}")
-    return LogFolder(str(path), (path.name,), lambda _: Opened(path), _properties(path.parent))
-
-
-def _properties(folder: Path) -> Mapping[str, str]:
-    """Of the node: `meta.properties` lies in the directory that holds that of the log."""
-    for place in (folder.parent, folder):
-        try:
-            with Opened(place / "meta.properties") as data:
-                return parse_properties(bytes(data[:_MAX_PROPERTIES]))
-        except CommandFailed:  # not there, or not to be read: then nobody says whose log it is
-            continue
-    return {}
 
 
 def parse_properties(content: bytes) -> dict[str, str]:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.log_folders import LogFolder, log_folder
+from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_history import Happened, History, Missing, StateOf
+from kafkafeatures.cli.log_paths import log_folder
 from kafkafeatures.cli.log_state import problems_of, registrations, restored, source_shape
 from kafkafeatures.cli.log_words import format_ranges, format_time
 from kafkafeatures.cli.output import console, print_document, tell

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.log_folders import LogFolder, log_folder
+from kafkafeatures.cli.log_folders import LogFolder
+from kafkafeatures.cli.log_paths import log_folder
 from kafkafeatures.cli.log_words import format_ranges, format_time, migration_state, show_table
 from kafkafeatures.cli.output import console, print_document, tell
 from kafkafeatures.core.releases import format_level, level_name

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.log_folders import LogFolder, log_folder
+from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_history import Happened, History, Item, Missing, StateOf
+from kafkafeatures.cli.log_paths import log_folder
 from kafkafeatures.cli.log_state import levels_of, registrations
 from kafkafeatures.cli.log_words import format_ranges, format_time, migration_state
 from kafkafeatures.cli.output import clean_stdout, console, print_document

@@ -152,12 +152,16 @@ class RestartNode:
         return pod is not None and wanted not in ("", self.after, pod.revision)
 
     def _is_not_wanted(self, seen: Observation) -> bool:
-        """The pod of before still runs, and is what its StatefulSet asks for by now, or nobody evicts pods any more."""
+        """The pod of before still runs, and its StatefulSet asks for it, or for another new one, by now; or nobody
+        evicts pods any more. For another image it is decided anew whose turn it is.
+        """
         if self.pod and isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
             node = seen.node(self.node_id)
             return node is not None and node.state is NodeState.LIVE and self._is_the_old_process(node)
         pod, wanted = self._pod_in(seen)
-        return pod is not None and pod.uid == self.pod_uid and not pod.terminating and pod.revision == wanted
+        if pod is None or pod.uid != self.pod_uid or pod.terminating:
+            return False
+        return wanted not in ("", self.after) or pod.revision == wanted
 
     def _is_overtaken(self, seen: Observation) -> bool:
         """The new pod does not run, and is not wanted any more as it is; or the node was unregistered meanwhile."""

@@ -225,14 +225,17 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
 def _again(question: RestartQuestion, one: Restarting) -> Next:
     """Its intent was written, and its pod still runs: the eviction may be on its way. No other node until that is seen.
 
-    To ask again is safe, because it is for the same life of the pod. A pod that is what is wanted by now stays,
-    and so does one that runs another node: a status can be edited.
+    To ask again is safe, because it is for the same life of the pod. A pod that is what is wanted by now stays, and so
+    does one that runs another node: a status can be edited. For another image, controllers may have to go first.
     """
-    pod = question.fleet.pods.get(one.step.node_id)
-    if one.step.node_id not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
+    id_ = one.step.node_id
+    pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    if id_ not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
+        return waiting(question)
+    if owner is None or owner.update_revision != one.step.after:
         return waiting(question)
     refused = refusal(FOR_ONE_DECIDED, question)
-    return refused or _allowed(question, one.step.node_id) or Act(one.step)
+    return refused or _allowed(question, id_) or Act(one.step)
 
 
 def _stuck_may_go(question: RestartQuestion, id_: int) -> bool:

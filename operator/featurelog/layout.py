@@ -1,12 +1,14 @@
 """Where inputs lie: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
 
 What it decides: which files are segments and snapshots of which node of which cluster, and what the rest is. Called
-when a run starts. It looks at names, sizes and times, and at `meta.properties` beside a log for the id of the cluster;
-it opens no file of a log. Whoever copied the files chose the names: none is trusted to be short or printable.
+when a run starts. It looks at names, sizes and times, at `meta.properties` beside a log for the id of the cluster, and
+at `quorum-state` in it for the voters of a static quorum; it opens no other file. Whoever copied the files chose the
+names: none is trusted to be short or printable.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +20,8 @@ from kraftlog import files
 
 LOG = "__cluster_metadata-0"
 PROPERTIES = "meta.properties"
-_LARGEST_PROPERTIES = 64 * 1024
+QUORUM_STATE = "quorum-state"
+_LARGEST = 64 * 1024
 _CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
 
 _UNUSED = (
@@ -52,7 +55,7 @@ class NodeLog:
     """What lies of one node's log.
 
     cluster, node: names of folders. cluster_id: what the node itself says, or None. files: by name, which is by
-    offset. unused: (name, why).
+    offset. unused: (name, why). voters: of a static quorum, as the node says; None where it says none.
     """
 
     cluster: str
@@ -60,6 +63,7 @@ class NodeLog:
     cluster_id: str | None
     files: tuple[LogFile, ...]
     unused: tuple[tuple[str, str], ...]
+    voters: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +108,38 @@ def _folders(system: FileSystem, path: str) -> list[FileInfo]:
 
 
 def _node(system: FileSystem, cluster: str, node: str, log: str, properties: FileInfo) -> NodeLog:
-    logs, unused = [], []
+    logs, unused, voters = [], [], None
     for one in system.get_file_info(FileSelector(log)):
-        if files.parse(one.base_name) is None:
+        if one.base_name == QUORUM_STATE:
+            voters = _voters(system, one)
+        elif files.parse(one.base_name) is None:
             unused += [(one.base_name, why) for end, why in _UNUSED if one.base_name.endswith(end)]
         elif one.type is not FileType.File:
             unused.append((one.base_name, "not a regular file"))
         else:
             logs.append(LogFile(one.path, one.base_name, one.size, one.mtime_ns or 0))
     logs.sort(key=lambda one: one.name)
-    return NodeLog(cluster, node, _cluster_id(system, properties), tuple(logs), tuple(sorted(unused)))
+    return NodeLog(cluster, node, _cluster_id(system, properties), tuple(logs), tuple(sorted(unused)), voters)
 
 
 def _cluster_id(system: FileSystem, properties: FileInfo) -> str | None:
     if properties.type is not FileType.File:
         return None
     with system.open_input_file(properties.path) as file:
-        found = _CLUSTER_ID.search(file.read(_LARGEST_PROPERTIES).decode(errors="replace"))
+        found = _CLUSTER_ID.search(file.read(_LARGEST).decode(errors="replace"))
     return found[1] if found else None
+
+
+def _voters(system: FileSystem, found: FileInfo) -> tuple[int, ...] | None:
+    """`QuorumStateData.json`, version 0: a static quorum. Version 1 has none: then the log says who votes."""
+    if found.type is not FileType.File:
+        return None
+    with system.open_input_file(found.path) as file:
+        data = file.read(_LARGEST)
+    try:
+        state = json.loads(data)
+        ids = [one["voterId"] for one in state["currentVoters"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    is_static = state.get("data_version") == 0 and ids and all(type(one) is int and one >= 0 for one in ids)
+    return tuple(sorted(set(ids))) if is_static else None

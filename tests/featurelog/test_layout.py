@@ -59,6 +59,28 @@ def test_a_pipe_with_the_name_of_a_segment_is_not_opened(tmp_path: Path) -> None
     assert found.unused == ((SEGMENT, "not a regular file"),)
 
 
+@pytest.mark.parametrize(
+    ("written", "voters"),
+    [
+        ('{"currentVoters":[{"voterId":3},{"voterId":1},{"voterId":2}],"data_version":0}', (1, 2, 3)),
+        ('{"leaderId":1,"leaderEpoch":4,"votedId":-1,"votedDirectoryId":"x","data_version":1}', None),
+        ('{"currentVoters":[{"voterId":1}],"data_version":1}', None),
+        ('{"currentVoters":[],"data_version":0}', None),
+        ('{"currentVoters":[{"voterId":true}],"data_version":0}', None),
+        ('{"currentVoters":[{"voterId":1},{"voter', None),
+        ("[" * 50_000, None),
+        ("7", None),
+        ("\xff", None),
+    ],
+)
+def test_the_voters_of_a_static_quorum_are_those_that_the_node_has_beside_its_log(
+    tmp_path: Path, written: str, voters: tuple[int, ...] | None
+) -> None:
+    (put(tmp_path, "orders", "1", SEGMENT) / "quorum-state").write_text(written, encoding="latin-1")
+    (found,) = nodes(tmp_path)
+    assert found.voters == voters
+
+
 def test_a_folder_without_a_metadata_log_is_no_node(tmp_path: Path) -> None:
     (tmp_path / "orders" / "lost+found").mkdir(parents=True)
     (tmp_path / "README").write_text("notes")

@@ -177,7 +177,8 @@ class _Walk:
     def _voters(self) -> frozenset[int] | None:
         if self.state.voters is not None:
             return frozenset(one.id for one in self.state.voters)
-        return self.static_voters
+        # A log says who votes where a leader was elected: that may be longer ago than it goes back. Nodes keep it too.
+        return self.found.cluster.static_voters if self.static_voters is None else self.static_voters
 
     # --- pieces and gaps
 

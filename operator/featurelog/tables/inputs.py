@@ -31,7 +31,8 @@ class FileRecords:
 class NodeCopy:
     """A copy of one node's log. cluster, node: names of folders. cluster_id: what the node says, or None.
 
-    unused: (file, why), of files that are no part of a log.
+    unused: (file, why), of files that are no part of a log. voters: of a static quorum, as the node says in a file
+    beside its log; None where it says none.
     """
 
     cluster: str
@@ -39,6 +40,7 @@ class NodeCopy:
     cluster_id: str | None
     files: tuple[FileRecords, ...]
     unused: tuple[tuple[str, str], ...] = ()
+    voters: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,12 @@ class ClusterCopies:
     copies: tuple[NodeCopy, ...]
     doubts: tuple[tuple[str, str], ...] = ()
     """(kind of data_quality, text)"""
+
+    @property
+    def static_voters(self) -> frozenset[int] | None:
+        """Of a static quorum, where all nodes that say who votes say the same."""
+        said = {frozenset(copy.voters) for copy in self.copies if copy.voters}
+        return said.pop() if len(said) == 1 else None
 
     @property
     def files(self) -> list[FileRecords]:

@@ -133,7 +133,7 @@ def ghost(history: History, one: Version[Registered], fenced_for_ms: int) -> tup
     registration = one.value.registration
     if isinstance(registration, ControllerRegistration):
         if history.voters is None:
-            return None, "who votes is not known: no file has a leader change or a record of the voters"
+            return None, "who votes is not known: neither a record of the log nor quorum-state says"
         if registration.id in history.voters:
             return False, ""
         return True, "registered as a controller, and not a voter"

@@ -304,7 +304,7 @@ class _Judge:
             return
         voters = self._history.voters_from(self._below)
         if voters is None:
-            text = "who votes is not known: no file has a leader change or a record of the voters"
+            text = "who votes is not known: neither a record of the log nor quorum-state says"
             found.unknown.append(("voters", text))
             return
         registered = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER}

@@ -75,7 +75,7 @@ class Scale:
             raise ValueError(f"of {self.days} days at least 2 are kept, and not more than there are")
 
 
-WHOLE = Scale(clusters=200, days=90, full=5, idle_ms=7_000, partitions=200)
+WHOLE = Scale(clusters=200, days=90, full=5, idle_ms=7_000, partitions=120)
 """About 4 GB, for the bench."""
 SMALL = Scale(clusters=12, days=30, full=0, idle_ms=300_000, partitions=12)
 """Some megabytes, for tests and the demo."""

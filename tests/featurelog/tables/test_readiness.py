@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kraftlog.schema import table
 from tests.featurelog.tables.build import (
     LATEST,
     OF_3_9,
+    VOTERS,
     changed,
     copies_of,
     copy,
@@ -176,6 +178,30 @@ def test_without_a_leader_change_or_a_record_of_voters_it_is_unknown_who_votes()
     files = {snapshot_name(9): snapshot_of(image_of(log(items), 9)), segment_name(9): log([no_op()], start=9)}
     row = readiness([copy("3001", files)], "4.2")
     assert (row["verdict"], kinds(row), row["voters"]) == ("unknown", {"voters"}, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "voters"),
+    [
+        ({3001: VOTERS}, [*VOTERS]),
+        ({3001: VOTERS, 3002: VOTERS}, [*VOTERS]),
+        ({3001: VOTERS, 3002: (3001,)}, None),
+        ({}, None),
+    ],
+)
+def test_then_the_nodes_of_a_static_quorum_say_it_if_they_agree(
+    said: dict[int, tuple[int, ...]], voters: list[int] | None
+) -> None:
+    items = [*healthy(), no_op()]
+    files = {snapshot_name(9): snapshot_of(image_of(log(items), 9)), segment_name(9): log([no_op()], start=9)}
+    copies = [replace(copy(str(node), files), voters=said.get(node)) for node in VOTERS]
+    row = readiness(copies, "4.2")
+    assert (row["verdict"], row["voters"]) == ("unknown" if voters is None else "ready", voters)
+
+
+def test_a_leader_change_in_the_log_is_newer_than_what_a_node_has_beside_it() -> None:
+    copies = [replace(one, voters=(3001,)) for one in copies_of(log(healthy()))]
+    assert readiness(copies, "4.2")["voters"] == [*VOTERS]
 
 
 def test_below_the_level_at_which_controllers_register_it_is_unknown_what_they_support() -> None:

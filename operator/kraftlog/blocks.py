@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.columns import Births, Brought
+from kraftlog.edges import Positions
 from kraftlog.frames import Frames
 from kraftlog.partition_records import MIN_INSYNC_REPLICAS
 from kraftlog.partition_state import PartitionState
+from kraftlog.partitions import Bytes
 from kraftlog.schema import table
 
 _TOPIC, _PARTITION, _CONFIG = table.TOPIC.key, table.PARTITION.key, table.CONFIG.key
@@ -24,7 +26,7 @@ _IN_ORDER = frozenset(kind.key for kind in (table.TOPIC, table.REMOVE_TOPIC, tab
 
 _MINIMUM = MIN_INSYNC_REPLICAS.encode()
 _FEW = 8  # records of partitions, that are read one by one
-_TOPICS = 64  # that go in until they are weighed
+_TOPICS = 128  # that go in until they are weighed
 _UUID = 16
 _ONE_BYTE = 0x7F  # the largest length that is written in one
 
@@ -48,19 +50,20 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
 
     def bring(until: int) -> None:
         nonlocal waiting, named
-        first, born = partitions.next_number, list[int]()
+        first, born = partitions.topics.next_number, list[int]()
         last = bisect_left(topics.places, until)
         sink.count(_TOPIC, last - named)
-        while named < last:
-            some = slice(named, min(named + _TOPICS, last))
-            if partitions.add_topics(topics.ids[some], topics.names[some]):
-                born += topics.starts[some]
+        together = last - named >= _FEW
+        for start in range(named, last, _TOPICS):
+            some = range(start, min(start + _TOPICS, last))
+            if together and partitions.topics.put_run(*topics.run(some)):
+                born += topics.starts[some.start : some.stop]
             else:
-                for start, id_, name in zip(topics.starts[some], topics.ids[some], topics.names[some], strict=True):
-                    if partitions.add_topic(id_, name) == first + len(born):
-                        born.append(start)
-            named = some.stop
+                for at in some:
+                    if partitions.topics.put(topics.ids[at], topics.name(at)) == first + len(born):
+                        born.append(topics.starts[at])
             sink.judge_weight()
+        named = last
         births = Births(first, np.array(born, dtype=np.int64))
         for key, values, ends in found.waiting(waiting, until):
             brought = Brought(data, values, ends, partitions, births)
@@ -90,30 +93,45 @@ def take_block(data: memoryview, found: Frames, partitions: PartitionState, sink
 
 @dataclass(frozen=True, slots=True)
 class _Topics:
-    """Of each topic that is written as usual: the place of its record, where its value is, its id and its name."""
+    """Of each topic that is written as usual: the place of its record, where its value is, its id. names: of all, each
+    from one of the edges to the next.
+    """
 
     places: list[int]
     starts: list[int]
     ids: list[bytes]
-    names: list[str]
+    names: str
+    edges: list[int]
+
+    def name(self, at: int) -> str:
+        return self.names[self.edges[at] : self.edges[at + 1]]
+
+    def run(self, some: range) -> tuple[list[bytes], str, list[int]]:
+        """Of some of them."""
+        edges = self.edges[some.start : some.stop + 1]
+        ids, names = self.ids[some.start : some.stop], self.names[edges[0] : edges[-1]]
+        return ids, names, [edge - edges[0] for edge in edges]
 
 
 def _topics(data: memoryview, found: Frames) -> _Topics:
-    """What is usual: the frame, a length of one byte, the name, the id, no tags."""
+    """What is usual: the frame, a length of one byte, a name of ASCII, the id, no tags."""
     view, at = np.frombuffer(data, dtype=np.uint8), found.places(_TOPIC)
     values, last = found.values[at], found.ends[at] - 1
     length, ids = view[values + 3], last - _UUID
     usual = (length >= 1) & (length <= _ONE_BYTE) & (values + 3 + length == ids)
     usual &= (view[values + 2] == 0) & (view[last] == 0)
     at, values, ids = (each[usual] for each in (at, values, ids))
-    names, texts = list[str](), list[bool]()
-    for start, end in zip((values + 4).tolist(), ids.tolist(), strict=True):
-        try:
-            names.append(str(data[start:end], "utf-8"))
-        except UnicodeDecodeError:
-            texts.append(False)
-        else:
-            texts.append(True)
-    at, values, ids = (each[texts] for each in (at, values, ids))
+    edges, text = _texts(view, values + 4, ids)
+    if (foreign := text > _ONE_BYTE).any():
+        usual = np.ones(len(at), dtype=np.bool_)
+        usual[np.searchsorted(edges, np.flatnonzero(foreign), side="right") - 1] = False
+        at, values, ids = (each[usual] for each in (at, values, ids))
+        edges, text = _texts(view, values + 4, ids)
     by_id = view[ids[:, None] + np.arange(_UUID)].view(f"V{_UUID}")[:, 0]
-    return _Topics(at.tolist(), values.tolist(), by_id.tolist(), names)
+    return _Topics(at.tolist(), values.tolist(), by_id.tolist(), str(text.tobytes(), "ascii"), edges.tolist())
+
+
+def _texts(view: Bytes, starts: Positions, ends: Positions) -> tuple[Positions, Bytes]:
+    """The bytes between these places, one text behind the other, and where each begins and the last ends."""
+    edges = np.concatenate([[0], np.cumsum(ends - starts)])
+    return edges, view[np.repeat(starts - edges[:-1], ends - starts) + np.arange(edges[-1])]

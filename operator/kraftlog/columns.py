@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kraftlog.edges import Positions
 from kraftlog.partition_state import SETS, PartitionState
@@ -22,8 +23,12 @@ from kraftlog.partitions import Bytes, Columns, Int32s, Replica
 from kraftlog.records import FRAME_VERSION
 from kraftlog.schema import Array, Field, RecordType, Scalar, table
 
+Ids = NDArray[np.void]
+
 _SHAPES = 64  # of one length in one block, each of which costs a look at all that are left
+_LONGEST = 8192  # bytes of a value: longer than one with arrays of 126, of which none goes the slow way
 _UUID = 16
+_ID = f"V{_UUID}"
 _ID_AT = 7  # where the id of the topic is, behind the frame and the number of the partition: in both records
 _SIZES: Mapping[object, int] = {Scalar.INT8: 1, Scalar.INT32: 4, Scalar.UUID: _UUID}  # bytes of an item
 _CHANGED = frozenset(("leader", "isr", "eligibleLeaderReplicas"))
@@ -172,9 +177,9 @@ class Brought:
 
     def _by_shape(self, kind: RecordType, read: Callable[[_Rows], Bools]) -> Positions:
         """Read all, one shape after the other; the places of those that must be read by themselves."""
-        slow: list[Positions] = []
-        sizes = self._ends - self._values
-        for size in np.flatnonzero(np.bincount(sizes)).tolist():
+        sizes = np.minimum(self._ends - self._values, _LONGEST)
+        slow = [np.flatnonzero(sizes == _LONGEST)]
+        for size in np.flatnonzero(np.bincount(sizes)[:_LONGEST]).tolist():
             rest = np.flatnonzero(sizes == size)
             content = self._content(size, self._values[rest])
             for _ in range(_SHAPES):
@@ -187,15 +192,15 @@ class Brought:
                     same = np.ones(len(rest), dtype=bool)
                     for at in shape.fixed:
                         same &= content[:, at] == content[0, at]
-                    alike = content if same.all() else content[same]
-                    judged = read(_Rows(alike, shape, self._values[rest[same]]))
-                    slow.append(rest[same][~judged])
+                    alike = slice(None) if same.all() else same
+                    judged = read(_Rows(content[alike], shape, self._values[rest[alike]]))
+                    slow.append(rest[alike][np.flatnonzero(~judged)])
                 if same.all():
                     rest = rest[:0]
                     break
                 rest, content = rest[~same], content[~same]
             slow.append(rest)
-        return np.sort(np.concatenate(slow)) if slow else np.empty(0, dtype=np.int64)
+        return np.sort(np.concatenate(slow))
 
     def _content(self, size: int, at: Positions) -> Bytes:
         """A row for each of the values of one size, copied as one item each."""
@@ -207,7 +212,7 @@ class Brought:
         if len(left):
             last = len(self._view) - 1
             names = self._view[np.minimum(self._values[left, None] + np.arange(3, _ID_AT + _UUID), last)]
-            numbers = self._topics(np.ascontiguousarray(names[:, 4:]), self._values[left])
+            numbers = self._topics(np.ascontiguousarray(names[:, 4:]).view(_ID)[:, 0], self._values[left])
             keys = [*keys, _keys(numbers, np.ascontiguousarray(names[:, :4]).view(">i4")[:, 0].astype(np.int32))]
         every = np.concatenate(keys) if keys else np.empty(0, dtype=np.int64)
         if (every[1:] > every[:-1]).all():
@@ -218,21 +223,22 @@ class Brought:
     def _rest(self, left: Positions) -> Rest:
         spans = list(zip(self._values[left].tolist(), self._ends[left].tolist(), strict=True))
         ids = (bytes(self._data[start + _ID_AT : start + _ID_AT + _UUID]) for start, _ in spans)
-        births = self._births.of(self._state.numbers_of(ids)).tolist()
+        births = self._births.of(self._state.topics.numbers_of(ids)).tolist()
         late = [span for span, born in zip(spans, births, strict=True) if born < span[0]]
         return Rest(late, len(spans) - len(late), len(self._values) - len(spans))
 
-    def _topics(self, ids: Bytes, at: Positions) -> Int32s:
+    def _topics(self, ids: Ids, at: Positions) -> Int32s:
         """The number of each topic, -1 for one that is not there, or not yet at this position. Partitions of one topic
         come one behind the other.
         """
-        wide = ids.view(np.uint64)
-        changes = np.flatnonzero((wide[1:, 0] != wide[:-1, 0]) | (wide[1:, 1] != wide[:-1, 1])) + 1
-        starts = np.concatenate([[0], changes])
-        numbers = self._state.numbers_of(ids[starts].view(f"V{_UUID}")[:, 0].tolist())
-        runs = np.diff(np.append(starts, len(ids)))
-        each = np.repeat(numbers, runs)
-        return np.where(at < np.repeat(self._births.of(numbers), runs), np.int32(-1), each)
+        words = ids.view(np.uint64).reshape(-1, 2)
+        other = words[1:] != words[:-1]
+        starts = np.concatenate([[0], np.flatnonzero(other[:, 0] | other[:, 1]) + 1])
+        numbers, lengths = self._state.topics.numbers_of(ids[starts].tolist()), np.diff(np.append(starts, len(ids)))
+        each, births = np.repeat(numbers, lengths), self._births.of(numbers)
+        if (births <= at[starts]).all():
+            return each
+        return np.where(at < np.repeat(births, lengths), np.int32(-1), each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,20 +253,25 @@ class _Rows:
         return len(self.content)
 
     @property
-    def ids(self) -> Bytes:
+    def ids(self) -> Ids:
         """Of the topics."""
-        return np.ascontiguousarray(self.content[:, _ID_AT : _ID_AT + _UUID])
+        return self._at(_ID_AT, _ID).copy()
 
     def numbers(self, name: str) -> Int32s:
         """A field of so many numbers; of none where there is no such field."""
         start, count = self.shape.fields.get(name, (0, 0))
-        if not count:
-            return np.empty((len(self), 0), dtype=np.int32)
-        return self.content[:, start : start + 4 * count].view(">i4").astype(np.int32)
+        found = np.empty((len(self), count), dtype=np.int32)
+        for each in range(count):
+            found[:, each] = self._at(start + 4 * each, ">i4")
+        return found
 
     def one(self, name: str) -> Int32s:
         """A field of one number."""
-        return self.numbers(name)[:, 0]
+        return self._at(self.shape.fields[name][0], ">i4").astype(np.int32)
+
+    def _at(self, start: int, kind: str) -> NDArray[Any]:
+        """What is there in each."""
+        return np.ndarray((len(self),), dtype=kind, buffer=self.content, offset=start, strides=self.content.strides[:1])
 
 
 def _keys(topic: Int32s, partition: Int32s) -> Positions:
@@ -273,6 +284,8 @@ def _read(rows: _Rows, topic: Int32s) -> tuple[Columns, Bools]:
     good: Any = (topic >= 0) & (partition >= 0) & distinct(replicas)
     flags = np.zeros(replicas.shape, dtype=np.uint8)
     for bit, name in zip(Replica, SETS, strict=True):
+        if not rows.shape.fields.get(name, (0, 0))[1]:
+            continue
         marked, all_there = marks(replicas, rows.numbers(name))
         flags |= marked.astype(np.uint8) * np.uint8(bit)
         if bit is not Replica.IN_ELR:

@@ -92,16 +92,17 @@ def _walk(data: memoryview, position: int, until: int, most: int) -> tuple[list[
 
 def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Iterator[Positions]:
     """Walks from guesses, in order, each of which leads to the next: where records begin, and where the last ends."""
-    limit = len(data)
-    words = np.ndarray((limit - 1,), dtype="<u2", buffer=data, strides=(1,))
-    guesses = _guesses(data, words, first, position, limit * _LANE // count)
-    places = np.empty((_STEPS + 1, len(guesses)), dtype=np.int64)
-    places[0] = guesses
+    guesses = _guesses(data, first, position, len(data) * _LANE // count)
+    starts, ends = guesses[:-1], guesses[1:]
+    low = np.frombuffer(data, dtype=np.uint8)
+    high = low[1:]
+    places = np.empty((_STEPS + 1, len(starts)), dtype=np.int64)
+    places[0] = starts
     for step in range(_STEPS):
         at = places[step]
-        # None begins with the last byte: it would be cut.
-        places[step + 1] = at + _SIZES[words[np.minimum(at, limit - 2)]] * (at < limit - 1)
-    ends = np.append(guesses[1:], limit)
+        # Behind the end the last byte is read again: nobody comes back from there. Two bytes quicker than a word.
+        word = high.take(at, mode="clip").astype(np.int64) << 8 | low.take(at, mode="clip")
+        places[step + 1] = at + _SIZES.take(word)
     arrived = places == ends
     through, steps = np.flatnonzero(arrived.any(axis=0)), arrived.argmax(axis=0)
     for run in np.split(through, np.flatnonzero(np.diff(through) != 1) + 1):
@@ -110,7 +111,7 @@ def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Ite
             yield np.append(places[:, run].T[used], ends[run[-1]])
 
 
-def _guesses(data: memoryview, words: NDArray[np.uint16], first: list[int], position: int, distance: int) -> Positions:
+def _guesses(data: memoryview, first: list[int], position: int, distance: int) -> Positions:
     """Places where records may begin, that far from one another: those with a null key, the length of value and the
     frame of one of the first, of a size that most of them have.
     """
@@ -128,6 +129,7 @@ def _guesses(data: memoryview, words: NDArray[np.uint16], first: list[int], posi
     window = min(_WINDOW * size, distance)  # so that all together are no more than the section, whatever its sizes are
     found = ((at, bytes(data[at : at + window]).find(like)) for at in range(position, len(data), distance))
     keys = np.array([at + there for at, there in found if there >= 0], dtype=np.int64)
+    words = np.ndarray((len(data) - 1,), dtype="<u2", buffer=data, strides=(1,))
     # What lies in front of the key is of some bytes: of as many as make the record end where its value does.
     starts = np.maximum(keys[:, None] - _BEFORE_KEY, 0)
     fits = _SIZES[words[starts]] == _BEFORE_KEY + behind

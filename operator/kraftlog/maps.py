@@ -9,7 +9,7 @@ Up to a thousand keys come in the order in which they were put, as in a dict; mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
@@ -123,17 +123,6 @@ class VersionedMap(Generic[K, V]):
         bucket[key] = value
         self.weight += self._weigh(key, value)
         self._grow(len(bucket) - before)
-
-    def put_run(self: VersionedMap[int, V], first: int, values: Sequence[V]) -> None:
-        """Set the numbers from `first` on, of which none is there: as `put`, in less time."""
-        end, rest = first + len(values), iter(values)
-        self.weight += sum(map(self._weigh, range(first, end), values))
-        self._grow(len(values))
-        while first < end:
-            last = min(end, (first | _NEAR) + 1)
-            bucket = self._writable(_place(first, self._buckets))
-            bucket.update(zip(range(first, last), rest, strict=False))
-            first = last
 
     def drop(self, key: K) -> None:
         """Take one key away, if it is there."""

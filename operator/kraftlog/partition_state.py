@@ -20,13 +20,14 @@ from kraftlog.errors import ContradictionError
 from kraftlog.maps import VersionedMap
 from kraftlog.partition_records import BROKER_RESOURCE, LEADER_UNCHANGED, MIN_INSYNC_REPLICAS, TOPIC_RESOURCE, given_or
 from kraftlog.partition_tables import CHUNK, GONE, ROW_BITS, ROW_MASK, Bools, Index, Int64s, Table, key_of, marks
-from kraftlog.partitions import BITS, Columns, Int32s, MinInsyncReplicas, Partitions, Replica, Topic
+from kraftlog.partitions import BITS, Columns, Int32s, MinInsyncReplicas, Partitions, Replica
+from kraftlog.topics import TopicTable
 
 Data = Mapping[str, Any]
 
 _INT32_MAX = 0x7FFF_FFFF
 # Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
-_ELIGIBLE, _TOPIC, _CONFIG = 100, 800, 200
+_ELIGIBLE, _CONFIG = 100, 200
 
 
 class PartitionState:
@@ -37,19 +38,13 @@ class PartitionState:
         "_cluster",
         "_eligible",
         "_index",
-        "_names",
-        "_next",
-        "_numbers",
         "_of_topics",
         "_tables",
-        "_topics",
+        "topics",
     )
 
     def __init__(self) -> None:
-        self._topics: VersionedMap[int, Topic] = VersionedMap(lambda _, topic: _TOPIC + getsizeof(topic.name))
-        self._names: dict[str, int] = {}
-        self._numbers: dict[bytes, int] = {}  # of the topics that are there, by the bytes of their id
-        self._next = 0  # such a number; none is used again
+        self.topics = TopicTable()
         self._tables: dict[int, Table] = {}  # by the number of replicas
         self._index = Index()
         self._of_topics: VersionedMap[str, int] = VersionedMap(lambda name, _: _CONFIG + getsizeof(name))
@@ -59,7 +54,7 @@ class PartitionState:
 
     @property
     def weight(self) -> int:
-        maps = self._topics, self._of_topics, self._brokers
+        maps = self.topics, self._of_topics, self._brokers
         columns = sum(table.weight for table in self._tables.values())
         return sum(each.weight for each in maps) + columns + self._index.weight + _ELIGIBLE * len(self._eligible)
 
@@ -68,56 +63,21 @@ class PartitionState:
         self._sort()
         chunks = (chunk for table in self._tables.values() for chunk in table.view())
         configured = MinInsyncReplicas(self._of_topics.view(), self._brokers.view(), self._cluster)
-        return Partitions(self._topics.view(), tuple(chunks), configured)
-
-    @property
-    def next_number(self) -> int:
-        """Of the next new topic: they go up."""
-        return self._next
-
-    def numbers_of(self, topic_ids: Iterable[bytes]) -> Int32s:
-        """The numbers of topics in this log, -1 for one that is not there."""
-        return np.array([self._numbers.get(each, GONE) for each in topic_ids], dtype=np.int32)
+        return Partitions(self.topics.view(), tuple(chunks), configured)
 
     # --- topics and configs
 
-    def add_topics(self, topic_ids: Sequence[bytes], names: Sequence[str]) -> bool:
-        """New topics; False, and nothing done, where one of them is there already, or twice."""
-        count = len(topic_ids)
-        if not self._numbers.keys().isdisjoint(topic_ids) or len(set(topic_ids)) < count:
-            return False
-        numbers = range(self._next, self._next + count)
-        self._numbers.update(zip(topic_ids, numbers, strict=True))
-        self._names.update(zip(names, numbers, strict=True))
-        self._topics.put_run(self._next, list(map(Topic, topic_ids, names)))
-        self._next += count
-        return True
-
-    def add_topic(self, topic_id: bytes, name: str) -> int:
-        """A topic, new or named again; its number."""
-        number = self._numbers.get(topic_id)
-        if number is None:
-            number = self._numbers[topic_id] = self._next
-            self._next += 1
-        self._topics.put(number, Topic(topic_id, name))
-        self._names[name] = number
-        return number
-
     def topic(self, data: Data) -> None:
-        self.add_topic(data["topicId"].bytes, data["name"])
+        self.topics.put(data["topicId"].bytes, data["name"])
 
     def remove_topic(self, data: Data) -> None:
         """The topic with its partitions and what was set for it."""
-        number, topic = self._topic(data["topicId"].bytes)
+        number = self._topic(data)
         self._sort()
         for key in self._index.keys_of(number):
             self._remove(key)
             self._eligible.discard(key)
-        self._topics.drop(number)
-        del self._numbers[topic.id_bytes]
-        if self._names.get(topic.name) == number:
-            del self._names[topic.name]
-        self._of_topics.drop(topic.name)
+        self._of_topics.drop(self.topics.drop(number).name)
 
     def config(self, data: Data) -> None:
         if data["name"] != MIN_INSYNC_REPLICAS:
@@ -141,7 +101,7 @@ class PartitionState:
 
     def partition(self, data: Data) -> None:
         """A partition as a whole: new, or in the place of what was known of it."""
-        number, _ = self._topic(data["topicId"].bytes)
+        number = self._topic(data)
         partition = data["partitionId"]
         if partition < 0:
             raise ContradictionError(f"partition {partition}")
@@ -152,7 +112,7 @@ class PartitionState:
 
     def change(self, data: Data) -> None:
         """What a PartitionChange says; what it does not say stays. The epoch of a partition goes up with each."""
-        number, _ = self._topic(data["topicId"].bytes)
+        number = self._topic(data)
         self._sort()
         place = self._index.get(key_of(number, data["partitionId"]))
         if place == GONE:
@@ -233,8 +193,8 @@ class PartitionState:
         self._sort()
         keys: Iterable[int] = self._eligible
         if name := data["topicName"]:
-            number = self._names.get(name)
-            if number is None:
+            number = self.topics.number_named(name)
+            if number == GONE:
                 raise ContradictionError("the ELR of a topic that is not there")
             keys = self._eligible.intersection(self._index.keys_of(number))
         for key in list(keys):
@@ -257,12 +217,12 @@ class PartitionState:
         if (eligible := columns.flags & int(Replica.IN_ELR)).any():
             self._eligible.update(keys[eligible.any(axis=1)].tolist())
 
-    def _topic(self, topic_id: bytes) -> tuple[int, Topic]:
-        number = self._numbers.get(topic_id, -1)
-        topic = self._topics.get(number)
-        if topic is None:
+    def _topic(self, data: Data) -> int:
+        """The number of the topic that a record is about."""
+        number = self.topics.number_of(data["topicId"].bytes)
+        if number == GONE:
             raise ContradictionError("a partition of a topic that is not there")
-        return number, topic
+        return number
 
     def _place(self, place: int) -> tuple[Table, int]:
         return self._tables[place >> ROW_BITS], place & ROW_MASK

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import google_crc32c
@@ -278,8 +279,8 @@ class Replay:
         if places is None:
             return False
         sink = Sink(self._value, self._count, self._judge_weight, self._is_unreadable)
-        for first in range(0, count, frames.BLOCK):
-            end = min(first + frames.BLOCK, count)
+        # The first is half as long: behind it the offset deltas take three bytes.
+        for first, end in pairwise([0, *range(frames.BLOCK // 2, count, frames.BLOCK), count]):
             block = places[first : end + 1]
             found = frames.frames(section, block, self._wanted) if self._pending is None else None
             if found is None or found.has_any((_BEGIN, _END, _ABORT)):

@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from kraftlog.maps import FULL, FrozenMap, VersionedMap
 
 KEYS = st.one_of(st.integers(0, 30), st.integers(0, 5).map(lambda n: n * 1024), st.text("ab", max_size=2))
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["put", "put", "run", "drop", "view"]), KEYS, st.integers(0, 9)), max_size=80
-)
+STEPS = st.lists(st.tuples(st.sampled_from(["put", "put", "drop", "view"]), KEYS, st.integers(0, 9)), max_size=80)
 
 
 @pytest.mark.parametrize("full", [1, 2, FULL], ids=["many buckets", "some buckets", "one bucket"])
@@ -33,11 +31,6 @@ def test_a_view_says_for_ever_what_a_dict_said_when_it_was_taken(full: int, monk
             if step == "put":
                 written.put(key, value)
                 model[key] = value
-            elif step == "run":
-                first = 1 + max([-1, *(each for each in model if isinstance(each, int))])
-                run = [value] * (40 * value)
-                written.put_run(first, run)  # type: ignore[misc] # its keys are numbers and texts
-                model.update(enumerate(run, first))
             elif step == "drop":
                 written.drop(key)
                 model.pop(key, None)

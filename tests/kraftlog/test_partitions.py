@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import tracemalloc
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -356,6 +357,20 @@ def test_topics_are_weighed_before_all_of_a_batch_are_in() -> None:
     with pytest.raises(TooLargeError):
         replay.append(batch(0, *(topic(number) for number in range(5000))), below=ALL)
     assert replay.weight < 200_000
+
+
+def test_a_long_record_takes_no_memory_but_its_own() -> None:
+    """It could be a partition's by its frame."""
+    long = partition(1, 0, 1, 2, 3) + bytes(1_000_000)
+    data = batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(40)), long)
+    replay = Replay(sections=[Section.PARTITIONS])
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError):
+            replay.append(data, below=ALL)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(long)
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_it_weighs_is_at_least_what_its_columns_take() -> None:

@@ -219,23 +219,23 @@ class Replication:
         """Which of these brokers may never be away together, because they share a partition that allows one at a time:
         the two as places in `brokers`, and a number of the row. One triple of columns for each pair of replicas.
         """
-        place = np.full(len(self._ids) + 1, -1, dtype=np.int64)
+        place = np.full(len(self._ids), -1, dtype=np.int32)
         for number, broker in enumerate(brokers):
             if (at := self._at(broker)) is not None:
                 place[at] = number
+        everybody = bool((place >= 0).all())
         first = 0
         for block in self._blocks:
-            rows, who = np.arange(first, first + len(block.topic)), place[block.at]
+            rows, who = np.arange(first, first + len(block.topic)), place.take(block.at)
             first += len(block.topic)
             if availability is Availability.RESPECT_MIN_ISR:
                 binding = np.flatnonzero(block.staying - block.excusing().least <= 1)
                 rows, who = rows[binding], who[:, binding]
             for one in range(len(who)):
                 for other in range(one):
-                    both = (who[one] >= 0) & (who[other] >= 0)
-                    if both.all():
+                    if everybody:
                         yield who[one], who[other], rows
-                    elif both.any():
+                    elif (both := (who[one] >= 0) & (who[other] >= 0)).any():
                         yield who[one][both], who[other][both], rows[both]
 
     def names_of(self, rows: Numbers, most: int = NAMED) -> tuple[str, ...]:

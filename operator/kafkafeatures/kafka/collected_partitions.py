@@ -167,7 +167,7 @@ class Collected:
             raise Incomplete(Failure(FailureKind.UNSUPPORTED, "partitions", words, "use Kafka 3.3 or newer"))
         known = self._numbers.get(topic.name)
         if known is None:
-            known = self._state.add_topic(topic.id.bytes, topic.name), topic.id.bytes
+            known = self._state.topics.put(topic.id.bytes, topic.name), topic.id.bytes
             self._numbers[topic.name] = known
         if known[1] != topic.id.bytes:
             raise Incomplete(_changing(f"the topic {topic.name} was made anew while it was read"))

@@ -1,0 +1,220 @@
+"""Topics by number: what `partition_state` writes to, and what images show.
+
+A snapshot brings 50,000 topics, of which few are ever asked for. Those that come together are kept as the bytes of
+their ids and a text of their names, and one is made a `Topic` when it is asked for; topics that come one by one are
+kept as such. A `Run` of them is never written to: a topic that goes, or gets another name, leaves a copy without it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from operator import attrgetter
+from sys import getsizeof
+
+import numpy as np
+
+from kraftlog.maps import FrozenMap, VersionedMap
+from kraftlog.partition_tables import GONE
+from kraftlog.partitions import Int32s, Topic
+
+_UUID = 16
+# Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
+_SINGLE, _RUN, _IN_RUN = 800, 500, 400
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Topics that came together. numbers: ascending. ids: one behind the other. names: so as well, each from one of the
+    `edges` to the next.
+    """
+
+    numbers: array[int]
+    ids: bytes
+    names: str
+    edges: array[int]
+
+    @property
+    def first(self) -> int:
+        return self.numbers[0]
+
+    @property
+    def weight(self) -> int:
+        return _RUN + _IN_RUN * len(self.numbers) + 2 * getsizeof(self.names)
+
+    def get(self, number: int) -> Topic | None:
+        at = bisect_left(self.numbers, number)
+        if at == len(self.numbers) or self.numbers[at] != number:
+            return None
+        return Topic(self.ids[_UUID * at : _UUID * (at + 1)], self.names[self.edges[at] : self.edges[at + 1]])
+
+    def each_id(self) -> list[bytes]:
+        return [self.ids[at : at + _UUID] for at in range(0, len(self.ids), _UUID)]
+
+    def each_name(self) -> list[str]:
+        return [self.names[start:end] for start, end in pairwise(self.edges)]
+
+    def items(self) -> Iterable[tuple[int, Topic]]:
+        return zip(self.numbers, map(Topic, self.each_id(), self.each_name()), strict=True)
+
+    def without(self, number: int) -> Run:
+        """The others."""
+        at = bisect_left(self.numbers, number)
+        start, end = self.edges[at : at + 2]
+        return Run(
+            self.numbers[:at] + self.numbers[at + 1 :],
+            self.ids[: _UUID * at] + self.ids[_UUID * (at + 1) :],
+            self.names[:start] + self.names[end:],
+            self.edges[:at] + array("i", [start, *(edge - (end - start) for edge in self.edges[at + 2 :])]),
+        )
+
+
+def _before(runs: Sequence[Run], number: int) -> int:
+    """The place of the run that has this number, if one has."""
+    return bisect_right(runs, number, key=attrgetter("first")) - 1
+
+
+def _find(runs: Sequence[Run], number: int) -> Topic | None:
+    at = _before(runs, number)
+    return runs[at].get(number) if at >= 0 else None
+
+
+class Topics(Mapping[int, Topic]):
+    """Topics as they were when they were shown, in the order in which they came. It can be pickled."""
+
+    __slots__ = ("_runs", "_single")
+
+    def __init__(self, runs: tuple[Run, ...], single: FrozenMap[int, Topic]) -> None:
+        self._runs, self._single = runs, single
+
+    def __getitem__(self, number: int) -> Topic:
+        found = self._single.get(number) or _find(self._runs, number)
+        if found is None:
+            raise KeyError(number)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(chain(self._single, *(run.numbers for run in self._runs))))
+
+    def __len__(self) -> int:
+        return len(self._single) + sum(len(run.numbers) for run in self._runs)
+
+    def items(self) -> ItemsView[int, Topic]:
+        return _Items(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Topics) and other._runs == self._runs:  # the very same, which are not looked into
+            return self._single == other._single
+        return super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of a dict
+
+
+class _Items(ItemsView[int, Topic]):
+    _mapping: Topics
+
+    def __iter__(self) -> Iterator[tuple[int, Topic]]:
+        topics = self._mapping
+        return iter(sorted(chain(topics._single.items(), *(run.items() for run in topics._runs))))
+
+
+class TopicTable:
+    """Topics that come and go. A number is of one topic, in the order in which they came; none is used again.
+
+    next_number: of the next new topic. weight: bytes of memory, rather too many than too few.
+    """
+
+    __slots__ = ("_names", "_numbers", "_runs", "_runs_weight", "_single", "_unnamed", "_view", "next_number")
+
+    def __init__(self) -> None:
+        self.next_number = 0
+        self._numbers: dict[bytes, int] = {}  # of the topics that are there, by the bytes of their id
+        self._single: VersionedMap[int, Topic] = VersionedMap(lambda _, topic: _SINGLE + getsizeof(topic.name))
+        self._runs: list[Run] = []  # of numbers that go up
+        self._runs_weight = 0
+        self._names: dict[str, int] = {}  # the number that had a name last
+        self._unnamed: list[Run] = []  # whose names are not in it yet: few are ever asked for
+        self._view: Topics | None = None  # the last one, until something changes
+
+    @property
+    def weight(self) -> int:
+        return self._single.weight + self._runs_weight
+
+    def view(self) -> Topics:
+        """What is in it now; later writes do not show."""
+        if self._view is None:
+            self._view = Topics(tuple(self._runs), self._single.view())
+        return self._view
+
+    def number_of(self, topic_id: bytes) -> int:
+        """The number of a topic, -1 for one that is not there."""
+        return self._numbers.get(topic_id, GONE)
+
+    def numbers_of(self, topic_ids: Iterable[bytes]) -> Int32s:
+        """The number of each."""
+        return np.array([self._numbers.get(each, GONE) for each in topic_ids], dtype=np.int32)
+
+    def number_named(self, name: str) -> int:
+        """The number of the topic that got this name last; -1 where there is none, or none any more."""
+        return self._by_name().get(name, GONE)
+
+    def put(self, topic_id: bytes, name: str) -> int:
+        """A topic, new or named again; its number."""
+        number = self._numbers.get(topic_id)
+        if number is None:
+            number = self._numbers[topic_id] = self.next_number
+            self.next_number += 1
+        else:
+            self._leave_run(number)
+        self._single.put(number, Topic(topic_id, name))
+        self._by_name()[name] = number
+        self._view = None
+        return number
+
+    def put_run(self, topic_ids: Sequence[bytes], names: str, edges: Sequence[int]) -> bool:
+        """New topics, as in a `Run`; False, and nothing done, where one of them is there already, or twice."""
+        count = len(topic_ids)
+        if not self._numbers.keys().isdisjoint(topic_ids) or len(set(topic_ids)) < count:
+            return False
+        numbers = range(self.next_number, self.next_number + count)
+        self._numbers.update(zip(topic_ids, numbers, strict=True))
+        run = Run(array("q", numbers), b"".join(topic_ids), names, array("i", edges))
+        self._runs.append(run)
+        self._unnamed.append(run)
+        self._runs_weight += run.weight
+        self.next_number += count
+        self._view = None
+        return True
+
+    def drop(self, number: int) -> Topic:
+        """Take away one that is there; what it was."""
+        topic = self._single.get(number) or _find(self._runs, number)
+        if topic is None:
+            raise KeyError(number)
+        if self._by_name().get(topic.name) == number:
+            del self._names[topic.name]
+        del self._numbers[topic.id_bytes]
+        self._single.drop(number)
+        self._leave_run(number)
+        self._view = None
+        return topic
+
+    def _by_name(self) -> dict[str, int]:
+        for run in self._unnamed:
+            self._names.update(zip(run.each_name(), run.numbers, strict=True))
+        self._unnamed.clear()
+        return self._names
+
+    def _leave_run(self, number: int) -> None:
+        at = _before(self._runs, number)
+        if at < 0 or self._runs[at].get(number) is None:
+            return
+        self._by_name()  # before one is no longer among those whose names are not in it yet
+        run = self._runs.pop(at)
+        self._runs_weight -= run.weight
+        if len(run.numbers) > 1:
+            self._runs.insert(at, run.without(number))
+            self._runs_weight += self._runs[at].weight

@@ -6,7 +6,7 @@ file of a directory is what. Nothing that it reads is trusted: lengths are judge
 not read is an error of one tree (`KraftLogError`) or a value that says so. What is not listed here may change.
 """
 
-from kraftlog.batches import Batch, Codec, Damage, DamageReason, Header, Record, walk
+from kraftlog.batches import Batch, Codec, Damage, DamageReason, Header, Record
 from kraftlog.encoding import encode_batch
 from kraftlog.errors import (
     DamagedError,
@@ -33,6 +33,7 @@ from kraftlog.image import (
 )
 from kraftlog.records import Decoded, Raw, RawReason, Unreadable, decode, decode_control, encode, to_json
 from kraftlog.replay import Replay, SnapshotReader
+from kraftlog.walks import walk
 
 __version__ = "0.1.0"
 

@@ -1,15 +1,11 @@
-"""Record batches (magic 2): a walk over the bytes of a log or snapshot, and the records inside.
+"""Record batches (magic 2): the header of one, whether it is what was written (CRC-32C), and the records inside.
 
-What it decides: where a batch starts and ends, whether it is what was written (CRC-32C), and what to say about bytes
-that are no batch. A walk never stops at damage and never hides it: each damage is a value with its position, and the
-walk continues at the next batch whose CRC holds. Called by `replay` and by tools that read files; the way back is in
-`encoding`. It never opens a file and never decodes a record's value.
+What it decides: what the bytes at a position are, a batch or a damage, which is a value. Called by `walks` and
+`replay`, which know where to look; the way back is in `encoding`. It never opens a file and never decodes what a record
+says.
 
-Nothing is copied: batches are views of the bytes that were walked over, a mapped file (`mmap`) among them. So whoever
-keeps a batch keeps those bytes, and must not change them; the values of records are copies. A file that may be cut
-meanwhile is not mapped but read a piece at a time (`Pieces`).
-
-Whoever wrote the bytes, a walk takes no more memory than the largest batch does, and time as the file is long.
+Nothing is copied: a batch is a view of the bytes that were given. So whoever keeps a batch keeps those bytes, and must
+not change them; the values of records are copies.
 
 The CRC covers the bytes from `attributes` on. baseOffset, partitionLeaderEpoch and the length lie before it (so that a
 broker can assign offsets without touching the rest): a flipped bit there can only show as a break in the order of
@@ -55,9 +51,6 @@ _PIECE = 256 * 1024
 
 MAX_BATCH = 16 * 1024 * 1024
 """Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
-
-_CHECKED = 16
-"""Times the bytes of a file that a walk checks at most: bytes can be made to look like a batch at every place."""
 
 # A controller writes at most 8 MiB per batch (KafkaRaftClient), and none of them compressed: whoever does may not take
 # much more memory and time with it than with the same bytes as they are.
@@ -313,11 +306,11 @@ def head_at(data: Pieces, position: int) -> Head | Damage:
 
     Else what is wrong there: TRUNCATED when it may go on behind the data, LENGTH, MAGIC or CRC when it is none.
     """
-    head = _claimed_at(data, position)
-    return head if isinstance(head, Damage) else _checked(data, position, head)
+    head = claimed_at(data, position)
+    return head if isinstance(head, Damage) else checked(data, position, head)
 
 
-def _claimed_at(data: Pieces, position: int) -> Head | Damage:
+def claimed_at(data: Pieces, position: int) -> Head | Damage:
     """What a header says that could be true; its CRC is not looked at."""
     left = len(data) - position
     if left < HEADER_SIZE:
@@ -333,9 +326,10 @@ def _claimed_at(data: Pieces, position: int) -> Head | Damage:
     return head
 
 
-def _checked(data: Pieces, position: int, head: Head) -> Head | Damage:
+def checked(data: Pieces, position: int, head: Head) -> Head | Damage:
+    """The same header, or a damage where the CRC says that something else was written."""
     crc = 0
-    for _, piece in _pieces(data, position + CRC_START, position + head.size):  # it takes no views
+    for _, piece in pieces(data, position + CRC_START, position + head.size):  # it takes no views
         crc = google_crc32c.extend(crc, piece)
     if crc != head.crc:
         return Damage(position, head.size, DamageReason.CRC, f"base offset {head.base_offset}")
@@ -345,80 +339,7 @@ def _checked(data: Pieces, position: int, head: Head) -> Head | Damage:
     return head
 
 
-def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
-    """Every batch of a file in order, and every damage where it was met.
-
-    Behind damaged bytes the walk continues at the next position at which a batch holds its CRC; a cut or zero tail ends
-    it. A break in the order of offsets or epochs is told before the batch that breaks it.
-    """
-    view: Pieces = view_of(data) if isinstance(data, bytes | bytearray | memoryview | mmap) else data
-    heads = _Heads(view)
-    position, end_offset, epoch = 0, None, -1
-    while position < len(view):
-        head = heads.at(position)
-        if isinstance(head, Damage):
-            damage = _measure(view, head, heads)
-            yield damage
-            position += damage.size
-            continue
-        found = head.batch(view, position)
-        if end_offset is not None and found.base_offset != end_offset:
-            detail = f"base offset {found.base_offset}, expected {end_offset}"
-            yield Damage(position, 0, DamageReason.OFFSET_ORDER, detail)
-        if found.leader_epoch < epoch:
-            detail = f"leader epoch {found.leader_epoch} after {epoch}"
-            yield Damage(position, 0, DamageReason.EPOCH_ORDER, detail)
-        yield found
-        position += found.size
-        end_offset, epoch = found.last_offset + 1, found.leader_epoch
-
-
-class _Heads:
-    """The headers of one walk: of batches that are not too large; and how many bytes may yet be checked for them."""
-
-    def __init__(self, data: Pieces) -> None:
-        self._data = data
-        self.left = max(_CHECKED * len(data), MAX_BATCH)
-
-    def at(self, position: int) -> Head | Damage:
-        head = _claimed_at(self._data, position)
-        if isinstance(head, Damage):
-            return head
-        if head.size > MAX_BATCH:
-            detail = f"a batch of {head.size} bytes; at most {MAX_BATCH} are read"
-            return Damage(position, head.size, DamageReason.LENGTH, detail)
-        self.left -= head.size
-        return _checked(self._data, position, head)
-
-
-def _measure(data: Pieces, damage: Damage, heads: _Heads) -> Damage:
-    """The damage with its true size: up to the next batch whose CRC holds, or to the end.
-
-    The length of a damaged batch may itself be the damage, so it is not trusted: the search looks at every byte that
-    could be a magic, as long as there is something left to check.
-    """
-    start = damage.position
-    inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
-    for at in _magics(data, start + MAGIC_AT + 1):
-        candidate = at - MAGIC_AT
-        if heads.left < 0:
-            detail = f"{damage.detail}; not searched from byte {candidate} on: too much there looks like batches"
-            return Damage(start, len(data) - start, inner, detail)
-        if not isinstance(heads.at(candidate), Damage):
-            return Damage(start, candidate - start, inner, damage.detail)
-    if all(piece.count(0) == len(piece) for _, piece in _pieces(data, start, len(data))):
-        return Damage(start, len(data) - start, DamageReason.ZEROS)
-    return Damage(start, len(data) - start, damage.reason, damage.detail)
-
-
-def _magics(data: Pieces, start: int) -> Iterator[int]:
-    for begin, piece in _pieces(data, start, len(data)):
-        at = piece.find(MAGIC)
-        while at != -1:
-            yield begin + at
-            at = piece.find(MAGIC, at + 1)
-
-
-def _pieces(data: Pieces, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+def pieces(data: Pieces, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Copies of the bytes, a piece at a time, and where each lies."""
     for at in range(start, end, _PIECE):
         yield at, bytes(data[at : min(at + _PIECE, end)])

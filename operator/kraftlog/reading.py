@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, Pieces, Record, read_record, walk
+from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, Pieces, read_record
 from kraftlog.errors import MalformedError
 from kraftlog.records import MAX_RECORD, Decoded, Raw, Unreadable, decode, decode_control, key_of
+from kraftlog.walks import Run, Walk
 
 UNREADABLE = "the record contradicts its layout"
 
@@ -105,23 +106,45 @@ class Reading:
         self.last: str | None = None
 
     def __iter__(self) -> Iterator[Entry | Damage]:
-        for found in walk(self._data):
-            if isinstance(found, Batch):
-                if found.position == 0:
-                    self.begin_offset = found.base_offset
-                self.end_offset = found.last_offset + 1
-                yield from self._batch(found)
-            else:
-                yield self._damage(found)
+        walk = Walk(self._data)
+        while walk.is_open:
+            yield from self._next(walk)
 
-    def _damage(self, damage: Damage, records: int = 0) -> Damage:
+    def runs(self) -> Iterator[Run | Entry | Damage]:
+        """The same for whoever reads many batches at once. What is in a run they count themselves: each batch by
+        `entries` or in the account, each break by `damage`.
+        """
+        walk = Walk(self._data)
+        while walk.is_open:
+            if run := walk.run():
+                self._goes_on(run.batch(0), run.batch(len(run.starts) - 2))
+                yield run
+            else:
+                yield from self._next(walk)
+
+    def _next(self, walk: Walk) -> Iterator[Entry | Damage]:
+        for found in walk.next():
+            if isinstance(found, Batch):
+                self._goes_on(found, found)
+                yield from self.entries(found)
+            else:
+                yield self.damage(found)
+
+    def _goes_on(self, first: Batch, last: Batch) -> None:
+        if first.position == 0:
+            self.begin_offset = first.base_offset
+        self.end_offset = last.last_offset + 1
+
+    def damage(self, damage: Damage, records: int = 0) -> Damage:
+        """Count it."""
         if damage.size or records:
             self.account.add(self.account.damaged, damage.reason.value, records, damage.size)
         else:
             self.account.breaks += 1
         return damage
 
-    def _batch(self, batch: Batch) -> Iterator[Entry | Damage]:
+    def entries(self, batch: Batch) -> Iterator[Entry | Damage]:
+        """What is in a batch, counted."""
         account = self.account
         account.batches += 1
         account.headers += HEADER_SIZE
@@ -130,7 +153,7 @@ class Reading:
         try:
             section = batch.record_section()
         except MalformedError as error:
-            yield self._damage(_in(batch, 0, left, str(error)), batch.count)
+            yield self.damage(_in(batch, 0, left, str(error)), batch.count)
             return
         if batch.codec is not Codec.NONE:
             account.inflated += len(section) - left
@@ -139,31 +162,36 @@ class Reading:
             try:
                 record, behind = read_record(section, position, limit, batch.base_offset, batch.base_timestamp)
             except MalformedError as error:
-                yield self._damage(_in(batch, position, limit - position, str(error)), batch.count - number)
+                yield self.damage(_in(batch, position, limit - position, str(error)), batch.count - number)
                 return
             size, position = behind - position, behind
-            content, self.last = _content(record, batch), ""
-            if isinstance(content, Decoded):
-                self.last = content.type.name
-                account.add(account.decoded, self.last, 1, size)
-            elif isinstance(content, Raw):
-                account.add(account.kept, content.reason.value, 1, size)
-            else:
-                account.add(account.damaged, UNREADABLE, 1, size)
-            self.first = self.last if self.first is None else self.first
+            content = content_of(record.value, record.key, control=batch.is_control)
+            self.count(content, size)
             yield Entry(
                 batch.position, size, record.offset, record.timestamp_ms, batch.leader_epoch, batch.is_control, content
             )
         if position != limit:
-            yield self._damage(_in(batch, position, limit - position, "bytes behind the last record"))
+            yield self.damage(_in(batch, position, limit - position, "bytes behind the last record"))
+
+    def count(self, content: Decoded | Raw | Unreadable, size: int) -> None:
+        """One record more, of so many bytes."""
+        account, self.last = self.account, ""
+        if isinstance(content, Decoded):
+            self.last = content.type.name
+            account.add(account.decoded, self.last, 1, size)
+        elif isinstance(content, Raw):
+            account.add(account.kept, content.reason.value, 1, size)
+        else:
+            account.add(account.damaged, UNREADABLE, 1, size)
+        self.first = self.last if self.first is None else self.first
 
 
-def _content(record: Record, batch: Batch) -> Decoded | Raw | Unreadable:
-    value = record.value
+def content_of(value: bytes | None, key: bytes | None = None, *, control: bool = False) -> Decoded | Raw | Unreadable:
+    """What a record says, if it is not too large."""
     if value is not None and len(value) > MAX_RECORD:
         why = f"a record of {len(value)} bytes; at most {MAX_RECORD} are decoded"
-        return Unreadable(-1 if batch.is_control else key_of(value), -1, value, why, record.key or b"")
-    return decode_control(record.key, value) if batch.is_control else decode(value)
+        return Unreadable(-1 if control else key_of(value), -1, value, why, key or b"")
+    return decode_control(key, value) if control else decode(value)
 
 
 def _in(batch: Batch, at: int, size: int, why: str) -> Damage:

@@ -28,11 +28,12 @@ from kafkafeatures.kafka.wire.secrets import Secrets
 from kafkasim.wire.codec import NotKafkaError, read_head, read_request
 from kraftlog import KraftLogError, MalformedError, Replay, Section, SnapshotReader
 from kraftlog import records as frames
-from kraftlog.batches import CRC_START, HEADER_SIZE, Batch, Codec, inflate, walk
+from kraftlog.batches import CRC_START, HEADER_SIZE, Batch, Codec, inflate
 from kraftlog.reading import Entry, Reading
 from kraftlog.redaction import redacted
 from kraftlog.rolls import RollReader
 from kraftlog.varints import read_signed, read_unsigned
+from kraftlog.walks import walk
 from tests.fuzz.replies import BROKER, CONTROL, LOGS, Reply, log_requests, replies
 from tests.kraftlog import build
 from tests.kraftlog.partitions import change, clear_elr, partition, remove, topic

@@ -14,7 +14,8 @@ from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
 from kafkasim.wire.server import Ports, SimulatorServer
 from kafkasim.world import World
-from kraftlog.batches import Batch, walk
+from kraftlog.batches import Batch
+from kraftlog.walks import walk
 
 START_MS = 1_800_000_000_000
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"

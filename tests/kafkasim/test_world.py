@@ -10,10 +10,11 @@ from kafkasim.releases import RELEASES, release_named
 from kafkasim.rules import FeatureUpdate
 from kafkasim.world import ELECTION_MS, RESTART_MS, NoActiveControllerError, World
 from kraftlog import Replay
-from kraftlog.batches import Batch, Record, walk
+from kraftlog.batches import Batch, Record
 from kraftlog.encoding import encode_batch
 from kraftlog.records import frame
 from kraftlog.schema import table
+from kraftlog.walks import walk
 from tests.kafkasim.clusters import batches, plan, settle, world
 
 EVERYTHING = 1 << 40

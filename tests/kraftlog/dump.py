@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kraftlog.batches import Batch, Damage, walk
+from kraftlog.batches import Batch, Damage
 from kraftlog.records import Decoded, Raw, decode, decode_control, to_json
+from kraftlog.walks import walk
 
 _PAIR = re.compile(r"(\w+): (\S+)")
 _RECORD = re.compile(r"^\|? ?offset: (\d+) (.*?)headerKeys: \[[^]]*\] ?(.*)$")

@@ -29,9 +29,9 @@ from kraftlog.batches import (
     Header,
     Record,
     inflate,
-    walk,
 )
 from kraftlog.encoding import encode_batch, seal
+from kraftlog.walks import walk
 from tests.kraftlog.build import NOW, batch, level, no_op, reencode
 from tests.kraftlog.golden import CHANGES
 

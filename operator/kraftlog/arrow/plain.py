@@ -27,7 +27,8 @@ _TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]
 _NONE: Mapping[str, object] = {}
 _SWITCHES = {1: True, -1: False}
 """What an int8 of a change means; 0 is unchanged."""
-_UNCHANGED = -2
+UNCHANGED = -2
+"""A leader."""
 
 
 def row(item: Entry | Damage, origin: str, begins_at: int, redact: bool) -> Row:
@@ -87,7 +88,7 @@ def _typed(found: Decoded) -> Mapping[str, object]:
     if found.type is table.BROKER_REGISTRATION_CHANGE:
         for column in ("fenced", "controlled_shutdown"):
             values[column] = _SWITCHES.get(data.get(FIELDS[kind][column], 0))
-    elif found.type is table.PARTITION_CHANGE and values["leader"] == _UNCHANGED:
+    elif found.type is table.PARTITION_CHANGE and values["leader"] == UNCHANGED:
         values["leader"] = None
     elif found.layout and "maxFeatureLevel" in data:
         values["level"] = data["maxFeatureLevel"]

@@ -16,9 +16,10 @@ from kafkafeatures.core.plan import undo_of
 from kafkafeatures.core.releases import Undo, floor_of
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.kafka.wire.codec import decode_response
-from kraftlog.batches import Batch, walk
+from kraftlog.batches import Batch
 from kraftlog.records import Decoded, Raw, decode
 from kraftlog.schema import NAMES
+from kraftlog.walks import walk
 from tests.conformance.cases import SAFE, WORLDS, World
 from tests.conformance.changes import WHICH_LEVELS, levels_in
 from tests.conformance.downgrades import LOWEST, LOWEST_LEVEL, METADATA, recorded

@@ -1,0 +1,132 @@
+"""Rows of many records at once: the same as `plain` gives one by one, which reads whatever is unusual.
+
+What it decides: which records are read together (of one type and version, and enough of them), and what goes into which
+column. Called by `kraftlog.arrow` with records that `framing` found; the account of the reading is kept for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kraftlog.arrow import fields, plain
+from kraftlog.arrow.framing import Records
+from kraftlog.arrow.schema import CONSTANT, DECODED, FIELDS, RECORDS
+from kraftlog.arrow.texts import placed
+from kraftlog.edges import Positions
+from kraftlog.reading import Entry, Reading, content_of
+from kraftlog.records import FRAME_VERSION, MAX_RECORD
+from kraftlog.schema import NAMES, RecordType, table
+from kraftlog.schema.others import OTHER_TYPES
+
+Found = tuple[Positions, pa.Array]
+"""Items, and in which rows they are."""
+
+_FEW = 16  # that are quicker one by one
+_MORE = 0x80
+_FRAME = 3  # bytes
+_TYPES = {kind.key: kind for kind in (*table.METADATA_TYPES, *OTHER_TYPES)}
+_NAMES = pa.array([NAMES.get(key) for key in range(_MORE)], pa.string())
+_OF_CONTENT = RECORDS.names[RECORDS.get_field_index("api_key") :]
+"""The columns of which `framing` does not know what they say."""
+
+
+def record_batch(reading: Reading, found: Records, origin: str, begins_at: int, redact: bool) -> pa.RecordBatch:
+    """The rows of these records; counts them."""
+    rows, before = len(found), reading.first
+    columns: dict[str, pa.Array] = {
+        "origin": pa.repeat(origin, rows),
+        "offset": pa.array(found.offset),
+        "batch_position": pa.array(found.batch_position + begins_at),
+        "size": pa.array(found.end - found.start),
+        "timestamp_ms": pa.array(found.timestamp),
+        "leader_epoch": pa.array(found.leader_epoch),
+        "is_control": pa.repeat(False, rows),
+    }
+    key, version = (found.view[found.value + at].astype(np.int16) for at in (1, 2))
+    pieces, done = _together(reading, found, key, version, redact)
+    others = np.flatnonzero(~done)
+    if len(others):
+        read = _one_by_one(reading, found, others, redact)
+        for name in _OF_CONTENT:
+            pieces.setdefault(name, []).append((others, read.column(name)))
+    for name in _OF_CONTENT:
+        columns[name] = placed(pieces.get(name, ()), rows, RECORDS.field(name).type)
+    made = pa.RecordBatch.from_arrays([columns[name] for name in RECORDS.names], schema=RECORDS)
+    first, last = (_name(made, row) for row in (0, rows - 1))
+    reading.first, reading.last = first if before is None else before, last
+    return made
+
+
+def _together(
+    reading: Reading, found: Records, key: NDArray[np.int16], version: NDArray[np.int16], redact: bool
+) -> tuple[dict[str, list[Found]], NDArray[np.bool_]]:
+    """What is read at once, and of which records."""
+    size, sizes, done = found.behind - found.value, found.end - found.start, np.zeros(len(found), dtype=np.bool_)
+    framed = (found.view[found.value] == FRAME_VERSION) & (size > _FRAME) & (key < _MORE) & (version < _MORE)
+    kinds = np.where(framed & (size <= MAX_RECORD), key.astype(np.int64) << 7 | version, -1)
+    pieces: dict[str, list[Found]] = {}
+    for number in np.unique(kinds).tolist():
+        kind, its_version = _TYPES.get(number >> 7), number & 0x7F
+        if kind is None or its_version > kind.last_version or not fields.is_read(kind):
+            continue
+        at = np.flatnonzero(kinds == number)
+        if len(at) < _FEW:
+            continue
+        body = fields.Rows(found.view, found.value[at], found.behind[at], found.value[at] + _FRAME)
+        text, values = fields.read(kind, its_version, body, redact)
+        good = at[body.good]
+        if not len(good):
+            continue
+        done[good] = True
+        reading.account.add(reading.account.decoded, kind.name, len(good), int(sizes[good].sum()))
+        pieces.setdefault("body", []).append((at, text))
+        for column, here, array in _typed(kind, values, len(at)):
+            pieces.setdefault(column, []).append((at if here is None else at[here], array))
+    every = np.arange(len(found))
+    pieces["api_key"], pieces["version"] = [(every, pa.array(key))], [(every, pa.array(version))]
+    pieces["record_type"] = [(every, _NAMES.take(pa.array(key & 0x7F)))]
+    pieces["status"] = [(every, pa.repeat(DECODED, len(found)))]
+    return pieces, done
+
+
+def _typed(
+    kind: RecordType, values: Mapping[str, fields.Value], rows: int
+) -> Iterator[tuple[str, Positions | None, pa.Array]]:
+    """The columns of a type, each with the rows that have it."""
+    for column, name in FIELDS.get((False, kind.key), {}).items():
+        if name not in values:
+            continue
+        value = values[name]
+        data, here, unset = value.data, value.rows, value.null
+        if kind is table.BROKER_REGISTRATION_CHANGE and column in ("fenced", "controlled_shutdown"):
+            data, unset = data == 1, np.abs(data.astype(np.int16)) != 1
+        elif kind is table.PARTITION_CHANGE and column == "leader":
+            unset = data == plain.UNCHANGED
+        array = data if isinstance(data, pa.Array) else pa.array(data, RECORDS.field(column).type)
+        if unset is not None and unset.any():
+            kept = np.flatnonzero(~unset)
+            here, array = kept if here is None else here[kept], array.take(pa.array(kept))
+        yield column, here, array
+    for column, constant in CONSTANT.get((False, kind.key), {}).items():
+        yield column, None, pa.repeat(pa.scalar(constant, RECORDS.field(column).type), rows)
+
+
+def _one_by_one(reading: Reading, found: Records, which: Positions, redact: bool) -> pa.RecordBatch:
+    """What is not read at once; counted."""
+    rows = []
+    sizes = found.end - found.start
+    for value, behind, size in zip(*(one[which].tolist() for one in (found.value, found.behind, sizes)), strict=True):
+        content = content_of(found.view[value:behind].tobytes())
+        reading.count(content, size)
+        rows.append(plain.row(Entry(0, size, 0, 0, 0, False, content), "", 0, redact))
+    return plain.record_batch(rows)
+
+
+def _name(made: pa.RecordBatch, row: int) -> str:
+    """The type of a record, "" if it is not decoded."""
+    is_decoded = made.column("status")[row].as_py() == DECODED
+    return made.column("record_type")[row].as_py() if is_decoded else ""

@@ -1,0 +1,279 @@
+"""Bodies of many records of one type and version at once: what their fields say, and their text.
+
+A cursor for each row goes over the fields of the table, all rows together. What is as usual is read here: lengths of
+one or two bytes, texts of printable ASCII, no tag that no table knows, few items. A row in which anything else is met
+is given up, whatever it is: whoever called reads it by itself, and then it is said what is wrong with it, if anything
+is. So nothing is ever read here that reads otherwise there. Called by `columns`.
+
+No cursor leaves the bytes that were given: every length is judged against the end of its row before it is followed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kraftlog.arrow.texts import (
+    UUID,
+    Bools,
+    Parts,
+    are_plain,
+    joined,
+    lists,
+    numbers,
+    placed,
+    spans,
+    spread,
+    uuids,
+)
+from kraftlog.edges import Positions
+from kraftlog.partitions import Bytes
+from kraftlog.redaction import REDACTED, is_shown
+from kraftlog.schema import Array, Field, RecordType, Scalar, Struct, table
+
+PAD = 64
+"""Bytes that lie behind the last row: of the fields of a fixed size that are read before a length is judged."""
+
+_NUMBERS = {
+    Scalar.INT8: "i1", Scalar.INT16: ">i2", Scalar.UINT16: ">u2", Scalar.INT32: ">i4", Scalar.INT64: ">i8",
+    Scalar.BOOL: "u1",
+}  # fmt: skip
+_BOOLEANS = pa.array(["false", "true"])
+_MORE = 0x80
+_ITEMS = 32  # of structs in an array: they are read one behind the other
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Of a field: what it holds in which rows (of all, if None), and where it is null."""
+
+    data: Any
+    rows: Positions | None = None
+    null: Bools | None = None
+
+
+@dataclass(slots=True)
+class Rows:
+    """Bytes of rows in order. home, ends: of each. at: the cursor. good: whether it is still read here."""
+
+    view: Bytes
+    home: Positions
+    ends: Positions
+    at: Positions
+    good: Bools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.good = np.ones(len(self.at), dtype=np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def judge(self, good: Bools) -> None:
+        """Give up the others. Their cursors go back to where nothing is beyond the end."""
+        if not good.all():
+            self.good &= good
+            self.at = np.where(self.good, self.at, self.home)
+
+    def fixed(self, kind: str) -> NDArray[Any]:
+        """A value of a fixed size."""
+        size = np.dtype(kind).itemsize
+        found = np.ndarray((len(self.view) - size + 1,), dtype=kind, buffer=self.view, strides=(1,))[self.at]
+        self.at = self.at + size
+        return found
+
+    def length(self) -> Positions:
+        """A length of one or two bytes; 0 in rows that are given up."""
+        self.judge(self.at < self.ends)
+        found = self.view[self.at].astype(np.int64)
+        self.at = self.at + 1
+        long = np.flatnonzero(found >= _MORE)
+        if len(long):
+            high = self.view[self.at[long]].astype(np.int64)
+            found[long] = found[long] & 0x7F | high << 7
+            self.at[long] += 1
+            good = np.ones(len(self), dtype=np.bool_)
+            good[long] = (high < _MORE) & (high > 0)
+            self.judge(good)
+        found[~self.good] = 0
+        return found
+
+    def some(self, rows: Positions, ends: Positions | None = None) -> Rows:
+        """Some of them."""
+        return Rows(self.view, self.home[rows], self.ends[rows] if ends is None else ends, self.at[rows])
+
+    def back(self, rows: Positions, some: Rows) -> None:
+        """What became of them."""
+        self.at[rows] = some.at
+        if not some.good.all():
+            good = np.ones(len(self), dtype=np.bool_)
+            good[rows] = some.good
+            self.judge(good)
+
+
+@cache
+def is_read(kind: RecordType) -> bool:
+    """Whether records of this type are read here."""
+    fields = kind.layouts[0].fields.fields
+    has_plain = not fields or any(each.tag is None and not each.since for each in fields)
+    return not kind.control and has_plain and all(_is_read(each.type) for each in fields)
+
+
+def _is_read(kind: Scalar | Array | Struct) -> bool:
+    if isinstance(kind, Struct):
+        return False
+    if not isinstance(kind, Array):
+        return kind in _NUMBERS or kind in (Scalar.UUID, Scalar.STRING)
+    if isinstance(kind.of, Struct):
+        return all(_is_read(each.type) and each.tag is None for each in kind.of.fields)
+    return kind.of in (Scalar.INT32, Scalar.UUID)
+
+
+def read(kind: RecordType, version: int, rows: Rows, redact: bool) -> tuple[pa.Array, dict[str, Value]]:
+    """The texts of the bodies, and the values of their fields; of rows that are given up both say nothing."""
+    texts, values = _plain(kind.layouts[0].fields, version, rows)
+    if kind is table.CONFIG and redact:
+        texts["value"] = _shown(texts["value"], values, len(rows))
+    parts = _object(texts)
+    parts[-1:] = _tagged(kind.layouts[0].fields, version, rows, values)
+    rows.judge(rows.at == rows.ends)
+    return joined([*parts, "}"], len(rows)), values
+
+
+def _plain(struct: Struct, version: int, rows: Rows) -> tuple[dict[str, Parts], dict[str, Value]]:
+    """Of the fields without a tag."""
+    texts, values = {}, {}
+    for each in struct.fields:
+        if each.tag is None and each.since <= version:
+            texts[each.name], values[each.name] = _value(each, version, rows)
+    return texts, values
+
+
+def _object(texts: dict[str, Parts]) -> Parts:
+    parts: Parts = ["{"]
+    for name, text in texts.items():
+        parts += [f'{"," if len(parts) > 1 else ""}"{name}":', *text]
+    return [*parts, "}"]
+
+
+def _tagged(struct: Struct, version: int, rows: Rows, values: dict[str, Value]) -> Parts:
+    """Of the fields with a tag, which come in the order of their tags; others are not read here."""
+    left, parts = rows.length(), Parts()
+    known = {each.tag: each for each in struct.fields if each.tag is not None and each.since <= version}
+    for tag, each in sorted(known.items(), key=lambda one: one[0] or 0):
+        here = np.flatnonzero((left > 0) & (rows.view[rows.at] == tag) & rows.good)
+        if not len(here):
+            continue
+        some = rows.some(here)
+        some.at = some.at + 1
+        size = some.length()
+        ends = some.at + size
+        some.judge(ends <= some.ends)
+        inner = some.some(np.arange(len(here)), np.where(some.good, ends, some.ends))
+        text, value = _value(each, version, inner)
+        inner.judge(inner.at == inner.ends)
+        inner.judge(some.good)
+        rows.back(here, inner)
+        left[here] -= 1
+        parts.append(spread(joined([f',"{each.name}":', *text], len(here)), here, len(rows)))
+        values[each.name] = Value(value.data, here, value.null)
+    rows.judge(left == 0)
+    return parts
+
+
+def _value(each: Field, version: int, rows: Rows) -> tuple[Parts, Value]:
+    kind = each.type
+    if isinstance(kind, Array):
+        return _array(each, kind, version, rows)
+    if kind is Scalar.STRING:
+        return _string(each, rows)
+    if kind is Scalar.UUID:
+        quoted, bare = uuids(rows.fixed(f"V{UUID}").view(np.uint8).reshape(len(rows), UUID))
+        return [quoted], Value(bare)
+    assert isinstance(kind, Scalar)  # noqa: S101 - `is_read` says so
+    found = rows.fixed(_NUMBERS[kind])
+    if kind is Scalar.BOOL:
+        rows.judge(found <= 1)
+        return [_BOOLEANS.take(pa.array(np.minimum(found, 1)))], Value(found == 1)
+    native = found.astype(found.dtype.newbyteorder("="))
+    return [numbers(native)], Value(native)
+
+
+def _count(each: Field, rows: Rows, size: int) -> tuple[Positions, Bools | None]:
+    """How many items of a size there are, and where there is null instead."""
+    found = rows.length() - 1
+    is_null = found < 0
+    if not each.nullable:
+        rows.judge(~is_null)
+    count = np.maximum(found, 0)
+    rows.judge(rows.at + count * size <= rows.ends)
+    count[~rows.good] = 0
+    return count, is_null if each.nullable and is_null.any() else None
+
+
+def _or_null(parts: Parts, is_null: Bools | None) -> Parts:
+    if is_null is None:
+        return parts
+    return [pc.if_else(pa.array(is_null), "null", joined(parts, len(is_null)))]
+
+
+def _string(each: Field, rows: Rows) -> tuple[Parts, Value]:
+    size, is_null = _count(each, rows, 1)
+    found = spans(rows.view, rows.at, size, pa.string())
+    rows.at = rows.at + size
+    rows.judge(are_plain(found))
+    return _or_null(['"', found, '"'], is_null), Value(found, null=is_null)
+
+
+def _array(each: Field, kind: Array, version: int, rows: Rows) -> tuple[Parts, Value]:
+    if isinstance(kind.of, Struct):
+        return _structs(each, kind.of, version, rows)
+    size = UUID if kind.of is Scalar.UUID else 4
+    count, is_null = _count(each, rows, size)
+    first = np.cumsum(count) - count
+    at = np.repeat(rows.at - first * size, count) + np.arange(int(count.sum())) * size
+    rows.at = rows.at + count * size
+    items = Rows(rows.view, at, at, at)
+    if kind.of is Scalar.UUID:
+        texts, _ = uuids(items.fixed(f"V{UUID}").view(np.uint8).reshape(len(at), UUID))
+        value = Value(None)
+    else:
+        native = items.fixed(">i4").astype(np.int32)
+        texts, value = numbers(native), Value(lists(count, pa.array(native)), null=is_null)
+    return _or_null(["[", pc.binary_join(lists(count, texts), ","), "]"], is_null), value
+
+
+def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Parts, Value]:
+    """The first items of all rows, the second ones, and so on."""
+    count, is_null = _count(each, rows, 1)
+    rows.judge(count <= _ITEMS)
+    count[~rows.good] = 0
+    first, found = np.cumsum(count) - count, []
+    for number in range(int(count.max(initial=0))):
+        here = np.flatnonzero((count > number) & rows.good)
+        some = rows.some(here)
+        texts, _ = _plain(struct, version, some)
+        some.judge(some.length() == 0)  # tags
+        rows.back(here, some)
+        found.append((first[here] + number, joined(_object(texts), len(here))))
+    every = placed(found, int(count.sum()), pa.string())
+    return _or_null(["[", pc.binary_join(lists(count, every.fill_null("")), ","), "]"], is_null), Value(None)
+
+
+def _shown(text: Parts, values: dict[str, Value], rows: int) -> Parts:
+    """Of configs the values that may be shown."""
+    names = values["name"].data.dictionary_encode()
+    kinds = values["resourceType"].data.astype(np.int64)
+    pairs = kinds << 32 | np.asarray(names.indices, dtype=np.int64)
+    every, which = np.unique(pairs, return_inverse=True)
+    known = names.dictionary.to_pylist()
+    shown = np.array([is_shown(int(pair >> 32), known[pair & 0xFFFFFFFF]) for pair in every], dtype=np.bool_)[which]
+    null = values["value"].null
+    if null is not None:
+        shown = shown | null
+    return [pc.if_else(pa.array(shown), joined(text, rows), f'"{REDACTED}"')]

@@ -1,0 +1,131 @@
+"""Texts of many rows at once, as Arrow arrays: numbers, uuids, strings that lie in a file, and what is put together.
+
+Called by `fields`, which knows what a text is of. A text of rows is a list of parts: what is the same in all of them,
+and arrays with an item for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kraftlog.edges import Positions
+from kraftlog.partitions import Bytes
+
+Bools = NDArray[np.bool_]
+Parts = list["str | pa.Array"]
+
+UUID = 16  # bytes; as text 22, and two quotes
+_QUOTED = 24
+_SMALL = 1 << 14  # most numbers are those of nodes and partitions
+
+_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_PAIRS = np.array([_CHARS[bits >> 6] | _CHARS[bits & 63] << 8 for bits in range(1 << 12)], dtype="<u2")
+"""Two characters of base64 for twelve bits."""
+
+_PLAIN = np.zeros(256, dtype=np.bool_)
+"""Bytes that are in JSON as they are."""
+_PLAIN[0x20:0x7F] = True
+_PLAIN[[ord('"'), ord("\\")]] = False
+
+
+def joined(parts: Sequence[str | pa.Array], rows: int) -> pa.Array:
+    """The parts of each row put together."""
+    short: Parts = []
+    for part in parts:
+        if isinstance(part, str) and short and isinstance(short[-1], str):
+            short[-1] += part
+        else:
+            short.append(part)
+    if len(short) == 1:
+        return pa.repeat(short[0], rows) if isinstance(short[0], str) else short[0]
+    return pc.binary_join_element_wise(*short, "")
+
+
+def numbers(values: NDArray[np.signedinteger]) -> pa.Array:
+    """In decimal."""
+    if len(values) and values.min() >= 0 and values.max() < _SMALL:
+        return _SMALL_TEXTS.take(pa.array(values))
+    return pc.cast(pa.array(values), pa.string())
+
+
+_SMALL_TEXTS = pc.cast(pa.array(np.arange(_SMALL, dtype=np.int32)), pa.string())
+
+
+def uuids(content: Bytes) -> tuple[pa.Array, pa.Array]:
+    """Rows of 16 bytes as Kafka writes them (`Uuid.java`): in quotes, and without."""
+    rows = len(content)
+    groups = np.zeros((rows, 18), dtype=np.uint8)
+    groups[:, :UUID] = content
+    first, second, third = (groups[:, at::3].astype(np.uint16) for at in range(3))
+    pairs = np.empty((rows, 6, 2), dtype="<u2")
+    pairs[:, :, 0] = _PAIRS[first << 4 | second >> 4]
+    pairs[:, :, 1] = _PAIRS[(second & 0xF) << 8 | third]
+    quoted = np.full((rows, _QUOTED), ord('"'), dtype=np.uint8)
+    quoted[:, 1:-1] = pairs.view(np.uint8).reshape(rows, _QUOTED)[:, : _QUOTED - 2]
+    return fixed(quoted), fixed(np.ascontiguousarray(quoted[:, 1:-1]))
+
+
+def fixed(content: Bytes) -> pa.Array:
+    """A text for each row of bytes."""
+    rows, width = content.shape
+    offsets = np.arange(0, rows * width + 1, width, dtype=np.int32)
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(content))
+
+
+def spans(view: Bytes, starts: Positions, sizes: Positions, kind: pa.DataType) -> pa.Array:
+    """What lies there in the bytes, in their order: copies."""
+    offsets = np.empty(2 * len(starts) + 1, dtype=np.int32)
+    offsets[0:-1:2] = starts
+    offsets[1::2] = starts + sizes
+    offsets[-1] = offsets[-2] if len(starts) else 0
+    with_between = pa.Array.from_buffers(kind, len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(view)])
+    return with_between.take(pa.array(np.arange(0, len(offsets) - 1, 2, dtype=np.int32)))
+
+
+def are_plain(texts: pa.Array) -> Bools:
+    """Which of them JSON has as they are: printable ASCII without quotes and backslashes."""
+    offsets = offsets_of(texts)
+    content = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)[: offsets[-1]]
+    odd = np.flatnonzero(~_PLAIN[content])
+    found = np.ones(len(texts), dtype=np.bool_)
+    found[np.searchsorted(offsets, odd, side="right") - 1] = False
+    return found
+
+
+def offsets_of(array: pa.Array) -> NDArray[np.int32]:
+    """Where the items of an array begin and end, which begins with its buffers."""
+    return np.frombuffer(array.buffers()[1], dtype=np.int32)[: len(array) + 1]
+
+
+def lists(counts: Positions, items: pa.Array) -> pa.Array:
+    """So many items of each row."""
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)), items)
+
+
+def spread(texts: pa.Array, rows: Positions, count: int) -> pa.Array:
+    """Those of some rows, in order, among as many as there are; the others have an empty text."""
+    if len(rows) == count:
+        return texts
+    sizes = np.zeros(count + 1, dtype=np.int32)
+    sizes[rows + 1] = np.diff(offsets_of(texts))
+    offsets = np.cumsum(sizes, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), texts.buffers()[2])
+
+
+def placed(found: Iterable[tuple[Positions, pa.Array]], rows: int, kind: pa.DataType) -> pa.Array:
+    """Items at their rows, those that come later instead of what came before; the others are null."""
+    index, arrays, size = np.full(rows, -1, dtype=np.int64), [], 0
+    for at, array in found:
+        index[at] = np.arange(size, size + len(array))
+        arrays.append(array)
+        size += len(array)
+    if not arrays:
+        return pa.nulls(rows, kind)
+    every = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]
+    missing = index < 0
+    return every.take(pa.array(index, mask=missing) if missing.any() else pa.array(index))

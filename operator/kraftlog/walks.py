@@ -1,0 +1,201 @@
+"""A walk over the batches of a file, to its last byte.
+
+What it decides: where a batch starts and ends, and what to say about bytes that are no batch. A walk never stops at
+damage and never hides it: each damage is a value with its position, and the walk continues at the next batch whose CRC
+holds. Called by `reading` and by tools that read files. It never opens a file and never looks at a record.
+
+Batches are views of the bytes that were walked over, a mapped file (`mmap`) among them; a file that may be cut
+meanwhile is not mapped but read a piece at a time (`Pieces`). Whoever reads many batches at once takes them in runs,
+which are copies.
+
+Whoever wrote the bytes, a walk takes no more memory than the largest batch does, and time as the file is long.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from mmap import mmap
+
+import google_crc32c
+
+from kraftlog.batches import (
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    MAGIC,
+    MAGIC_AT,
+    MAX_BATCH,
+    Batch,
+    Buffer,
+    Damage,
+    DamageReason,
+    Head,
+    Pieces,
+    checked,
+    claimed_at,
+    pieces,
+    view_of,
+)
+
+_FACTS = struct.Struct(">qiibI2xi30xi")  # of a header: base offset, length, epoch, magic, CRC, last delta, count
+_LENGTH = struct.Struct(">i")
+
+# Bytes of a run, more and more where nothing is damaged: who writes much damage may not have them copied each time.
+_LEAST_AHEAD, _MOST_AHEAD = 64 * 1024, 4 * 1024 * 1024
+
+_CHECKED = 16
+"""Times the bytes of a file that a walk checks at most: bytes can be made to look like a batch at every place."""
+
+
+def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
+    """Every batch of a file in order, and every damage where it was met.
+
+    Behind damaged bytes the walk continues at the next position at which a batch holds its CRC; a cut or zero tail ends
+    it. A break in the order of offsets or epochs is told before the batch that breaks it.
+    """
+    steps = Walk(data)
+    while steps.is_open:
+        yield from steps.next()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Batches one behind the other, whose CRC holds, in a copy of their bytes. position: of the first in the file.
+    starts: of each in `data`, and where the last ends. breaks: in their order; before which of them, by its number.
+    """
+
+    position: int
+    data: bytes = field(repr=False)
+    starts: list[int] = field(repr=False)
+    breaks: list[tuple[int, Damage]]
+
+    def batch(self, number: int) -> Batch:
+        """One of them."""
+        start, end = self.starts[number], self.starts[number + 1]
+        head = Head._make(HEADER.unpack_from(self.data, start))
+        found = head.batch(memoryview(self.data)[start:end], 0)
+        return replace(found, position=self.position + start)
+
+
+class Walk:
+    """A walk that is taken step by step: a batch or a damage, or a run of batches at once."""
+
+    def __init__(self, data: Buffer | Pieces) -> None:
+        self._data: Pieces = view_of(data) if isinstance(data, bytes | bytearray | memoryview | mmap) else data
+        self._heads = _Heads(self._data)
+        self._end_offset: int | None = None
+        self._epoch = -1
+        self._ahead = _LEAST_AHEAD
+        self.position = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are bytes left."""
+        return self.position < len(self._data)
+
+    def next(self) -> Iterator[Batch | Damage]:
+        """What is here: a damage; or a batch, and before it what it breaks."""
+        head = self._heads.at(self.position)
+        if isinstance(head, Damage):
+            damage = _measure(self._data, head, self._heads)
+            yield damage
+            self.position += damage.size
+            self._ahead = _LEAST_AHEAD
+            return
+        found = head.batch(self._data, self.position)
+        yield from self._breaks(self.position, head.base_offset, head.leader_epoch)
+        yield found
+        self.position += found.size
+        self._end_offset, self._epoch = found.last_offset + 1, found.leader_epoch
+
+    def _breaks(self, position: int, base_offset: int, epoch: int) -> Iterator[Damage]:
+        if self._end_offset is not None and base_offset != self._end_offset:
+            detail = f"base offset {base_offset}, expected {self._end_offset}"
+            yield Damage(position, 0, DamageReason.OFFSET_ORDER, detail)
+        if epoch < self._epoch:
+            yield Damage(position, 0, DamageReason.EPOCH_ORDER, f"leader epoch {epoch} after {self._epoch}")
+
+    def run(self) -> Run | None:
+        """The batches that are here, a few megabytes at most; None where a damage is, or nothing."""
+        data, began = self._piece(), self.position
+        starts, breaks = list[int](), list[tuple[int, Damage]]()
+        at, last, left = 0, len(data) - HEADER_SIZE, self._heads.left
+        unpack, crc_of = _FACTS.unpack_from, google_crc32c.value
+        end_offset, before = self._end_offset, self._epoch
+        while at <= last:
+            offset, length, epoch, magic, crc, delta, records = unpack(data, at)
+            end = at + LENGTH_END + length
+            if not (
+                magic == MAGIC and HEADER_SIZE <= end - at <= MAX_BATCH and end <= len(data) and offset >= 0
+                and records >= 0 and delta >= 0 and crc_of(data[at + CRC_START : end]) == crc
+            ):  # fmt: skip
+                break
+            if offset != end_offset or epoch < before:
+                self._end_offset, self._epoch = end_offset, before
+                breaks += [(len(starts), each) for each in self._breaks(began + at, offset, epoch)]
+            starts.append(at)
+            at, end_offset, before = end, offset + delta + 1, epoch
+        self._end_offset, self._epoch = end_offset, before
+        self._heads.left = left - at
+        self.position += at
+        self._ahead = min(self._ahead * 2, _MOST_AHEAD)
+        return Run(began, data, [*starts, at], breaks) if starts else None
+
+    def _piece(self) -> bytes:
+        """Bytes from here on: as many as the first batch has at least, if there are so many."""
+        left = len(self._data) - self.position
+        data = bytes(self._data[self.position : self.position + min(self._ahead, left)])
+        if len(data) >= LENGTH_END:
+            size = LENGTH_END + _LENGTH.unpack_from(data, LENGTH_END - _LENGTH.size)[0]
+            if len(data) < size <= min(left, MAX_BATCH):
+                return bytes(self._data[self.position : self.position + size])
+        return data
+
+
+class _Heads:
+    """The headers of one walk: of batches that are not too large; and how many bytes may yet be checked for them."""
+
+    def __init__(self, data: Pieces) -> None:
+        self._data = data
+        self.left = max(_CHECKED * len(data), MAX_BATCH)
+
+    def at(self, position: int) -> Head | Damage:
+        head = claimed_at(self._data, position)
+        if isinstance(head, Damage):
+            return head
+        if head.size > MAX_BATCH:
+            detail = f"a batch of {head.size} bytes; at most {MAX_BATCH} are read"
+            return Damage(position, head.size, DamageReason.LENGTH, detail)
+        self.left -= head.size
+        return checked(self._data, position, head)
+
+
+def _measure(data: Pieces, damage: Damage, heads: _Heads) -> Damage:
+    """The damage with its true size: up to the next batch whose CRC holds, or to the end.
+
+    The length of a damaged batch may itself be the damage, so it is not trusted: the search looks at every byte that
+    could be a magic, as long as there is something left to check.
+    """
+    start = damage.position
+    inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
+    for at in _magics(data, start + MAGIC_AT + 1):
+        candidate = at - MAGIC_AT
+        if heads.left < 0:
+            detail = f"{damage.detail}; not searched from byte {candidate} on: too much there looks like batches"
+            return Damage(start, len(data) - start, inner, detail)
+        if not isinstance(heads.at(candidate), Damage):
+            return Damage(start, candidate - start, inner, damage.detail)
+    if all(piece.count(0) == len(piece) for _, piece in pieces(data, start, len(data))):
+        return Damage(start, len(data) - start, DamageReason.ZEROS)
+    return Damage(start, len(data) - start, damage.reason, damage.detail)
+
+
+def _magics(data: Pieces, start: int) -> Iterator[int]:
+    for begin, piece in pieces(data, start, len(data)):
+        at = piece.find(MAGIC)
+        while at != -1:
+            yield begin + at
+            at = piece.find(MAGIC, at + 1)

@@ -1,0 +1,221 @@
+"""Rows that are read many at once are those that are read one by one, for every type, and whatever is done to them."""
+
+from __future__ import annotations
+
+import random
+import struct
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog import arrow
+from kraftlog.arrow import RECORDS, columns, fields, plain, record_batches
+from kraftlog.arrow.framing import Records
+from kraftlog.batches import HEADER_SIZE, Record
+from kraftlog.edges import Positions
+from kraftlog.encoding import encode_batch
+from kraftlog.reading import Reading
+from kraftlog.records import MAX_RECORD, Decoded, encode, frame
+from kraftlog.schema import Array, Field, RecordType, Scalar, Struct, table
+from kraftlog.schema.types import Layout
+from tests.bench.segments import segment
+from tests.fuzz.decoders import resealed
+from tests.kraftlog.build import batch, change, control_batch, level, no_op
+from tests.kraftlog.golden import FILES
+from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
+from tests.kraftlog.test_golden_logs import CONTROL_NAMES, WRITTEN
+from tests.kraftlog.test_reading import DAMAGE, damaged
+
+METADATA = [each for each in TYPES_AND_VERSIONS if not each[0].control]
+READ = [(kind, version) for kind, version, layout in METADATA if fields.is_read(kind) and layout is kind.layouts[0]]
+WRITTEN_VALUES = [bytes.fromhex(text) for _, kind, _, _, text in WRITTEN if kind not in CONTROL_NAMES]
+BUSY = segment(1500, (1, 2, 39))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_are_enough() -> Iterator[None]:
+    """So that small inputs are read many at once too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "_FEW", 1)
+        patch.setattr(arrow, "_FEW", 1)
+        yield
+
+
+def compare(data: bytes, redact: bool = True) -> list[dict[str, Any]]:
+    """The rows, which are the same both ways; so is what their reading says."""
+    fast, slow = Reading(data), Reading(data)
+    together = pa.Table.from_batches(list(record_batches(fast, begins_at=5, redact=redact)), RECORDS)
+    together.validate(full=True)
+    rows = [plain.row(item, arrow.LOG, 5, redact) for item in slow]
+    assert together.to_pylist() == (plain.record_batch(rows).to_pylist() if rows else [])
+    assert fast.account == slow.account
+    ends = ("first", "last", "begin_offset", "end_offset")
+    assert [getattr(fast, name) for name in ends] == [getattr(slow, name) for name in ends]
+    found: list[dict[str, Any]] = together.to_pylist()
+    return found
+
+
+def usual(struct: Struct, version: int, chance: random.Random) -> dict[str, Any]:
+    """Data as clusters have it: any numbers, texts of ASCII, few items, tags that are there or not."""
+    return {
+        each.name: _usual(each, version, chance)
+        for each in struct.fields
+        if each.since <= version and (each.tag is None or chance.random() < 0.5)
+    }
+
+
+def _usual(each: Field, version: int, chance: random.Random) -> Any:
+    kind = each.type
+    if each.nullable and chance.random() < 0.2:
+        return None
+    if isinstance(kind, Struct):
+        return usual(kind, version, chance)
+    if isinstance(kind, Array):
+        one = Field("one", kind.of)
+        return tuple(_usual(one, version, chance) for _ in range(chance.choice((0, 1, 3, 3, 20))))
+    if kind is Scalar.STRING:
+        return "".join(chance.choices("abc.-_ 09~}", k=chance.choice((0, 1, 9, 200))))
+    if kind is Scalar.BYTES:
+        return chance.randbytes(20)
+    if kind is Scalar.UUID:
+        return uuid.UUID(int=chance.getrandbits(128))
+    if kind is Scalar.FLOAT64:
+        return chance.random()
+    if kind is Scalar.BOOL:
+        return chance.random() < 0.5
+    bits = {Scalar.INT8: 8, Scalar.INT16: 16, Scalar.UINT16: 16, Scalar.INT32: 32, Scalar.INT64: 64}[kind]
+    least = 0 if kind is Scalar.UINT16 else -1 << bits - 1
+    few = chance.choice((-2, -1, 0, 1, 7))
+    return max(few, least) if chance.random() < 0.7 else least + chance.getrandbits(bits)
+
+
+@pytest.mark.parametrize(("kind", "version"), READ, ids=[label(kind, version, "") for kind, version in READ])
+def test_usual_records_of_a_type_are_read_many_at_once_and_say_what_they_say_one_by_one(
+    kind: RecordType, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(f"{kind.name} {version}")
+    values = [frame(kind, usual(kind.layouts[0].fields, version, chance), version) for _ in range(300)]
+    alone: list[int] = []
+    one_by_one = columns._one_by_one
+
+    def noted(reading: Reading, found: Records, which: Positions, redact: bool) -> pa.RecordBatch:
+        alone.extend(which.tolist())
+        return one_by_one(reading, found, which, redact)
+
+    monkeypatch.setattr(columns, "_one_by_one", noted)
+    rows = compare(batch(0, *values))
+    assert len(rows) == 300
+    assert alone == []
+    assert {one["record_type"] for one in rows} == {kind.name}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "layout"), METADATA, ids=[label(kind, version, each.name) for kind, version, each in METADATA]
+)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_any_records_of_a_type_whole_or_damaged_say_what_they_say_one_by_one(
+    kind: RecordType, version: int, layout: Layout, data: st.DataObject
+) -> None:
+    drawn = data.draw(st.lists(body(layout.fields, version), min_size=1, max_size=4))
+    values = [encode(Decoded(kind, version, each, layout.name)) for each in drawn]
+    chance = data.draw(st.randoms(use_true_random=False))
+    values += [frame(kind, usual(kind.layouts[0].fields, version, chance), version) for _ in range(3)]
+    for value in list(values):
+        changed = bytearray(value)
+        for _ in range(chance.randrange(4)):
+            changed[chance.randrange(len(changed))] = chance.choice((0, 1, 2, 127, 128, 255, chance.randrange(256)))
+        values.append(bytes(changed))
+        values.append(value[: chance.randrange(len(value) + 1)])
+    chance.shuffle(values)
+    compare(batch(0, *values), redact=chance.random() < 0.5)
+
+
+def test_what_kafka_wrote_is_the_same_both_ways() -> None:
+    for path in FILES:
+        compare(path.read_bytes())
+    assert len(compare(b"".join(batch(start * len(WRITTEN_VALUES), *WRITTEN_VALUES) for start in range(3)))) > 100
+    compare(batch(0, *WRITTEN_VALUES), redact=False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(DAMAGE, min_size=1, max_size=6), st.booleans())
+def test_whatever_is_done_to_a_file_its_rows_are_the_same_both_ways(
+    changes: list[tuple[str, int, int]], sealed: bool
+) -> None:
+    data = BUSY[:6_000]
+    for one in changes:
+        data = damaged(data, *one)
+    compare(resealed(data) if sealed else data)
+
+
+@pytest.mark.parametrize("records", [1, 64, 65, 500])
+def test_batches_of_few_and_of_many_records_are_the_same_both_ways(records: int) -> None:
+    assert len(compare(segment(1200, (records,)))) == 1200
+
+
+def test_what_is_between_usual_batches_is_in_its_place() -> None:
+    parts = [
+        batch(0, no_op(), level("a.version", 1)),
+        control_batch(2, (table.SNAPSHOT_FOOTER, {})),
+        batch(3, no_op(), attributes=1),
+        batch(9, change(1, 2, fenced=1), no_op(), bytes((1, 99, 0))),
+        batch(12, no_op(), epoch=0),
+        bytes(100),
+        batch(13, no_op()),
+    ]
+    rows = compare(b"".join(parts))
+    assert [one["offset"] for one in rows] == [0, 1, 2, 3, None, 9, 10, 11, None, 12, None, 13]
+
+
+def test_records_that_are_framed_in_unusual_ways_are_the_same_both_ways() -> None:
+    long = frame(table.CONFIG, {"resourceType": 2, "resourceName": "a" * 9000, "name": "b", "value": None})
+    far = 1 << 62
+    for data in (
+        encode_batch([Record(0, 1, no_op(), b"key"), Record(1, 1, no_op())], leader_epoch=1),
+        encode_batch([Record(0, 1, None), Record(1, 1, no_op())], leader_epoch=1),
+        encode_batch([Record(0, far, no_op()), Record(1, -far, no_op())], leader_epoch=1),
+        encode_batch([Record(far, 5, no_op()), Record(far + 1, 6, no_op())], leader_epoch=1),
+        encode_batch([Record(0, 5, no_op()), Record(5, 1 << 40, no_op()), Record(3, 2, no_op())], leader_epoch=1),
+        batch(0, no_op(), long, no_op()),
+        batch(0, b"", no_op(), b"\1", b"\1\x14", b"\1\x14\0", b"\1\xff\xff\3\0\0"),
+        batch(0, *[no_op()] * 70, long, *[no_op()] * 70),
+        batch(0, no_op(), frame(table.TOPIC, {"name": "a" * (MAX_RECORD + 1), "topicId": uuid.UUID(int=1)}), no_op()),
+        encode_batch([Record(0, 1, no_op())], leader_epoch=1)[:-1] + b"\2",
+    ):
+        compare(data)
+        compare(resealed(data))
+
+
+def test_a_batch_that_claims_more_or_fewer_records_than_it_has_is_the_same_both_ways() -> None:
+    for claimed in (0, 1, 3, 1 << 30):
+        data = bytearray(BUSY[:1000] and batch(0, no_op(), no_op()))
+        struct.pack_into(">i", data, HEADER_SIZE - 4, claimed)
+        compare(batch(0, no_op()) + resealed(bytes(data)))
+
+
+def test_an_array_of_very_many_items_is_read_one_by_one() -> None:
+    many = {"topicId": uuid.UUID(int=1), "partitionId": 1, "isr": tuple(range(20_000))}
+    ranges = tuple({"name": "a", "minSupportedVersion": 1, "maxSupportedVersion": 2} for _ in range(500))
+    registered = {"controllerId": 1, "incarnationId": uuid.UUID(int=1), "zkMigrationReady": False, "endPoints": ()}
+    registration = frame(table.REGISTER_CONTROLLER, {**registered, "features": ranges})
+    compare(batch(0, frame(table.PARTITION_CHANGE, many, 2), no_op(), registration))
+
+
+def test_names_that_json_must_escape_are_the_same_both_ways() -> None:
+    names = ('quo"te', "back\\slash", "tab\t", "del\x7f", "nul\0", "ünïcode", "\u2028", "𝔘", "", "plain", "</script>")
+    values = [frame(table.TOPIC, {"name": name, "topicId": uuid.UUID(int=7)}) for name in names]
+    values += [
+        frame(table.CONFIG, {"resourceType": kind, "resourceName": name, "name": config, "value": value})
+        for name in names
+        for config in (*names, "retention.ms", "sasl.jaas.config")
+        for kind in (-1, 2, 4)
+        for value in (None, "1", "ü")
+    ]
+    assert len(compare(batch(0, *values))) == len(values)
+    compare(batch(0, *values), redact=False)

@@ -24,13 +24,13 @@ from kraftlog.batches import (
     DamageReason,
     Pieces,
     head_at,
-    walk,
 )
 from kraftlog.encoding import encode_batch
 from kraftlog.errors import DamagedError, GapError, KraftLogError, MalformedError, TooLargeError
 from kraftlog.files import Segment, Snapshot, parse
 from kraftlog.image import SMALL, Image, Section
 from kraftlog.replay import Replay, SnapshotReader
+from kraftlog.walks import walk
 
 PIECE = 4 * 1024 * 1024
 END = 1 << 62  # above every offset

@@ -15,21 +15,22 @@ from numpy.typing import NDArray
 from kraftlog.arrow import fields, plain
 from kraftlog.arrow.framing import Records
 from kraftlog.arrow.schema import CONSTANT, DECODED, FIELDS, RECORDS
-from kraftlog.arrow.texts import placed
+from kraftlog.arrow.texts import bare, placed
 from kraftlog.edges import Positions
 from kraftlog.reading import Entry, Reading, content_of
 from kraftlog.records import FRAME_VERSION, MAX_RECORD
 from kraftlog.schema import NAMES, RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 
-Found = tuple[Positions, pa.Array]
-"""Items, and in which rows they are."""
+Found = tuple[Positions | None, pa.Array]
+"""Items, and in which rows they are, if not in all."""
 
 _FEW = 16  # that are quicker one by one
 _MORE = 0x80
 _FRAME = 3  # bytes
 _TYPES = {kind.key: kind for kind in (*table.METADATA_TYPES, *OTHER_TYPES)}
 _NAMES = pa.array([NAMES.get(key) for key in range(_MORE)], pa.string())
+_UUIDS = frozenset(("incarnation", "topic_id"))
 _OF_CONTENT = RECORDS.names[RECORDS.get_field_index("api_key") :]
 """The columns of which `framing` does not know what they say."""
 
@@ -86,10 +87,9 @@ def _together(
         pieces.setdefault("body", []).append((at, text))
         for column, here, array in _typed(kind, values, len(at)):
             pieces.setdefault(column, []).append((at if here is None else at[here], array))
-    every = np.arange(len(found))
-    pieces["api_key"], pieces["version"] = [(every, pa.array(key))], [(every, pa.array(version))]
-    pieces["record_type"] = [(every, _NAMES.take(pa.array(key & 0x7F)))]
-    pieces["status"] = [(every, pa.repeat(DECODED, len(found)))]
+    pieces["api_key"], pieces["version"] = [(None, pa.array(key))], [(None, pa.array(version))]
+    pieces["record_type"] = [(None, _NAMES.take(pa.array(key & 0x7F)))]
+    pieces["status"] = [(None, pa.repeat(DECODED, len(found)))]
     return pieces, done
 
 
@@ -106,6 +106,8 @@ def _typed(
             data, unset = data == 1, np.abs(data.astype(np.int16)) != 1
         elif kind is table.PARTITION_CHANGE and column == "leader":
             unset = data == plain.UNCHANGED
+        if column in _UUIDS:
+            data = bare(data)
         array = data if isinstance(data, pa.Array) else pa.array(data, RECORDS.field(column).type)
         if unset is not None and unset.any():
             kept = np.flatnonzero(~unset)

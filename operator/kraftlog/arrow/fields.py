@@ -28,9 +28,9 @@ from kraftlog.arrow.texts import (
     lists,
     numbers,
     placed,
+    quoted,
     spans,
     spread,
-    uuids,
 )
 from kraftlog.edges import Positions
 from kraftlog.partitions import Bytes
@@ -46,6 +46,7 @@ _NUMBERS = {
 }  # fmt: skip
 _BOOLEANS = pa.array(["false", "true"])
 _MORE = 0x80
+_NO_TAG = np.uint8(0xFF)
 _ITEMS = 32  # of structs in an array: they are read one behind the other
 
 
@@ -103,9 +104,9 @@ class Rows:
         found[~self.good] = 0
         return found
 
-    def some(self, rows: Positions, ends: Positions | None = None) -> Rows:
+    def some(self, rows: Positions) -> Rows:
         """Some of them."""
-        return Rows(self.view, self.home[rows], self.ends[rows] if ends is None else ends, self.at[rows])
+        return Rows(self.view, self.home[rows], self.ends[rows], self.at[rows])
 
     def back(self, rows: Positions, some: Rows) -> None:
         """What became of them."""
@@ -165,21 +166,21 @@ def _tagged(struct: Struct, version: int, rows: Rows, values: dict[str, Value]) 
     """Of the fields with a tag, which come in the order of their tags; others are not read here."""
     left, parts = rows.length(), Parts()
     known = {each.tag: each for each in struct.fields if each.tag is not None and each.since <= version}
+    tags = np.where(left > 0, rows.view[rows.at], _NO_TAG)
     for tag, each in sorted(known.items(), key=lambda one: one[0] or 0):
-        here = np.flatnonzero((left > 0) & (rows.view[rows.at] == tag) & rows.good)
+        here = np.flatnonzero(tags == tag)
         if not len(here):
             continue
         some = rows.some(here)
         some.at = some.at + 1
-        size = some.length()
-        ends = some.at + size
+        ends = some.length() + some.at
         some.judge(ends <= some.ends)
-        inner = some.some(np.arange(len(here)), np.where(some.good, ends, some.ends))
+        inner = Rows(rows.view, some.home, np.where(some.good, ends, some.ends), some.at)
         text, value = _value(each, version, inner)
-        inner.judge(inner.at == inner.ends)
-        inner.judge(some.good)
+        inner.judge((inner.at == inner.ends) & some.good)
         rows.back(here, inner)
         left[here] -= 1
+        tags[here] = np.where((left[here] > 0) & inner.good, rows.view[inner.at], _NO_TAG)
         parts.append(spread(joined([f',"{each.name}":', *text], len(here)), here, len(rows)))
         values[each.name] = Value(value.data, here, value.null)
     rows.judge(left == 0)
@@ -193,8 +194,8 @@ def _value(each: Field, version: int, rows: Rows) -> tuple[Parts, Value]:
     if kind is Scalar.STRING:
         return _string(each, rows)
     if kind is Scalar.UUID:
-        quoted, bare = uuids(rows.fixed(f"V{UUID}").view(np.uint8).reshape(len(rows), UUID))
-        return [quoted], Value(bare)
+        text = quoted(rows.fixed(f"V{UUID}"))
+        return [text], Value(text)
     assert isinstance(kind, Scalar)  # noqa: S101 - `is_read` says so
     found = rows.fixed(_NUMBERS[kind])
     if kind is Scalar.BOOL:
@@ -235,17 +236,17 @@ def _array(each: Field, kind: Array, version: int, rows: Rows) -> tuple[Parts, V
         return _structs(each, kind.of, version, rows)
     size = UUID if kind.of is Scalar.UUID else 4
     count, is_null = _count(each, rows, size)
-    first = np.cumsum(count) - count
-    at = np.repeat(rows.at - first * size, count) + np.arange(int(count.sum())) * size
+    offsets = np.zeros(len(count) + 1, dtype=np.int64)
+    np.cumsum(count, out=offsets[1:])
+    at = np.repeat(rows.at - offsets[:-1] * size, count) + np.arange(int(offsets[-1])) * size
     rows.at = rows.at + count * size
     items = Rows(rows.view, at, at, at)
     if kind.of is Scalar.UUID:
-        texts, _ = uuids(items.fixed(f"V{UUID}").view(np.uint8).reshape(len(at), UUID))
-        value = Value(None)
+        texts, value = quoted(items.fixed(f"V{UUID}")), Value(None)
     else:
         native = items.fixed(">i4").astype(np.int32)
-        texts, value = numbers(native), Value(lists(count, pa.array(native)), null=is_null)
-    return _or_null(["[", pc.binary_join(lists(count, texts), ","), "]"], is_null), value
+        texts, value = numbers(native), Value(lists(offsets, pa.array(native)), null=is_null)
+    return _or_null(["[", pc.binary_join(lists(offsets, texts), ","), "]"], is_null), value
 
 
 def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Parts, Value]:
@@ -253,16 +254,16 @@ def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Par
     count, is_null = _count(each, rows, 1)
     rows.judge(count <= _ITEMS)
     count[~rows.good] = 0
-    first, found = np.cumsum(count) - count, []
+    offsets, found = np.concatenate([[0], np.cumsum(count)]), []
     for number in range(int(count.max(initial=0))):
         here = np.flatnonzero((count > number) & rows.good)
         some = rows.some(here)
         texts, _ = _plain(struct, version, some)
         some.judge(some.length() == 0)  # tags
         rows.back(here, some)
-        found.append((first[here] + number, joined(_object(texts), len(here))))
-    every = placed(found, int(count.sum()), pa.string())
-    return _or_null(["[", pc.binary_join(lists(count, every.fill_null("")), ","), "]"], is_null), Value(None)
+        found.append((offsets[here] + number, joined(_object(texts), len(here))))
+    every = placed(found, int(offsets[-1]), pa.string())
+    return _or_null(["[", pc.binary_join(lists(offsets, every.fill_null("")), ","), "]"], is_null), Value(None)
 
 
 def _shown(text: Parts, values: dict[str, Value], rows: int) -> Parts:

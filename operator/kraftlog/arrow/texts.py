@@ -6,7 +6,7 @@ and arrays with an item for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -56,8 +56,15 @@ def numbers(values: NDArray[np.signedinteger]) -> pa.Array:
 _SMALL_TEXTS = pc.cast(pa.array(np.arange(_SMALL, dtype=np.int32)), pa.string())
 
 
-def uuids(content: Bytes) -> tuple[pa.Array, pa.Array]:
-    """Rows of 16 bytes as Kafka writes them (`Uuid.java`): in quotes, and without."""
+def quoted(content: NDArray[np.void]) -> pa.Array:
+    """Uuids of 16 bytes as Kafka writes them (`Uuid.java`), in quotes. Most are there many times."""
+    every = pa.FixedSizeBinaryArray.from_buffers(pa.binary(UUID), len(content), [None, pa.py_buffer(content)])
+    found = every.dictionary_encode()
+    distinct = np.frombuffer(found.dictionary.buffers()[1] or b"", dtype=np.uint8)[: len(found.dictionary) * UUID]
+    return _quoted(distinct.reshape(-1, UUID)).take(found.indices)
+
+
+def _quoted(content: Bytes) -> pa.Array:
     rows = len(content)
     groups = np.zeros((rows, 18), dtype=np.uint8)
     groups[:, :UUID] = content
@@ -65,9 +72,15 @@ def uuids(content: Bytes) -> tuple[pa.Array, pa.Array]:
     pairs = np.empty((rows, 6, 2), dtype="<u2")
     pairs[:, :, 0] = _PAIRS[first << 4 | second >> 4]
     pairs[:, :, 1] = _PAIRS[(second & 0xF) << 8 | third]
-    quoted = np.full((rows, _QUOTED), ord('"'), dtype=np.uint8)
-    quoted[:, 1:-1] = pairs.view(np.uint8).reshape(rows, _QUOTED)[:, : _QUOTED - 2]
-    return fixed(quoted), fixed(np.ascontiguousarray(quoted[:, 1:-1]))
+    text = np.full((rows, _QUOTED), ord('"'), dtype=np.uint8)
+    text[:, 1:-1] = pairs.view(np.uint8).reshape(rows, _QUOTED)[:, : _QUOTED - 2]
+    return fixed(text)
+
+
+def bare(texts: pa.Array) -> pa.Array:
+    """Quoted uuids without their quotes."""
+    content = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)[: len(texts) * _QUOTED].reshape(-1, _QUOTED)
+    return fixed(np.ascontiguousarray(content[:, 1:-1]))
 
 
 def fixed(content: Bytes) -> pa.Array:
@@ -102,9 +115,9 @@ def offsets_of(array: pa.Array) -> NDArray[np.int32]:
     return np.frombuffer(array.buffers()[1], dtype=np.int32)[: len(array) + 1]
 
 
-def lists(counts: Positions, items: pa.Array) -> pa.Array:
-    """So many items of each row."""
-    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)), items)
+def lists(offsets: Positions, items: pa.Array) -> pa.Array:
+    """Of each row the items from one offset to the next."""
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), items)
 
 
 def spread(texts: pa.Array, rows: Positions, count: int) -> pa.Array:
@@ -117,15 +130,18 @@ def spread(texts: pa.Array, rows: Positions, count: int) -> pa.Array:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), texts.buffers()[2])
 
 
-def placed(found: Iterable[tuple[Positions, pa.Array]], rows: int, kind: pa.DataType) -> pa.Array:
-    """Items at their rows, those that come later instead of what came before; the others are null."""
-    index, arrays, size = np.full(rows, -1, dtype=np.int64), [], 0
-    for at, array in found:
-        index[at] = np.arange(size, size + len(array))
-        arrays.append(array)
-        size += len(array)
-    if not arrays:
+def placed(found: Sequence[tuple[Positions | None, pa.Array]], rows: int, kind: pa.DataType) -> pa.Array:
+    """Items at their rows (at all of them, if None), those that come later instead of what came before; the others are
+    null.
+    """
+    if not found:
         return pa.nulls(rows, kind)
-    every = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]
+    if len(found) == 1 and found[0][0] is None:
+        return found[0][1]
+    index, size = np.full(rows, -1, dtype=np.int64), 0
+    for at, array in found:
+        index[slice(None) if at is None else at] = np.arange(size, size + len(array))
+        size += len(array)
+    every = pa.concat_arrays([array for _, array in found]) if len(found) > 1 else found[0][1]
     missing = index < 0
     return every.take(pa.array(index, mask=missing) if missing.any() else pa.array(index))

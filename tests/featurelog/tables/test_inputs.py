@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from featurelog.tables import NO_DOCUMENTS, TABLES, FileRecords, Judging, NodeCopy, clusters_of, history_of, tables_of
-from kraftlog.batches import Batch, walk
+from kraftlog.batches import Batch
+from kraftlog.walks import walk
 from tests.featurelog.tables.build import (
     OF_3_9,
     changed,

@@ -250,3 +250,8 @@ def test_a_control_record_that_no_release_has_is_kept() -> None:
     key, value = b"\0\0\0\x63", b"\0\0"
     ((one,), _) = read(encode_batch([Record(0, 1, value, key)], leader_epoch=1, control=True))
     assert (one["is_control"], one["api_key"], one["status"], one["record_type"]) == (True, 99, KEPT, None)
+
+
+def test_a_key_that_no_column_holds_is_none() -> None:
+    (found,), _ = read(batch(0, b"\1\xff\xff\x7f\xff"))
+    assert (found["api_key"], found["version"], found["status"]) == (None, None, DAMAGED)

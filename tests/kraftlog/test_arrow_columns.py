@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kraftlog import arrow
@@ -117,7 +117,7 @@ def test_usual_records_of_a_type_are_read_many_at_once_and_say_what_they_say_one
 @pytest.mark.parametrize(
     ("kind", "version", "layout"), METADATA, ids=[label(kind, version, each.name) for kind, version, each in METADATA]
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_records_of_a_type_whole_or_damaged_say_what_they_say_one_by_one(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
@@ -143,7 +143,7 @@ def test_what_kafka_wrote_is_the_same_both_ways() -> None:
     compare(batch(0, *WRITTEN_VALUES), redact=False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(DAMAGE, min_size=1, max_size=6), st.booleans())
 def test_whatever_is_done_to_a_file_its_rows_are_the_same_both_ways(
     changes: list[tuple[str, int, int]], sealed: bool
@@ -219,3 +219,9 @@ def test_names_that_json_must_escape_are_the_same_both_ways() -> None:
     ]
     assert len(compare(batch(0, *values))) == len(values)
     compare(batch(0, *values), redact=False)
+
+
+def test_a_name_of_a_config_that_is_no_text_is_the_same_both_ways() -> None:
+    whole = frame(table.CONFIG, {"resourceType": 2, "resourceName": "a", "name": "retention.ms", "value": "1"})
+    rows = compare(batch(0, whole, whole.replace(b"retention", b"ret\xffntion"), whole))
+    assert [one["status"] for one in rows] == [arrow.DECODED, arrow.DAMAGED, arrow.DECODED]

@@ -139,7 +139,7 @@ def read(kind: RecordType, version: int, rows: Rows, redact: bool) -> tuple[pa.A
     """The texts of the bodies, and the values of their fields; of rows that are given up both say nothing."""
     texts, values = _plain(kind.layouts[0].fields, version, rows)
     if kind is table.CONFIG and redact:
-        texts["value"] = _shown(texts["value"], values, len(rows))
+        texts["value"] = _shown(texts["value"], values, rows.good)
     parts = _object(texts)
     parts[-1:] = _tagged(kind.layouts[0].fields, version, rows, values)
     rows.judge(rows.at == rows.ends)
@@ -266,9 +266,9 @@ def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Par
     return _or_null(["[", pc.binary_join(lists(offsets, every.fill_null("")), ","), "]"], is_null), Value(None)
 
 
-def _shown(text: Parts, values: dict[str, Value], rows: int) -> Parts:
-    """Of configs the values that may be shown."""
-    names = values["name"].data.dictionary_encode()
+def _shown(text: Parts, values: dict[str, Value], good: Bools) -> Parts:
+    """Of configs the values that may be shown. The names of rows that are given up may be no text."""
+    names = pc.if_else(pa.array(good), values["name"].data, "").dictionary_encode()
     kinds = values["resourceType"].data.astype(np.int64)
     pairs = kinds << 32 | np.asarray(names.indices, dtype=np.int64)
     every, which = np.unique(pairs, return_inverse=True)
@@ -277,4 +277,4 @@ def _shown(text: Parts, values: dict[str, Value], rows: int) -> Parts:
     null = values["value"].null
     if null is not None:
         shown = shown | null
-    return [pc.if_else(pa.array(shown), joined(text, rows), f'"{REDACTED}"')]
+    return [pc.if_else(pa.array(shown), joined(text, len(good)), f'"{REDACTED}"')]

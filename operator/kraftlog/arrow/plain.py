@@ -23,6 +23,7 @@ Row = tuple[Any, ...]
 """A value for each column of `RECORDS`."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
+_INT16 = range(1 << 15)  # keys and versions
 _TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]
 _NONE: Mapping[str, object] = {}
 _SWITCHES = {1: True, -1: False}
@@ -63,7 +64,7 @@ def record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
 def _numbers(item: Entry) -> tuple[int | None, int | None]:
     found = item.content
     key, version = (found.type.key if isinstance(found, Decoded) else found.key), found.version
-    return (key if key >= 0 else None), (version if version >= 0 else None)
+    return (key if key in _INT16 else None), (version if version in _INT16 else None)
 
 
 def _name(control: bool, key: int | None) -> str | None:

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit simulation kafka kubernetes rolls test e2e bench soak format docs lock clean
+.PHONY: help demo check unit simulation kafka kubernetes rolls pipeline test e2e bench soak format docs lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,15 +31,18 @@ kubernetes: $(VENV)/.dev ## a part of test: the image, the chart, the operator o
 rolls: $(VENV)/.dev ## a part of test: nodes restarted on real Kubernetes, three controllers and six brokers in three racks (needs what test needs)
 	@$(BIN)/python -m tests.run rolls
 
-test: $(VENV)/.dev ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite
+pipeline: $(VENV)/.spark ## a part of test: tables of metadata logs, on Spark as well (needs Java 17+; fetches Spark, 455 MB, once)
+	@$(BIN)/python -m tests.run pipeline
+
+test: $(VENV)/.spark ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite
 	@$(BIN)/python -m tests.run
 
 e2e: kubernetes ## as kubernetes
 
-bench: $(VENV)/.dev ## ratios against Kafka's own tools: same machine, same cluster, interleaved
+bench: $(VENV)/.spark ## ratios against Kafka's own tools: same machine, same cluster, interleaved
 	@$(BIN)/python -m tests.bench
 
-soak: $(VENV)/.dev ## as test, with the long seeds and many more leader changes; before a release
+soak: $(VENV)/.spark ## as test, with the long seeds and many more leader changes; before a release
 	@SOAK=1 $(BIN)/python -m tests.run
 
 format: $(VENV)/.dev ## let the formatter and the linter mend what they can
@@ -76,4 +79,9 @@ $(VENV)/.runtime: requirements/runtime.lock requirements/build.lock pyproject.to
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@touch $@
+
+# Spark is most of what is ever fetched, and only what runs on it needs it: it comes on top of .dev.
+$(VENV)/.spark: $(VENV)/.dev requirements/pipeline.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/pipeline.lock
 	@touch $@

@@ -50,6 +50,7 @@ SUITES = [
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
     Suite("unit", [[*PYTEST, *FILE_BY_FILE, "tests", "--ignore=tests/e2e"]], 3),
     Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES], *CALIBRATION, *ROLLS], 4),
+    Suite("pipeline", [[*PYTEST, "tests/e2e/pipeline"]], 8, {"java": "a JDK or JRE, 17 or newer"}),
     Suite(
         "kafka",
         [[*SIDE_BY_SIDE, "tests/e2e/kafka"]],

@@ -99,7 +99,8 @@ class Root:
 
 
 def _reason(error: OSError) -> str:
-    return error.strerror or str(error).splitlines()[0]
+    """As the system says it; Arrow says where as well, which the line does already."""
+    return re.sub(r".*Detail: (\[errno \d+\] )?", "", (error.strerror or str(error)).splitlines()[0])
 
 
 def _folders(system: FileSystem, path: str) -> list[FileInfo]:

@@ -28,6 +28,7 @@ COMMANDS = {
         "kafkafeatures.cli.log",
         "show what the files of a metadata log say, record by record or as a whole, or check them; no cluster, no JVM",
     ),
+    "pipeline": ("kafkafeatures.cli.pipeline", "make tables of the metadata logs of many clusters, on Spark if wanted"),
     "status": ("kafkafeatures.cli.status", "show a resource on Kubernetes: its condition, plan and blockers"),
     "wait": ("kafkafeatures.cli.wait", "wait until a resource on Kubernetes is ready, or a feature reaches a level"),
     "approve": ("kafkafeatures.cli.approve", "approve the waiting plan, and no other"),

@@ -1,0 +1,119 @@
+"""The file that says what a run reads and where its tables go.
+
+What it decides: which fields there are, and what is said of a wrong one. Called by `kafkafeatures pipeline`. Paths in
+it are relative to the folder that it lies in, so that it means the same wherever it is run.
+
+    inputs: [/data/logs, "s3://bucket/logs?region=eu-central-1"]   # <cluster>/<node>/__cluster_metadata-0/*
+    output: /data/tables
+    mode: PERMISSIVE                # or DROPMALFORMED, FAILFAST
+    documents: /data/documents      # KafkaFeatures documents with their status, if there are any
+    metrics: /data/pipeline.prom    # written at the end of each run
+    spark:
+      enabled: true                 # false: on one core, without Java
+      master: local[*]
+      conf: {spark.driver.memory: 2g}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from featurelog.parts import MODES, PERMISSIVE
+from featurelog.run import Settings
+
+LOCAL = "local[*]"
+
+
+class ConfigError(Exception):
+    """The file cannot be used: where, why, and what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """Whether Spark is used, where, and with which settings of its own."""
+
+    enabled: bool = True
+    master: str = LOCAL
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All that a run is told."""
+
+    settings: Settings
+    spark: Spark
+    documents: Path | None
+    metrics: Path | None
+
+
+_FIELDS = {"inputs": list, "output": str, "mode": str, "documents": str, "metrics": str, "spark": dict}
+_SPARK = {"enabled": bool, "master": str, "conf": dict}
+_EXPECTED = {list: "a list of folders or URIs", str: "a text", bool: "true or false", dict: "a mapping"}
+
+
+def read(path: Path) -> Config:
+    """Raises ConfigError."""
+    try:
+        document = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
+    found = _checked(document, _FIELDS, f"{path}: ")
+    for name in ("inputs", "output"):
+        if not found.get(name):
+            raise ConfigError(f"{path}: {name}: required field is missing")
+    inputs, mode = found["inputs"], found.get("mode", PERMISSIVE)
+    if not all(isinstance(one, str) and one for one in inputs):
+        raise ConfigError(f"{path}: inputs: invalid value; expected {_EXPECTED[list]}")
+    if mode not in MODES:
+        raise ConfigError(f"{path}: mode: invalid value {mode!r}; expected {', '.join(MODES)}")
+    spark = _checked(found.get("spark", {}), _SPARK, f"{path}: spark.")
+    conf = {str(name): _text(value) for name, value in spark.get("conf", {}).items()}
+
+    def place(name: str) -> Path | None:
+        return path.parent / Path(found[name]).expanduser() if name in found else None
+
+    settings = Settings(
+        tuple(one if "://" in one else str(path.parent / Path(one).expanduser()) for one in inputs),
+        (place("output") or path).absolute(),
+        mode,
+    )
+    return Config(settings, Spark(**{**spark, "conf": conf}), place("documents"), place("metrics"))
+
+
+def documents(folder: Path) -> Iterator[object]:
+    """What is in the YAML and JSON files of a folder. Raises ConfigError."""
+    try:
+        found = sorted(one for one in folder.iterdir() if one.suffix in {".yaml", ".yml", ".json"})
+        for path in found:
+            try:
+                yield from (one for one in yaml.safe_load_all(path.read_bytes()) if one is not None)
+            except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+                raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
+    except OSError as error:
+        raise ConfigError(f"{error.filename or folder}: {error.strerror}") from None
+
+
+def _checked(document: Any, fields: Mapping[str, type], where: str) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise ConfigError(f"{where.rstrip('. ').rstrip(':')}: expected a mapping of fields: {', '.join(fields)}")
+    for name, value in document.items():
+        if name not in fields:
+            similar = get_close_matches(str(name), fields, n=1)
+            meant = f"did you mean {similar[0]!r}? " if similar else ""
+            raise ConfigError(f"{where}{name}: unknown field; {meant}valid fields: {', '.join(fields)}")
+        if not isinstance(value, fields[name]):
+            raise ConfigError(f"{where}{name}: invalid value {value!r}; expected {_EXPECTED[fields[name]]}")
+    return document
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

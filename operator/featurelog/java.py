@@ -1,0 +1,31 @@
+"""Whether there is a Java that Spark runs on. Called before anything is started that needs one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+VERSION = 17
+_REMEDY = f"install a JRE {VERSION} or newer and set JAVA_HOME, or set `spark.enabled: false` to read on one core"
+
+
+class JavaError(Exception):
+    """There is none, or an old one; what to do."""
+
+
+def check() -> None:
+    """Raises JavaError."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None:
+        raise JavaError(f"Spark needs Java {VERSION} or newer, and no java is on the PATH; {_REMEDY}")
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - the user's own
+    except OSError as error:
+        raise JavaError(f"Spark needs Java {VERSION} or newer; {java}: {error.strerror}; {_REMEDY}") from None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    if found is None or int(found[1]) < VERSION:
+        which = f"is version {found[1]}" if found else "does not say its version"
+        raise JavaError(f"Spark needs Java {VERSION} or newer, and {java} {which}; {_REMEDY}")

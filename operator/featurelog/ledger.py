@@ -1,0 +1,167 @@
+"""What was read so far: of each file of each node up to which byte, and which parts of the table came of it.
+
+What it decides: what of the inputs is still to be read, and which parts that replaces. It is kept as plain JSON beside
+the tables, and only ever replaced together with them (`manifest`). Called when a run is planned, and when results are
+in. It never forgets a file because it is gone from the inputs: Kafka deletes old segments, and their rows stay.
+
+A node is a folder together with the id of the cluster that it says it belongs to: a cluster that was made anew under
+the name of another one is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+from featurelog.layout import LogFile, NodeLog
+from featurelog.parts import Part
+from kraftlog.batches import HEADER_SIZE
+
+VERSION = 1
+
+
+class Stamper(Protocol):
+    """Gives what tells a range of bytes of a file from others; "" where the file has no such bytes."""
+
+    def __call__(self, uri: str, path: str, start: int, end: int) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file as it was read. fingerprint: of its first bytes. size, modified: as it was listed then."""
+
+    fingerprint: str
+    size: int
+    modified: int
+    parts: tuple[Part, ...]
+
+    @property
+    def next(self) -> int:
+        """The first byte that no part has."""
+        return self.parts[-1].next if self.parts else 0
+
+
+@dataclass(slots=True)
+class Node:
+    """One node's log. unused: (file, why), as it was listed last. files: by name."""
+
+    cluster: str
+    node: str
+    cluster_id: str | None
+    unused: tuple[tuple[str, str], ...] = ()
+    files: dict[str, Entry] = field(default_factory=dict)
+
+    def parts(self) -> Iterator[Part]:
+        """In the order of files."""
+        for _, entry in sorted(self.files.items()):
+            yield from entry.parts
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A file of which something is to be read. kept: the parts that stay; what is read goes on behind them."""
+
+    node: Node
+    uri: str
+    file: LogFile
+    fingerprint: str
+    is_open: bool
+    kept: tuple[Part, ...] = ()
+
+    @property
+    def start(self) -> int:
+        """The first byte to read."""
+        return self.kept[-1].next if self.kept else 0
+
+    @property
+    def lead(self) -> int:
+        """Where the batch before it begins."""
+        return self.kept[-1].stamped if self.kept else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return self.file.size - self.start
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return f"{self.node.cluster}/{self.node.node}/{self.file.name}"
+
+    def entry(self, parts: Sequence[Part]) -> Entry:
+        """Once it is read: all its parts."""
+        return Entry(self.fingerprint, self.file.size, self.file.modified, tuple(parts))
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All nodes. derived: of each cluster (name and id), what its tables were made of."""
+
+    nodes: list[Node] = field(default_factory=list)
+    derived: dict[str, str] = field(default_factory=dict)
+
+    def node(self, log: NodeLog) -> Node:
+        """The one that a log is of; a new one is added. A node that did not say its cluster's id before says it now,
+        and one that says none any more is the one it was.
+        """
+        same = [one for one in self.nodes if (one.cluster, one.node) == (log.cluster, log.node)]
+        fits = [one for one in same if one.cluster_id == log.cluster_id]
+        if not fits and log.cluster_id is None and len(same) == 1:
+            fits = same
+        if not fits and log.cluster_id is not None:
+            fits = [one for one in same if one.cluster_id is None]
+        if not fits:
+            fits = [Node(log.cluster, log.node, log.cluster_id)]
+            self.nodes.append(fits[0])
+        fits[0].cluster_id = log.cluster_id or fits[0].cluster_id
+        return fits[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept."""
+        ordered = sorted(self.nodes, key=lambda one: (one.cluster, one.node, one.cluster_id or ""))
+        nodes = [asdict(one) for one in ordered]
+        return {"version": VERSION, "nodes": nodes, "derived": dict(sorted(self.derived.items()))}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Ledger:
+        """Raises KeyError, TypeError or ValueError for what is none."""
+        if document["version"] != VERSION:
+            raise ValueError(f"version {document['version']!r} of a ledger, expected {VERSION}")
+        return cls([_node(one) for one in document["nodes"]], dict(document["derived"]))
+
+
+def due(known: Node, uri: str, log: NodeLog, stamp: Stamper) -> list[Due]:
+    """The files of a node that hold something new: those that were never read, have grown, or are others now."""
+    segments = [file.name for file in log.files if not file.is_snapshot]
+    found = []
+    for file in log.files:
+        is_open = file.name in segments[-1:]
+        one = _due(known.files.get(file.name), Due(known, uri, file, "", is_open), stamp)
+        found += [] if one is None else [one]
+    return found
+
+
+def _due(entry: Entry | None, new: Due, stamp: Stamper) -> Due | None:
+    file, kept = new.file, entry.parts if entry else ()
+    is_as_large = entry is not None and file.size == entry.size and (new.is_open or entry.next == entry.size)
+    if entry is not None and is_as_large and file.modified and file.modified == entry.modified:
+        return None
+    if kept and not kept[-1].is_final:
+        kept = kept[:-1]
+    first = stamp(new.uri, file.path, 0, min(file.size, HEADER_SIZE))
+    is_same = entry is not None and first == entry.fingerprint
+    if kept and (not is_same or stamp(new.uri, file.path, kept[-1].stamped, kept[-1].next) != kept[-1].stamp):
+        kept, is_same = (), False  # it was cut behind a new leader, or is another file of this name
+    if is_same and is_as_large:
+        return None
+    return replace(new, fingerprint=first, kept=kept)
+
+
+def _node(document: dict[str, Any]) -> Node:
+    files = {
+        name: Entry(**{**one, "parts": tuple(Part(**part) for part in one["parts"])})
+        for name, one in document["files"].items()
+    }
+    unused = tuple((name, why) for name, why in document["unused"])
+    return Node(**{**document, "unused": unused, "files": files})

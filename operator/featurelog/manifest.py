@@ -1,0 +1,147 @@
+"""Which files are the tables: LATEST names the manifest, which names the ledger and every file of every table.
+
+What it decides: when the result of a run is there, which is at one moment: the rename of LATEST. Whatever was written
+before it is invisible until then, and whatever a killed run left is removed by the next one. Tables are read by the
+manifest, never by listing folders. Called by a run, and by whoever reads the tables.
+
+    <output>/LATEST                              -> "manifest-000042.json"
+    <output>/manifest/manifest-000042.json       tables: files, rows; the name of the ledger
+    <output>/manifest/ledger-000042.json         what was read (`ledger`)
+    <output>/<table>/<cluster>/part-....parquet
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from featurelog.disk import Disk
+from featurelog.ledger import Ledger
+
+VERSION = 1
+LATEST = "LATEST"
+FOLDER = "manifest"
+_NAME = re.compile(r"manifest-(\d{6,})\.json")
+
+
+class OutputError(Exception):
+    """The tables cannot be read or written: which ones, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """One Parquet file of a table. path: within the output."""
+
+    cluster: str
+    cluster_id: str | None
+    path: str
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The tables as one run left them. sequence: 0 before the first one."""
+
+    root: Path
+    sequence: int = 0
+    tables: Mapping[str, tuple[TableFile, ...]] = field(default_factory=dict)
+
+    def paths(self, table: str, cluster: str | None = None) -> list[Path]:
+        """The files of a table, of all clusters or of one."""
+        files = self.tables.get(table, ())
+        return [self.root / one.path for one in files if cluster is None or one.cluster == cluster]
+
+    def read(self, table: str, schema: pa.Schema, cluster: str | None = None) -> pa.Table:
+        """A table in memory; an empty one where nothing was written."""
+        found = [pq.read_table(path, schema=schema, partitioning=None) for path in self.paths(table, cluster)]
+        return pa.concat_tables(found) if found else schema.empty_table()
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept."""
+        tables = {name: [asdict(one) for one in files] for name, files in sorted(self.tables.items())}
+        return {"version": VERSION, "sequence": self.sequence, "tables": tables}
+
+
+def name(sequence: int) -> str:
+    """Of a manifest's file."""
+    return f"manifest-{sequence:06}.json"
+
+
+def ledger_name(sequence: int) -> str:
+    """Of the ledger's file beside it."""
+    return f"ledger-{sequence:06}.json"
+
+
+def folder_of(root: Path, table: str, cluster: str) -> Path:
+    """Where the files of a table are; the name of a cluster is made fit for one folder on any system."""
+    safe = quote(cluster, safe="")
+    return root / table / (safe if safe.strip(".") else safe.replace(".", "%2E"))
+
+
+def load(root: Path) -> tuple[Manifest, Ledger]:
+    """The latest; an empty one where there is none. Raises OutputError."""
+    latest = root / LATEST
+    try:
+        if not latest.exists():
+            return Manifest(root), Ledger()
+        found = _NAME.fullmatch(latest.read_text().strip())
+        if found is None:
+            raise ValueError("it names no manifest")
+        manifest = _read(root, int(found[1]))
+        return manifest, Ledger.from_json(json.loads((root / FOLDER / ledger_name(manifest.sequence)).read_bytes()))
+    except OSError as error:
+        raise OutputError(f"{error.filename or root}: {error.strerror}; check the path and the rights") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"what it names cannot be read ({type(error).__name__}: {error})"
+        raise OutputError(f"{latest}: {why}; restore it, or give another output") from None
+
+
+def _read(root: Path, sequence: int) -> Manifest:
+    document = json.loads((root / FOLDER / name(sequence)).read_bytes())
+    if document["version"] != VERSION:
+        raise ValueError(f"version {document['version']!r} of a manifest, expected {VERSION}")
+    tables = {table: tuple(TableFile(**one) for one in files) for table, files in document["tables"].items()}
+    return Manifest(root, sequence, tables)
+
+
+def commit(disk: Disk, manifest: Manifest, ledger: Ledger) -> None:
+    """Make it the latest: from the last line on, and not before."""
+    folder = manifest.root / FOLDER
+    disk.write(folder / ledger_name(manifest.sequence), _json(ledger.to_json()))
+    disk.write(folder / name(manifest.sequence), _json(manifest.to_json()))
+    disk.write(manifest.root / LATEST, name(manifest.sequence).encode() + b"\n")
+
+
+def sweep(disk: Disk, manifest: Manifest) -> None:
+    """Remove what is in no table: of runs that were killed, and what was replaced. What the manifest before this one
+    names stays as well: somebody may still be reading it.
+    """
+    shown = [manifest]
+    if (manifest.root / FOLDER / name(manifest.sequence - 1)).exists():
+        shown.append(_read(manifest.root, manifest.sequence - 1))
+    live = {manifest.root / file.path for one in shown for files in one.tables.values() for file in files}
+    live |= {manifest.root / FOLDER / each(one.sequence) for one in shown for each in (name, ledger_name)}
+    for path in sorted(_ours(manifest.root)):
+        if path not in live:
+            disk.remove(path)
+
+
+def _ours(root: Path) -> Iterator[Path]:
+    """Files that only a run writes: nothing else in the folder is ever touched."""
+    yield from root.glob("*/*/part-*.parquet")
+    yield from (root / FOLDER).glob("manifest-*.json")
+    yield from (root / FOLDER).glob("ledger-*.json")
+    yield from (root / FOLDER).glob(".*.json.tmp")
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"

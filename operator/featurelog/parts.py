@@ -1,0 +1,295 @@
+"""A part: a range of bytes of one file as rows of `metadata_records`, and an account of what became of these bytes.
+
+What it decides: which rows a range has, which of them are kept (`Mode`, NoOp records), and where the next part of the
+same file begins. Called by whoever runs the work, on one core or as a task of Spark: there it is sent to the workers by
+value, so it may import `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
+Memory is bounded whatever the bytes are; nothing of a file is ever run or trusted.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+from kraftlog.arrow import DAMAGED, LOG, RECORDS, SNAPSHOT, record_batches
+from kraftlog.batches import HEADER_SIZE, DamageReason
+from kraftlog.reading import Reading
+from kraftlog.schema import table
+
+ROWS = pa.schema(
+    [
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("node", pa.string(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("fingerprint", pa.string(), nullable=False),  # of the first header: the same as long as the file grows
+        *RECORDS,
+    ]
+)
+"""The columns of `metadata_records`: what a file says, and which file it is."""
+
+PERMISSIVE, DROPMALFORMED, FAILFAST = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
+MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
+"""As readers of Spark have them: damage is a row, damage is only counted, or the first damage ends the run."""
+
+_PIECE = 1024 * 1024
+_ROWS = 32_768
+_HOUR = 3_600_000
+_END = (DamageReason.TRUNCATED.value, DamageReason.ZEROS.value)
+"""What the end of a segment looks like while a node writes to it."""
+
+
+class InputChangedError(Exception):
+    """A file is not what it was when it was listed: it was cut or replaced meanwhile."""
+
+
+class DamagedInputError(Exception):
+    """Something is damaged, and the mode is FAILFAST."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A part to read. uri: of the file system; path: in it. start, end: bytes of the file. lead: where the batch before
+    it begins, which tells whether the part follows it; `start` where there is none. is_open: a node may be writing
+    behind the end.
+    """
+
+    uri: str
+    path: str
+    cluster: str
+    node: str
+    file: str
+    fingerprint: str
+    lead: int
+    start: int
+    end: int
+    is_open: bool
+    mode: str = PERMISSIVE
+    redact: bool = True
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return f"{self.cluster}/{self.node}/{self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was made of a task.
+
+    path: of the Parquet file, or None where no row is kept. next: where the part behind it begins; `end` but for what
+    may yet be completed. is_final: what is before `next` is as it will always be. stamped: where the last sound batch
+    begins, or `next` for none; stamp: of the bytes from there to `next`. ends: the offset behind its last batch.
+    account: as `kraftlog.reading.Account` has it.
+    """
+
+    path: str | None
+    rows: int
+    size: int
+    start: int
+    next: int
+    is_final: bool
+    stamped: int
+    stamp: str
+    ends: int | None
+    account: dict[str, Any]
+
+
+class Range:
+    """Bytes of a file from `start` to `end`, read a piece at a time. Raises InputChangedError."""
+
+    def __init__(self, file: pa.NativeFile, start: int, end: int, name: str) -> None:
+        self._file, self._from, self._size, self._name = file, start, end - start, name
+        self._start, self._piece = 0, b""
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, piece: slice) -> memoryview:
+        start, end, _ = piece.indices(self._size)
+        if not self._start <= start <= end <= self._start + len(self._piece):
+            wanted = max(end, min(start + _PIECE, self._size)) - start
+            self._start, self._piece = start, self._file.read_at(wanted, self._from + start)
+            if len(self._piece) < wanted:
+                self._start, self._piece = 0, b""
+                raise InputChangedError(f"{self._name}: changed while it was read; run again")
+        return memoryview(self._piece)[start - self._start : end - self._start]
+
+
+def open_range(uri: str, path: str, start: int, end: int, name: str) -> Range:
+    """Of a file in a folder or an object store. Raises InputChangedError for one that is gone, OSError."""
+    system, _ = FileSystem.from_uri(uri)
+    try:
+        return Range(system.open_input_file(path), start, end, name)
+    except FileNotFoundError:
+        raise InputChangedError(f"{name}: deleted since it was listed; run again") from None
+
+
+def stamp(data: Range, start: int, end: int) -> str:
+    """What tells these bytes from others."""
+    digest = hashlib.sha256()
+    for at in range(start, end, _PIECE):
+        digest.update(data[at : min(at + _PIECE, end)])
+    return digest.hexdigest()[:16]
+
+
+def fingerprint(data: Range) -> str:
+    """Of the header of the first batch."""
+    return stamp(data, 0, min(len(data), HEADER_SIZE))
+
+
+class PartReader:
+    """The rows of one task. Iterate it once; what else it knows is complete at the end."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.data = open_range(task.uri, task.path, task.lead, task.end, task.where)
+        self.reading = Reading(self.data)
+        self.next = task.end
+        self.is_final = True
+        self._tail = ""
+        self.last: int | None = None
+        """Where the last sound batch begins."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        task = self.task
+        origin = SNAPSHOT if task.file.endswith(".checkpoint") else LOG
+        labels = (task.cluster, task.node, task.file, task.fingerprint)
+        for batch in record_batches(self.reading, origin=origin, begins_at=task.lead, redact=task.redact):
+            rows = self._judged(batch)
+            rows = rows.filter(pa.array(kept_of(rows)))
+            if rows.num_rows:
+                constant = [pa.repeat(pa.scalar(label, pa.string()), rows.num_rows) for label in labels]
+                yield pa.RecordBatch.from_arrays([*constant, *rows.columns], schema=ROWS)
+
+    def _judged(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Without the batch before, and the end that a node may still be writing; and as the mode has it."""
+        rows = rows.filter(pa.array(rows["batch_position"].to_numpy() >= self.task.start))
+        damaged = pc.equal(rows["status"], DAMAGED).to_numpy(zero_copy_only=False)
+        positions = rows["batch_position"].to_numpy()
+        sound = positions[~damaged]
+        self.last = int(sound[-1]) if len(sound) else self.last
+        if not damaged.any():
+            return rows
+        at = np.flatnonzero(damaged)
+        sizes = rows["size"].to_numpy()
+        last = at[-1]
+        if self.task.is_open and sizes[last] and positions[last] + sizes[last] == self.task.end:
+            self.is_final = False
+            self._tail = rows["reason"][int(last)].as_py()
+            if self._tail in _END:
+                self.next, self.is_final = int(positions[last]), True
+                rows, damaged, at = rows.slice(0, last), damaged[:last], at[:-1]
+        if self.task.mode == FAILFAST and len(at):
+            first = int(at[0])
+            reason = rows["reason"][first].as_py()
+            raise DamagedInputError(f"{self.task.where}: at byte {positions[first]}: {reason}; mode is {FAILFAST}")
+        return rows.filter(pa.array(~damaged)) if self.task.mode == DROPMALFORMED else rows
+
+    def account(self) -> dict[str, Any]:
+        """Of the bytes of the part: without those of the batch before it, and of the end that is not read yet."""
+        before = self.task.start - self.task.lead
+        found = asdict(self.reading.account)
+        if before:
+            lead = Reading(self.data[:before])
+            collections.deque(lead, maxlen=0)
+            found = combined(found, asdict(lead.account), -1)
+        if left := self.task.end - self.next:
+            tail = {"size": left, "damaged": {self._tail: {"records": 0, "bytes": left}}}
+            found = combined(found, tail, -1)
+        return found
+
+
+def combined(one: dict[str, Any], other: dict[str, Any], sign: int = 1) -> dict[str, Any]:
+    """The sum of two accounts, or what is left of one."""
+    result: dict[str, Any] = {}
+    for name in {**one, **other}:
+        mine, theirs = one.get(name), other.get(name)
+        if isinstance(mine, dict) or isinstance(theirs, dict):
+            result[name] = combined(mine or {}, theirs or {}, sign)
+        else:
+            result[name] = (mine or 0) + sign * (theirs or 0)
+    return {name: value for name, value in result.items() if value != {"records": 0, "bytes": 0}}
+
+
+def kept_of(rows: pa.RecordBatch) -> Any:
+    """All rows but NoOp records that are neither the first nor the last of their hour, nor beside damage or another
+    epoch. An idle controller writes two a second; how many there were is in the account.
+    """
+    no_ops = pc.fill_null(pc.equal(rows["record_type"], table.NO_OP.name), fill_value=False)
+    kept = ~no_ops.to_numpy(zero_copy_only=False)
+    at = np.flatnonzero(~kept)
+    if len(at):
+        hours = pc.fill_null(rows["timestamp_ms"], 0).to_numpy(zero_copy_only=False)[at] // _HOUR
+        epochs = pc.fill_null(rows["leader_epoch"], -1).to_numpy(zero_copy_only=False)[at]
+        holes = np.cumsum(rows["offset"].is_null().to_numpy(zero_copy_only=False))[at]
+        changes = np.diff(hours) | np.diff(epochs) | np.diff(holes) != 0
+        kept[at[np.append(True, changes) | np.append(changes, True)]] = True
+    return kept
+
+
+def write_part(task: Task, folder: str) -> Part:
+    """The rows of a task as a Parquet file of its own in `folder`, safe on disk when this returns.
+
+    A file that nobody was told of, because whoever wrote it was killed, is one that no manifest lists.
+    """
+    reader = PartReader(task)
+    path = os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
+    rows = 0
+    writer: pq.ParquetWriter | None = None
+    try:
+        for batch in reader:
+            if writer is None:
+                os.makedirs(folder, exist_ok=True)
+                writer = pq.ParquetWriter(path, ROWS, compression="zstd", compression_level=1)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is not None:
+        synced(path)
+    stamped = reader.next if reader.last is None else reader.last
+    return Part(
+        path=path if rows else None, rows=rows, size=os.path.getsize(path) if rows else 0,
+        start=task.start, next=reader.next, is_final=reader.is_final,
+        stamped=stamped, stamp=stamp(reader.data, stamped - task.lead, reader.next - task.lead),
+        ends=reader.reading.end_offset, account=reader.account(),
+    )  # fmt: skip
+
+
+def synced(path: str) -> None:
+    """A file or a folder, on disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def merged(parts: Sequence[Part], folder: str) -> Part:
+    """Parts of one file that follow each other as one: many small ones are slow to read."""
+    path = os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
+    rows = 0
+    with pq.ParquetWriter(path, ROWS, compression="zstd", compression_level=1) as writer:
+        for part in parts:
+            if part.path is not None:
+                for batch in pq.ParquetFile(part.path).iter_batches(_ROWS):
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+    synced(path)
+    account: dict[str, Any] = {}
+    for part in parts:
+        account = combined(account, part.account)
+    first = parts[0].start
+    return replace(parts[-1], path=path, rows=rows, size=os.path.getsize(path), start=first, account=account)

@@ -1,0 +1,331 @@
+"""One run of the pipeline: what is new in the inputs is read, tables are made of it, and all of that is there at once.
+
+What it decides: what is read in which order, and when it is committed. Called by `kafkafeatures pipeline run`. Who does
+the reading is given to it (`Engine`): this process, or Spark. Everything else happens here, on one core, and is the
+same for both. Killed at any moment, the next run makes the tables that this one would have made: whatever is not named
+by the manifest was never there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from featurelog import cuts, manifest
+from featurelog.disk import Disk
+from featurelog.layout import NodeLog, Root
+from featurelog.ledger import Due, Ledger, Node, due
+from featurelog.manifest import Manifest, OutputError, TableFile
+from featurelog.parts import (
+    PERMISSIVE,
+    DamagedInputError,
+    InputChangedError,
+    Part,
+    Task,
+    combined,
+    merged,
+    open_range,
+    stamp,
+    synced,
+    write_part,
+)
+from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
+from kraftlog.arrow import RECORDS
+
+METADATA_RECORDS = "metadata_records"
+BYTES_PER_COMMIT = 1024 * 1024 * 1024
+"""Of inputs; what one cluster has is never divided."""
+DERIVED = 1
+"""Changes whenever the tables of clusters are made in another way: they are then made anew."""
+MOST_PARTS = 24
+"""Of one file, before they are made one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a task has no part. is_fatal: the run ends."""
+
+    text: str
+    is_fatal: bool = False
+
+
+Outcome = Part | Problem
+"""Of a task."""
+Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
+"""The tables of a cluster, by name."""
+
+
+class EngineError(Exception):
+    """Who reads cannot go on: why, and what to do. What was committed before is kept."""
+
+
+class Engine(Protocol):
+    """Who reads: gives the outcome of each task, in the order of tasks."""
+
+    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterable[Outcome]: ...
+
+
+class OneCore:
+    """This process, one task after the other."""
+
+    name = "one core"
+
+    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
+        """As the tasks are asked for."""
+        return (outcome(task, folder) for task, folder in tasks)
+
+
+def outcome(task: Task, folder: str) -> Outcome:
+    """Of one task; sent to workers by value, as all of `parts` is."""
+    try:
+        return write_part(task, folder)
+    except DamagedInputError as error:
+        return Problem(str(error), is_fatal=True)
+    except InputChangedError as error:
+        return Problem(str(error))
+    except OSError as error:
+        return Problem(f"{task.where}: {error.strerror or error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to read, and where to write. piece: bytes of a file that one task reads at least."""
+
+    inputs: tuple[str, ...]
+    output: Path
+    mode: str = PERMISSIVE
+    redact: bool = True
+    piece: int = cuts.PIECE
+    bytes_per_commit: int = BYTES_PER_COMMIT
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did. account: of all bytes it read. problems: files that could not be read. doubts: of clusters."""
+
+    clusters: int = 0
+    files: int = 0
+    commits: int = 0
+    sequence: int = 0
+    account: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+
+Progress = Callable[[int, int], None]
+"""Is told the bytes that were read, of how many."""
+
+
+class Run:
+    """Composed once, and run once. `start_engine` is called only if there is something to read."""
+
+    def __init__(
+        self, settings: Settings, derive: Derive, start_engine: Callable[[], Engine] = OneCore,
+        disk: Disk | None = None, progress: Progress = lambda done, of: None,
+    ) -> None:  # fmt: skip
+        self.settings = settings
+        self.summary = Summary()
+        self._derive, self._start_engine = derive, start_engine
+        self._disk, self._progress = disk or Disk(), progress
+        self._manifest, self._ledger = Manifest(settings.output), Ledger()
+
+    def __call__(self) -> Summary:
+        """Raises InputsError, OutputError, LockedError, DamagedInputError."""
+        root = self.settings.output
+        try:
+            with self._disk.locked(root / ".lock"):
+                self._run()
+        except OSError as error:
+            raise OutputError(f"{error.filename or root}: {error.strerror}; check the path and the rights") from None
+        return self.summary
+
+    def _run(self) -> None:
+        self._manifest, self._ledger = manifest.load(self.settings.output)
+        manifest.sweep(self._disk, self._manifest)
+        dues = self._plan()
+        total, done, engine = sum(one.size for one in dues), 0, None
+        for group in self._groups(dues):
+            engine = engine or self._start_engine()
+            for one, parts in self._read(engine, group):
+                self._keep(one, parts)
+                done += one.size
+                self._progress(done, total)
+            self._commit({one.node.cluster for one in group})
+        self._commit(None)
+        self.summary.sequence = self._manifest.sequence
+
+    def _plan(self) -> list[Due]:
+        """What is new, by cluster. Every node that is in the inputs is in the ledger then."""
+        logs: dict[tuple[str, str], tuple[str, NodeLog]] = {}
+        again: dict[tuple[str, str], list[str]] = {}
+        for root in map(Root.of, self.settings.inputs):
+            for log in root.nodes():
+                key = log.cluster, log.node
+                if key in logs:
+                    again.setdefault(key, []).append(root.uri)
+                logs.setdefault(key, (root.uri, log))
+        dues = []
+        for key, (uri, log) in sorted(logs.items()):
+            node = self._ledger.node(log)
+            places = ((f"{log.node}/", f"also in {place}, which is not read") for place in again.get(key, ()))
+            node.unused = (*log.unused, *places)
+            dues += due(node, uri, log, _stamp)
+        return dues
+
+    def _groups(self, dues: Iterable[Due]) -> Iterator[list[Due]]:
+        group: list[Due] = []
+        size = 0
+        for one in dues:
+            if group and one.node.cluster != group[-1].node.cluster and size >= self.settings.bytes_per_commit:
+                yield group
+                group, size = [], 0
+            group.append(one)
+            size += one.size
+        if group:
+            yield group
+
+    def _read(self, engine: Engine, group: Sequence[Due]) -> Iterator[tuple[Due, list[Part]]]:
+        """Those that were read to their end."""
+        tasks, owners = [], []
+        for one in group:
+            try:
+                found = [(task, self._folder(one.node)) for task in self._tasks(one)]
+            except (InputChangedError, OSError) as error:
+                self.summary.problems.append(str(error))
+                continue
+            owners.append((one, len(found)))
+            tasks += found
+        results = iter(engine.outcomes(tasks))
+        for one, count in owners:
+            outcomes = [next(results) for _ in range(count)]
+            parts = [each for each in outcomes if isinstance(each, Part)]
+            problems = [each for each in outcomes if isinstance(each, Problem)]
+            for each in problems:
+                if each.is_fatal:
+                    raise DamagedInputError(each.text)
+            self.summary.problems += sorted({each.text for each in problems})
+            if len(parts) == count:
+                yield one, parts
+
+    def _tasks(self, one: Due) -> Iterator[Task]:
+        size, piece = one.file.size, self.settings.piece
+        ranges = [(one.start, size)] if one.start < size else []
+        if size - one.start > 2 * piece:
+            ranges = cuts.ranges(open_range(one.uri, one.file.path, 0, size, one.where), one.start, piece)
+        for start, end in ranges:
+            yield Task(
+                uri=one.uri, path=one.file.path, cluster=one.node.cluster, node=one.node.node, file=one.file.name,
+                fingerprint=one.fingerprint, lead=one.lead if start == one.start else start, start=start, end=end,
+                is_open=one.is_open and end == size, mode=self.settings.mode, redact=self.settings.redact,
+            )  # fmt: skip
+
+    def _keep(self, one: Due, read: Sequence[Part]) -> None:
+        self.summary.files += 1
+        for part in read:
+            self.summary.account = combined(self.summary.account, part.account)
+        parts = [*one.kept, *(self._placed(part) for part in read)]
+        if len(parts) > MOST_PARTS and parts[-1].is_final:
+            whole = [replace(part, path=part.path and str(self.settings.output / part.path)) for part in parts]
+            parts = [self._placed(merged(whole, self._folder(one.node)))]
+        one.node.files[one.file.name] = one.entry(parts)
+
+    def _placed(self, part: Part) -> Part:
+        """With its path within the output, which may be moved."""
+        return replace(part, path=part.path and os.path.relpath(part.path, self.settings.output))
+
+    def _folder(self, node: Node) -> str:
+        return str(manifest.folder_of(self.settings.output, METADATA_RECORDS, node.cluster))
+
+    def _commit(self, folders: set[str] | None) -> None:
+        """Make the tables of those clusters anew of which something changed: rows, or what is known beside them."""
+        nodes = self._ledger.nodes
+        clusters = clusters_of(self._copy(node) for node in nodes)
+        self.summary.clusters = len(clusters)
+        self.summary.doubts = sorted({text for one in clusters for _, text in one.doubts})
+        known = {_id(one) for one in clusters}
+        tables = {
+            name: [file for file in files if (file.cluster, file.cluster_id) in known]
+            for name, files in self._manifest.tables.items()
+        }
+        made: dict[str, str] = {}
+        for one in clusters:
+            key, source = json.dumps(_id(one)), _source(one, nodes)
+            before = self._ledger.derived.get(key)
+            if before == source or (folders is not None and one.cluster not in folders):
+                made |= {} if before is None else {key: before}
+                continue
+            for name, table in self._derive(one).items():
+                kept = [each for each in tables.get(name, ()) if (each.cluster, each.cluster_id) != _id(one)]
+                tables[name] = [*kept, *self._written(one, name, table)]
+            made[key] = source
+        if made == self._ledger.derived:
+            return
+        self._ledger.derived = made
+        tables[METADATA_RECORDS] = [
+            TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size)
+            for node in nodes for part in node.parts() if part.path is not None
+        ]  # fmt: skip
+        ordered = {name: tuple(sorted(files, key=lambda one: one.path)) for name, files in tables.items()}
+        self._manifest = Manifest(self.settings.output, self._manifest.sequence + 1, ordered)
+        manifest.commit(self._disk, self._manifest, self._ledger)
+        manifest.sweep(self._disk, self._manifest)
+        self.summary.commits += 1
+
+    def _written(self, cluster: ClusterCopies, name: str, table: pa.Table) -> Iterator[TableFile]:
+        if not table.num_rows:
+            return
+        root = self.settings.output
+        path = manifest.folder_of(root, name, cluster.cluster) / f"part-{uuid.uuid4().hex}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path, compression="zstd")
+        synced(str(path))
+        yield TableFile(*_id(cluster), str(path.relative_to(root)), table.num_rows, path.stat().st_size)
+
+    def _copy(self, node: Node) -> NodeCopy:
+        root, files = self.settings.output, sorted(node.files.items())
+        records = (FileRecords(node.node, name, _Rows(root, entry.parts)) for name, entry in files)
+        return NodeCopy(node.cluster, node.node, node.cluster_id, tuple(records), node.unused)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a file, read whenever they are asked for."""
+
+    root: Path
+    parts: Sequence[Part]
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        for part in self.parts:
+            if part.path is not None:
+                yield from pq.ParquetFile(self.root / part.path).iter_batches(columns=RECORDS.names)
+
+
+def _id(cluster: ClusterCopies) -> tuple[str, str | None]:
+    return cluster.cluster, cluster.cluster_id
+
+
+def _source(cluster: ClusterCopies, nodes: Iterable[Node]) -> str:
+    """What tells whether the tables of a cluster would be the same again."""
+    known = {(node.cluster, node.node, node.cluster_id): node for node in nodes}
+    files = [
+        [copy.node, copy.unused, [part.path for part in known[copy.cluster, copy.node, copy.cluster_id].parts()]]
+        for copy in cluster.copies
+    ]
+    return hashlib.sha256(json.dumps([DERIVED, cluster.doubts, files]).encode()).hexdigest()
+
+
+def _stamp(uri: str, path: str, start: int, end: int) -> str:
+    try:
+        data = open_range(uri, path, 0, end, path)
+        return stamp(data, start, end)
+    except (InputChangedError, OSError):
+        return ""

@@ -1,0 +1,184 @@
+"""`kafka_metadata`, a data source for people's own queries: `spark.read.format("kafka_metadata").load("/data/logs")`.
+
+What it decides: how files are divided into partitions, and which filters are applied before rows go to the JVM. Rows
+are those of `metadata_records`, as Arrow batches; no pandas is needed. `register` is called with a session. Nothing is
+written, and no ledger kept: each query reads what is there.
+
+    path     the folder or URI of inputs, as in `layout`
+    mode     PERMISSIVE (default): damage is a row. DROPMALFORMED: it is left out. FAILFAST: it ends the query
+    redact   true (default): no secrets, and no bytes of what could not be decoded
+    piece    bytes of a file that a partition has at least
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from featurelog import cuts
+from featurelog.layout import Root
+from featurelog.parts import MODES, PERMISSIVE, ROWS, PartReader, Task, fingerprint, open_range
+from kraftlog.arrow import LOG, SNAPSHOT
+
+NAME = "kafka_metadata"
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+_TYPES = {
+    pa.string(): spark_types.StringType(),
+    pa.int64(): spark_types.LongType(),
+    pa.int32(): spark_types.IntegerType(),
+    pa.int16(): spark_types.ShortType(),
+    pa.bool_(): spark_types.BooleanType(),
+    pa.binary(): spark_types.BinaryType(),
+    pa.list_(pa.int32()): spark_types.ArrayType(spark_types.IntegerType()),
+}
+SCHEMA = spark_types.StructType(
+    [spark_types.StructField(field.name, _TYPES[field.type], field.nullable) for field in ROWS]
+)
+_LIST = pa.list_(pa.field("element", pa.int32()))
+_ARROW = pa.schema([field.with_type(_LIST) if pa.types.is_list(field.type) else field for field in ROWS])
+"""As Spark names what is in a list."""
+
+_COMPARED = {
+    "EqualTo": pc.equal,
+    "GreaterThan": pc.greater,
+    "GreaterThanOrEqual": pc.greater_equal,
+    "LessThan": pc.less,
+    "LessThanOrEqual": pc.less_equal,
+}
+Condition = tuple[str, str, Any]
+"""(column, name of the filter's class, value)"""
+
+
+class OptionError(Exception):
+    """An option that is none, or has no such value."""
+
+
+class KafkaMetadata(DataSource):
+    """For Spark 4.0, and wherever filters may not be pushed down."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> spark_types.StructType:
+        return SCHEMA
+
+    def reader(self, schema: spark_types.StructType) -> DataSourceReader:
+        return Reader(dict(self.options))
+
+
+class PushedKafkaMetadata(KafkaMetadata):
+    """For Spark 4.1 and newer with `PUSHDOWN` set: without it, Spark refuses a reader that takes filters."""
+
+    def reader(self, schema: spark_types.StructType) -> DataSourceReader:
+        return PushedReader(dict(self.options))
+
+
+def register(spark: SparkSession) -> None:
+    """Let the session know the source, in the form that its version and settings allow."""
+    is_pushed = hasattr(DataSourceReader, "pushFilters") and spark.conf.get(PUSHDOWN, "false") == "true"
+    spark.dataSource.register(PushedKafkaMetadata if is_pushed else KafkaMetadata)
+
+
+class Reader(DataSourceReader):
+    """Plans in the driver, reads in the workers."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        known = {name.lower(): value for name, value in options.items()}
+        self._path = known.get("path", "")
+        self._mode = known.get("mode", PERMISSIVE).upper()
+        if not self._path:
+            raise OptionError(f"{NAME}: option path is missing: .load(PATH)")
+        if self._mode not in MODES:
+            raise OptionError(f"{NAME}: invalid mode {self._mode!r}; expected one of {', '.join(MODES)}")
+        self._redact = known.get("redact", "true").lower() != "false"
+        self._piece = int(known.get("piece", cuts.PIECE))
+        self._conditions: list[Condition] = []
+
+    def partitions(self) -> list[InputPartition]:
+        """Ranges of files, cut between batches."""
+        return [InputPartition(task) for task in self._tasks()] or [InputPartition(None)]
+
+    def _tasks(self) -> Iterator[Task]:
+        root = Root.of(self._path)
+        for log in root.nodes():
+            segments = [file.name for file in log.files if not file.is_snapshot]
+            for file in log.files:
+                labels = (log.cluster, log.node, file.name, SNAPSHOT if file.is_snapshot else LOG)
+                if not file.size or not self._fits(labels):
+                    continue
+                data = open_range(root.uri, file.path, 0, file.size, file.name)
+                for start, end in cuts.ranges(data, 0, self._piece):
+                    yield Task(
+                        uri=root.uri, path=file.path, cluster=log.cluster, node=log.node, file=file.name,
+                        fingerprint=fingerprint(data), lead=start, start=start, end=end,
+                        is_open=file.name in segments[-1:] and end == file.size, mode=self._mode, redact=self._redact,
+                    )  # fmt: skip
+
+    def _fits(self, labels: tuple[str, ...]) -> bool:
+        row = pa.RecordBatch.from_arrays([pa.array([label]) for label in labels], names=list(_LABELS))
+        return all(met(row, one).to_pylist() == [True] for one in self._conditions if one[0] in _LABELS)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows; called in a worker."""
+        if partition.value is None:
+            return
+        for rows in PartReader(partition.value):
+            found = rows
+            for one in self._conditions:
+                found = found.filter(met(found, one))
+            if found.num_rows:
+                arrays = [column.cast(field.type) for column, field in zip(found.columns, _ARROW, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+class PushedReader(Reader):
+    """Applies filters before anything is decoded twice or sent on."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
+        """Keeps those it applies in full; gives back the others."""
+        for one in filters:
+            condition = condition_of(one)
+            if condition is None:
+                yield one
+            else:
+                self._conditions.append(condition)
+
+
+_LABELS = ("cluster", "node", "file", "origin")
+
+
+def condition_of(filter: Any) -> Condition | None:  # noqa: A002 - Spark's name
+    """What a filter asks, where it can be asked of Arrow in the same way."""
+    kind = type(filter).__name__
+    path: tuple[str, ...] = getattr(filter, "attribute", ())
+    if len(path) != 1 or path[0] not in ROWS.names:
+        return None
+    wanted = ROWS.field(path[0]).type
+    if kind == "IsNotNull":
+        return path[0], kind, None
+    if pa.types.is_list(wanted) or pa.types.is_binary(wanted) or kind not in {*_COMPARED, "In"}:
+        return None
+    try:
+        pa.array(filter.value if kind == "In" else [filter.value], wanted)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError):
+        return None
+    return path[0], kind, filter.value
+
+
+def met(rows: pa.RecordBatch, condition: Condition) -> pa.Array:
+    """Which rows meet it; null counts as not."""
+    column, kind, value = condition
+    if kind == "IsNotNull":
+        return rows[column].is_valid()
+    wanted = ROWS.field(column).type
+    if kind == "In":
+        return pc.is_in(rows[column], value_set=pa.array([one for one in value if one is not None], wanted))
+    return _COMPARED[kind](rows[column], pa.scalar(value, wanted))

@@ -1,0 +1,58 @@
+"""A program: one run on Spark, killed where it is told to be; prints what it did.
+
+Arguments, each as JSON: a list of inputs, the output, the master, settings of Spark, the point at which the driver is
+killed (-1: none), a file of which the first worker that finds it is killed (null: none).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from featurelog.parts import Task
+from featurelog.run import Engine, Outcome, Run, Settings, outcome
+from featurelog.spark.engine import OnSpark
+from featurelog.spark.session import session
+from tests.featurelog.inputs import derive
+from tests.featurelog.killing import KillingDisk, Points
+
+
+def main(inputs: list[str], output: str, master: str, settings: dict[str, str], point: int, bait: str | None) -> None:
+    points = Points(point)
+    with ExitStack() as stack:
+
+        def start() -> Engine:
+            points()
+            return OnSpark(stack.enter_context(session(master, settings)), killed_once(bait) if bait else outcome)
+
+        chosen = Settings(tuple(inputs), Path(output), piece=500, bytes_per_commit=1)
+        summary = Run(chosen, derive, start, KillingDisk(points))()
+    print(json.dumps({**asdict(summary), "points": points.count}))
+
+
+def killed_once(bait: str) -> Callable[[Task, str], Outcome]:
+    """Work during which one worker is killed: by value, as everything that workers run."""
+
+    def work(task: Task, folder: str) -> Outcome:
+        try:
+            os.unlink(bait)
+        except FileNotFoundError:
+            return outcome(task, folder)
+        with open(os.path.join(folder, "part-half.parquet"), "wb") as file:
+            file.write(b"PAR1")
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    return work
+
+
+if __name__ == "__main__":
+    arguments: list[Any] = [json.loads(one) for one in sys.argv[1:]]
+    main(*arguments)

@@ -1,0 +1,94 @@
+"""Runs on Spark: the tables that one core makes, whoever is killed, and wherever workers are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.pipeline import sparks
+from tests.e2e.pipeline.standalone import cluster
+from tests.featurelog.inputs import SEGMENT, made_log, put, run, tables
+
+LOCAL = "local[2]"
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two places: a cluster with two nodes, and one with damage."""
+    folder = tmp_path_factory.mktemp("inputs")
+    put(folder / "a", "orders", "1", SEGMENT, made_log(), "orders-id")
+    put(folder / "b", "orders", "2", SEGMENT, made_log()[:-40], "orders-id")
+    hurt = bytearray(made_log())
+    hurt[300] ^= 0xFF
+    put(folder / "b", "audit", "1", SEGMENT, bytes(hurt), "audit-id")
+    return [folder / "a", folder / "b"]
+
+
+@pytest.fixture(scope="module")
+def expected(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    output = tmp_path_factory.mktemp("expected") / "out"
+    run(inputs, output)
+    return tables(output)
+
+
+def on_spark(
+    inputs: list[Path], output: Path, *, master: str = LOCAL, settings: dict[str, str] | None = None,
+    point: int = -1, bait: Path | None = None,
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    values = sparks.arguments([str(one) for one in inputs], output, master, settings or sparks.HEAP, point, bait)
+    return sparks.script("tests.e2e.pipeline.runs", *values)
+
+
+def test_the_tables_are_those_of_one_core(inputs: list[Path], expected: dict[str, Any], tmp_path: Path) -> None:
+    summary = sparks.said(on_spark(inputs, tmp_path / "out"))
+    assert summary["files"] == 3
+    assert not summary["problems"]
+    assert tables(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize("point", range(70) if os.environ.get("SOAK") else (1, 7))
+def test_the_driver_is_killed_and_another_order_gives_the_same(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path, point: int
+) -> None:
+    """Point 1 is before anything is committed, 7 is between a ledger and its manifest."""
+    done = on_spark(inputs, tmp_path / "out", point=point)
+    if done.returncode == 0:
+        assert point >= sparks.said(done)["points"]
+        return
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+    run(inputs[::-1], tmp_path / "out")
+    assert tables(tmp_path / "out") == expected
+
+
+def test_a_python_worker_is_killed_where_nobody_tries_again(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    bait = tmp_path / "bait"
+    bait.touch()
+    done = on_spark(inputs, tmp_path / "out", bait=bait)
+    assert done.returncode == 1
+    assert "featurelog.run.EngineError: Spark failed: " in done.stderr
+    run(inputs[::-1], tmp_path / "out")
+    assert tables(tmp_path / "out") == expected
+
+
+def test_two_workers_that_have_kraftlog_and_nothing_else_of_ours(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    """One Python worker is killed as well: here Spark tries its task again."""
+    bait = tmp_path / "bait"
+    bait.touch()
+    python = sparks.worker_python(tmp_path)
+    settings = {**sparks.HEAP, "spark.executor.memory": "512m", "spark.pyspark.python": python}
+    with cluster(tmp_path) as master:
+        local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        summary = sparks.said(on_spark(inputs, tmp_path / "out", master=master, settings=settings | local, bait=bait))
+    assert not bait.exists()
+    assert not summary["problems"]
+    assert tables(tmp_path / "out") == expected
+    assert len(list(tmp_path.glob("work-*/app-*/*/stderr"))) == 2

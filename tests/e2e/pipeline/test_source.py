@@ -1,0 +1,88 @@
+"""`kafka_metadata` as people query it: what it gives is what one core reads, in every version of Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from featurelog.parts import ROWS
+from tests.e2e.pipeline import sparks
+from tests.e2e.pipeline.queries import FILTERS
+from tests.featurelog.inputs import fleet, run, tables
+
+Said = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    fleet(folder / "in")
+    run([folder / "in"], folder / "out")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["", *sparks.OLDER])
+def answers(request: pytest.FixtureRequest, inputs: Path) -> Said:
+    """Of one version: the newest, and with SOAK=1 also the oldest and the first that takes filters."""
+    done = sparks.script("tests.e2e.pipeline.queries", str(inputs / "in"), interpreter=sparks.python(request.param))
+    found: Said = sparks.said(done)
+    assert found["version"].startswith(request.param)
+    assert not found["pandas"]
+    return found
+
+
+def test_the_rows_are_those_that_one_core_reads(answers: Said, inputs: Path) -> None:
+    expected = tables(inputs / "out")["metadata_records"]
+    assert answers["rows"] == expected
+    assert len(expected) > 300
+
+
+def test_its_columns_are_those_of_the_table(answers: Said) -> None:
+    assert [one.split(":")[0] for one in answers["schema"].removeprefix("struct<").split(",")] == ROWS.names
+    assert answers["columns"].count(3) == len(answers["columns"])
+
+
+@pytest.mark.parametrize("where", FILTERS)
+def test_a_filter_gives_the_rows_that_fit_wherever_it_is_applied(answers: Said, where: str) -> None:
+    fits: Callable[[Said], bool] = {
+        "cluster = 'orders'": lambda row: row["cluster"] == "orders",
+        "node = '2' and record_type = 'FEATURE_LEVEL_RECORD'": lambda row: (
+            row["node"] == "2" and row["record_type"] == "FEATURE_LEVEL_RECORD"
+        ),
+        "offset >= 10 and offset < 20": lambda row: row["offset"] is not None and 10 <= row["offset"] < 20,
+        "api_key = 12 and level > 10": lambda row: row["api_key"] == 12 and row["level"] > 10,
+        "api_key = 100000": lambda row: False,
+        "offset is null": lambda row: row["offset"] is None,
+        "cluster in ('orders', 'nowhere') and origin = 'snapshot'": lambda row: (
+            row["cluster"] == "orders" and row["origin"] == "snapshot"
+        ),
+        "fenced and body like '%1%' and level <> 7 or status = 'damaged'": lambda row: row["status"] == "damaged",
+    }[where]
+    assert answers["filters"][where] == [row for row in answers["rows"] if fits(json.loads(row))]
+
+
+def test_files_that_a_filter_leaves_out_are_not_opened_where_spark_says_so_before(answers: Said) -> None:
+    every, some = answers["partitions"]["true"], answers["partitions"]["cluster = 'orders'"]
+    assert every > 10
+    assert (some < every / 2) is not answers["version"].startswith("4.0")
+
+
+def test_it_works_where_filters_may_not_be_pushed_down(answers: Said) -> None:
+    assert answers["plain"] == answers["filters"][FILTERS[2]]
+    assert answers["plain"]
+
+
+def test_damage_is_a_row_is_left_out_or_ends_the_query(answers: Said) -> None:
+    damaged = [row for row in answers["rows"] if json.loads(row)["status"] == "damaged"]
+    assert damaged
+    assert answers["dropped"] == [row for row in answers["rows"] if row not in damaged]
+    assert "the CRC-32C of the batch is wrong; mode is FAILFAST" in answers["failfast"]
+
+
+def test_a_wrong_option_or_path_says_what_is_expected(answers: Said) -> None:
+    assert "invalid mode 'LENIENT'; expected one of PERMISSIVE, DROPMALFORMED, FAILFAST" in answers["mode"]
+    assert "check the path and the rights to read it" in answers["missing"]

@@ -1,0 +1,86 @@
+"""Folders of inputs as nodes of clusters have them: what real nodes wrote, and records by what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from featurelog.layout import LOG
+from featurelog.manifest import load
+from featurelog.parts import ROWS
+from featurelog.run import METADATA_RECORDS, OneCore, Run, Settings, Summary
+from featurelog.tables import NO_DOCUMENTS, TABLES, ClusterCopies, Judging, tables_of
+from tests.kraftlog.build import NOW, batch, broker, change, level, no_op, snapshot
+from tests.kraftlog.golden import CHANGES, KRAFT, SNAPSHOTS
+
+AT = NOW + 86_400_000
+SEGMENT = f"{0:020}.log"
+
+
+def put(root: Path, cluster: str, node: str, name: str, content: bytes, cluster_id: str | None = None) -> Path:
+    """One file of a node's log."""
+    path = root / cluster / node / LOG / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    if cluster_id is not None:
+        (path.parents[1] / "meta.properties").write_text(f"version=1\ncluster.id={cluster_id}\nnode.id={node}\n")
+    return path
+
+
+def fleet(root: Path) -> None:
+    """Three clusters: one as real nodes left it, one with two nodes and a snapshot, one with damage and an odd name."""
+    for source in (CHANGES, *SNAPSHOTS, KRAFT):
+        if source.parent == CHANGES.parent or source.parent == KRAFT.parent:
+            put(root, source.parent.name, "1", source.name, source.read_bytes())
+    made = made_log()
+    put(root, "orders", "1", SEGMENT, made, "orders-id")
+    put(root, "orders", "2", SEGMENT, made[: len(made) - 40], "orders-id")
+    put(root, "orders", "1", f"{2:020}-{1:010}.checkpoint", snapshot(broker(1, 5), level("metadata.version", 7)))
+    hurt = bytearray(made)
+    hurt[300] ^= 0xFF
+    put(root, "=cmd|' C'!A0 <b>", "1", SEGMENT, bytes(hurt), "hurt-id")
+
+
+def made_log(batches: int = 30) -> bytes:
+    """Registrations, levels, and many batches with nothing in them."""
+    out = batch(0, broker(1, 5), broker(2, 6), level("metadata.version", 7))
+    offset = 3
+    for number in range(batches):
+        values = (change(1, 5, fenced=-1), level("metadata.version", 7 + number)) if number % 7 == 0 else (no_op(),) * 3
+        out += batch(offset, *values)
+        offset += len(values)
+    return out
+
+
+def derive(cluster: ClusterCopies) -> dict[str, pa.Table]:
+    """As production does, at a time that stands still."""
+    return tables_of(cluster, NO_DOCUMENTS, Judging(at_ms=AT))
+
+
+def run(inputs: Sequence[Path], output: Path, **more: Any) -> Summary:
+    """One run on one core, a commit for each cluster; small pieces, so that there are several of a file."""
+    parts = {name: more.pop(name) for name in ("disk", "start_engine") if name in more}
+    settings = {"piece": 500, "bytes_per_commit": 1, **more}
+    return Run(Settings(tuple(map(str, inputs)), output, **settings), derive, **{"start_engine": OneCore, **parts})()
+
+
+def tables(output: Path) -> dict[str, list[str]]:
+    """All rows of all tables, in an order of their own."""
+    manifest, _ = load(output)
+    schemas = {METADATA_RECORDS: ROWS} | {name: one.schema for name, one in TABLES.items()}
+    assert manifest.tables.keys() <= schemas.keys()
+    return {name: sorted(_texts(manifest.read(name, schema))) for name, schema in schemas.items()}
+
+
+def _texts(table: pa.Table) -> Iterator[str]:
+    for row in table.to_pylist():
+        yield json.dumps(row, default=str, sort_keys=True)
+
+
+def files(output: Path) -> set[str]:
+    """What lies in the output, but for the lock."""
+    return {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file() and path.name != ".lock"}

@@ -1,0 +1,80 @@
+"""Runs that are ended by SIGKILL at one of the points where something is written: each is a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from featurelog.disk import Disk
+from featurelog.parts import Task
+from featurelog.run import OneCore, Outcome
+from tests.featurelog.inputs import run
+
+
+class Points:
+    """Counts points, and kills this process at one of them. `last`: never, for -1."""
+
+    def __init__(self, last: int = -1) -> None:
+        self.count, self.last = 0, last
+
+    def __call__(self) -> None:
+        if self.count == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.count += 1
+
+
+class KillingDisk(Disk):
+    """A point before each write, one where half of it is written, one before the rename, and one behind it."""
+
+    def __init__(self, point: Points) -> None:
+        self._point = point
+
+    def write(self, path: Path, content: bytes) -> None:
+        self._point()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name(f".{path.name}.tmp").write_bytes(content[: len(content) // 2])
+        self._point()
+        super().write(path, content)
+        self._point()
+
+    def replace(self, beside: Path, path: Path) -> None:
+        self._point()
+        super().replace(beside, path)
+
+    def remove(self, path: Path) -> None:
+        super().remove(path)
+        self._point()
+
+
+class KillingCore(OneCore):
+    """A point behind each part that was written."""
+
+    def __init__(self, point: Points) -> None:
+        self._point = point
+
+    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
+        for one in super().outcomes(tasks):
+            self._point()
+            yield one
+
+
+def points_of(inputs: Sequence[Path], output: Path, **more: Any) -> int:
+    """How many there are; the run ends well."""
+    points = Points()
+    run(inputs, output, disk=KillingDisk(points), start_engine=lambda: KillingCore(points), **more)
+    return points.count
+
+
+def killed(inputs: Sequence[Path], output: Path, point: int, **more: Any) -> bool:
+    """Run until it is killed there; whether it was."""
+    child = os.fork()
+    if child == 0:
+        try:
+            points = Points(point)
+            run(inputs, output, disk=KillingDisk(points), start_engine=lambda: KillingCore(points), **more)
+        finally:
+            os._exit(1)
+    return os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL

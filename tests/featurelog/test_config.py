@@ -1,0 +1,81 @@
+"""The configuration of a run: paths mean the same from anywhere, and what is wrong is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from featurelog.config import ConfigError, documents, read
+
+SHORT = "inputs: [in]\noutput: out\n"
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        'inputs: [in, /abs, "s3://bucket/logs"]\noutput: out\ndocuments: kf\nmetrics: m.prom\nmode: FAILFAST\n'
+        "spark: {enabled: false, conf: {spark.speculation: true, spark.task.cpus: 2}}\n"
+    )
+    found = read(path)
+    assert found.settings.inputs == (str(tmp_path / "in"), "/abs", "s3://bucket/logs")
+    assert (found.settings.output, found.documents, found.metrics) == tuple(
+        tmp_path / one for one in ("out", "kf", "m.prom")
+    )
+    assert found.settings.mode == "FAILFAST"
+    assert not found.spark.enabled
+    assert found.spark.conf == {"spark.speculation": "true", "spark.task.cpus": "2"}
+
+
+def test_what_is_not_said_is_safe(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(SHORT)
+    found = read(path)
+    assert (found.settings.mode, found.settings.redact) == ("PERMISSIVE", True)
+    assert (found.spark.enabled, found.spark.master, dict(found.spark.conf)) == (True, "local[*]", {})
+    assert found.documents is found.metrics is None
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "expected a mapping of fields: inputs, output, "),
+        ("- a", "expected a mapping of fields: inputs, output, "),
+        ("inputs: [in]", "output: required field is missing"),
+        ("output: out", "inputs: required field is missing"),
+        ("inputs: []\noutput: out", "inputs: required field is missing"),
+        ("inputs: in\noutput: out", "inputs: invalid value 'in'; expected a list of folders or URIs"),
+        ("inputs: [1]\noutput: out", "inputs: invalid value; expected a list of folders or URIs"),
+        (SHORT + "mode: LENIENT", "mode: invalid value 'LENIENT'; expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        (SHORT + "metric: a", "metric: unknown field; did you mean 'metrics'? valid fields: inputs, "),
+        (SHORT + "spark: {masters: a}", "spark.masters: unknown field; did you mean 'master'? valid fields: enabled, "),
+        (SHORT + "spark: {enabled: maybe}", "spark.enabled: invalid value 'maybe'; expected true or false"),
+        (SHORT + "spark: yes", "spark: invalid value True; expected a mapping"),
+        ("a: b: c", "not YAML: "),
+        ("\x00", "not YAML: "),
+    ],
+)
+def test_what_is_wrong_is_one_line_that_names_the_place(tmp_path: Path, content: str, says: str) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: {says}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"gone\.yaml: No such file or directory"):
+        read(tmp_path / "gone.yaml")
+
+
+def test_documents_are_those_of_every_file_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("a: 1\n---\na: 2\n---\n")
+    (tmp_path / "a.json").write_text('{"a": 0}')
+    (tmp_path / "notes.txt").write_text(": no YAML :")
+    assert list(documents(tmp_path)) == [{"a": 0}, {"a": 1}, {"a": 2}]
+    (tmp_path / "c.yml").write_text("a: b: c")
+    with pytest.raises(ConfigError, match=r"c\.yml: not YAML"):
+        list(documents(tmp_path))
+    with pytest.raises(ConfigError, match="gone: No such file"):
+        list(documents(tmp_path / "gone"))

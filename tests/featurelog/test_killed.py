@@ -1,0 +1,75 @@
+"""A run that is killed at any point, and run again with its inputs in another order: the same tables."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.featurelog.inputs import SEGMENT, files, made_log, put, run, tables
+from tests.featurelog.killing import killed, points_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[Path]:
+    """Two places: a cluster with two nodes, and one with damage."""
+    put(tmp_path / "a", "orders", "1", SEGMENT, made_log(12), "orders-id")
+    put(tmp_path / "b", "orders", "2", SEGMENT, made_log(12)[:-40], "orders-id")
+    hurt = bytearray(made_log(12))
+    hurt[300] ^= 0xFF
+    put(tmp_path / "b", "audit", "1", SEGMENT, bytes(hurt), "audit-id")
+    return [tmp_path / "a", tmp_path / "b"]
+
+
+def grow(inputs: list[Path]) -> None:
+    put(inputs[0], "orders", "1", SEGMENT, made_log(20))
+    put(inputs[1], "orders", "2", SEGMENT, made_log(20)[:-40])
+
+
+def test_killed_at_any_point_of_a_first_run(inputs: list[Path], tmp_path: Path) -> None:
+    count = points_of(inputs, tmp_path / "whole")
+    expected = tables(tmp_path / "whole")
+    assert count > 20
+    for point in range(count):
+        output = tmp_path / str(point)
+        assert killed(inputs, output, point), f"not killed at point {point}"
+        summary = run(inputs[::-1], output)
+        assert tables(output) == expected, f"killed at point {point}"
+        assert not summary.problems
+        assert swept(output) == swept(tmp_path / "whole")
+
+
+def test_killed_at_any_point_of_a_run_that_goes_on(inputs: list[Path], tmp_path: Path) -> None:
+    run(inputs, tmp_path / "before")
+    grow(inputs)
+    shutil.copytree(tmp_path / "before", tmp_path / "whole")
+    count = points_of(inputs, tmp_path / "whole")
+    expected = tables(tmp_path / "whole")
+    assert count > 10
+    for point in range(count):
+        output = tmp_path / str(point)
+        shutil.copytree(tmp_path / "before", output)
+        assert killed(inputs, output, point), f"not killed at point {point}"
+        assert tables(output) in (tables(tmp_path / "before"), expected), f"half a result at point {point}"
+        run(inputs[::-1], output)
+        assert tables(output) == expected, f"killed at point {point}"
+
+
+def test_killed_again_and_again(inputs: list[Path], tmp_path: Path) -> None:
+    points_of(inputs, tmp_path / "whole")
+    point = 0
+    while killed(inputs[:: 1 if point % 2 else -1], tmp_path / "out", point):
+        point += 1
+    run(inputs, tmp_path / "out")
+    assert point > 3
+    assert tables(tmp_path / "out") == tables(tmp_path / "whole")
+
+
+def swept(output: Path) -> dict[str, int]:
+    """How many files of each table lie there: none that a killed run left."""
+    run([], output)
+    folders = [path.split("/")[0] for path in files(output) if path.endswith(".parquet")]
+    return {folder: folders.count(folder) for folder in folders}

@@ -1,0 +1,162 @@
+"""Parts of files: cut where nothing is lost, thinned where nothing was said, and bounded in memory."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from featurelog import cuts
+from featurelog.parts import (
+    PERMISSIVE,
+    InputChangedError,
+    PartReader,
+    Task,
+    combined,
+    fingerprint,
+    open_range,
+    write_part,
+)
+from kraftlog.batches import Record
+from kraftlog.encoding import encode_batch
+from kraftlog.reading import Reading
+from kraftlog.records import frame
+from kraftlog.schema import others, table
+from tests.featurelog.inputs import made_log, put
+from tests.kraftlog.build import batch, no_op
+
+HOUR = 3_600_000
+
+
+def task(path: Path, start: int = 0, end: int | None = None, **more: Any) -> Task:
+    end = path.stat().st_size if end is None else end
+    fields: dict[str, Any] = {"lead": start, "is_open": False, "mode": PERMISSIVE, **more}
+    return Task(
+        uri=str(path.parent), path=str(path), cluster="orders", node="1", file=path.name, fingerprint="f",
+        start=start, end=end, **fields,
+    )  # fmt: skip
+
+
+def rows(one: Task) -> list[dict[str, Any]]:
+    return [row for found in PartReader(one) for row in found.to_pylist()]
+
+
+def hurt(content: bytes, places: list[int]) -> bytes:
+    result = bytearray(content)
+    for place in places:
+        result[place % len(result)] ^= 0x41
+    return bytes(result)
+
+
+@given(st.lists(st.integers(0, 10_000), max_size=3), st.integers(61, 1500), st.integers(0, 80))
+def test_pieces_of_any_file_have_the_rows_and_the_account_of_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, places: list[int], piece: int, cut: int
+) -> None:
+    content = hurt(made_log(), places)
+    content = content[: len(content) - cut]
+    path = put(tmp_path_factory.mktemp("in"), "orders", "1", f"{0:020}.log", content)
+    found = cuts.ranges(memoryview(content), 0, piece)
+    assert [end for _, end in found[:-1]] == [start for start, _ in found[1:]]
+    assert (found[0][0], found[-1][1]) == (0, len(content))
+    said = [
+        row for start, end in found for row in rows(task(path, start, end)) if row["record_type"] != table.NO_OP.name
+    ]
+    assert said == [row for row in rows(task(path)) if row["record_type"] != table.NO_OP.name]
+    account: dict[str, Any] = {}
+    for start, end in found:
+        reader = PartReader(task(path, start, end))
+        list(reader)
+        account = combined(account, reader.account())
+    whole = PartReader(task(path))
+    list(whole)
+    assert account == whole.account()
+
+
+def test_a_file_is_cut_where_a_piece_is_large_enough_and_never_behind_damage() -> None:
+    content = made_log(30)
+    assert len(cuts.ranges(memoryview(content), 0, 500)) > 4
+    assert cuts.ranges(memoryview(content), 0, len(content)) == [(0, len(content))]
+    assert cuts.ranges(memoryview(b"\xff" * 5000), 0, 500) == [(0, 5000)]
+    assert cuts.ranges(memoryview(b""), 0, 500) == []
+    begun = batch(0, no_op()) * 20  # every batch begins at offset 0: a break in the order, which only the whole shows
+    assert cuts.ranges(memoryview(begun), 0, 100) == [(0, len(begun))]
+
+
+def test_of_a_quiet_hour_the_first_and_the_last_record_are_kept_and_all_are_counted(tmp_path: Path) -> None:
+    content = b"".join(
+        encode_batch([Record(number, number * HOUR // 100, no_op())], leader_epoch=1) for number in range(250)
+    )
+    path = put(tmp_path, "orders", "1", f"{0:020}.log", content)
+    reader = PartReader(task(path))
+    kept = [row["offset"] for found in reader for row in found.to_pylist()]
+    assert kept == [0, 99, 100, 199, 200, 249]
+    assert reader.account()["decoded"][table.NO_OP.name]["records"] == 250
+
+
+def test_what_is_beside_damage_is_kept(tmp_path: Path) -> None:
+    parts = [batch(number, no_op()) for number in range(9)]
+    parts[4] = hurt(parts[4], [70])
+    path = put(tmp_path, "orders", "1", f"{0:020}.log", b"".join(parts))
+    assert [row["offset"] for row in rows(task(path))] == [0, 3, None, None, 5, 8]
+
+
+def test_a_part_says_what_it_made_and_where_the_next_one_begins(tmp_path: Path) -> None:
+    whole = made_log()
+    path = put(tmp_path, "orders", "1", f"{0:020}.log", whole[:-10])
+    part = write_part(task(path, is_open=True), str(tmp_path / "rows"))
+    assert part.path is not None
+    assert part.size == Path(part.path).stat().st_size
+    assert part.next < len(whole) - 10
+    data = open_range(str(tmp_path), str(path), 0, part.next, "")
+    reading = Reading(data)
+    assert sum(1 for _ in reading) == reading.account.claimed
+    assert part.account["size"] == part.next
+    assert part.ends == reading.end_offset
+
+
+def test_nothing_is_written_where_nothing_is_kept(tmp_path: Path) -> None:
+    path = put(tmp_path, "orders", "1", f"{0:020}.log", b"\0" * 4096)
+    part = write_part(task(path, is_open=True), str(tmp_path / "rows"))
+    assert (part.path, part.rows, part.next) == (None, 0, 0)
+    assert not (tmp_path / "rows").exists()
+
+
+def test_a_file_that_is_gone_or_shorter_is_told_apart_from_damage(tmp_path: Path) -> None:
+    path = put(tmp_path, "orders", "1", f"{0:020}.log", made_log())
+    longer = task(path, end=10**6)
+    with pytest.raises(InputChangedError, match="changed while it was read"):
+        rows(longer)
+    path.unlink()
+    with pytest.raises(InputChangedError, match="deleted since it was listed"):
+        rows(task(path, end=100))
+
+
+def test_secrets_are_in_no_row(tmp_path: Path) -> None:
+    secret = {
+        "name": "alice",
+        "mechanism": 1,
+        "salt": b"salty",
+        "storedKey": b"s3cr3t",
+        "serverKey": b"s3cr3t",
+        "iterations": 4096,
+    }
+    path = put(tmp_path, "orders", "1", f"{0:020}.log", batch(0, frame(others.USER_SCRAM_CREDENTIAL, secret)))
+    (row,) = rows(task(path))
+    assert "alice" in row["body"]
+    for hidden in (b"s3cr3t", b"salty"):
+        assert base64.b64encode(hidden).decode() not in str(row)
+
+
+def test_a_file_that_is_replaced_has_another_fingerprint(tmp_path: Path) -> None:
+    def of(content: bytes) -> str:
+        path = put(tmp_path, "orders", "1", f"{0:020}.log", content)
+        return fingerprint(open_range(str(tmp_path), str(path), 0, len(content), ""))
+
+    first = of(made_log(1))
+    assert of(made_log(9)) == first
+    assert of(batch(0, no_op())) != first
+    assert of(b"") != first

@@ -1,0 +1,256 @@
+"""Runs: what is new is read once, and what was read stays, whatever becomes of the inputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from featurelog.disk import Disk, LockedError
+from featurelog.manifest import OutputError, load
+from featurelog.parts import DROPMALFORMED, FAILFAST, DamagedInputError, Task
+from featurelog.run import MOST_PARTS, Engine, OneCore, Outcome
+from tests.featurelog.inputs import SEGMENT, files, fleet, made_log, put, run, tables
+from tests.kraftlog.build import batch, level, no_op
+
+
+def no_engine() -> Engine:
+    raise AssertionError("there is nothing to read")
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    fleet(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def test_every_byte_of_the_inputs_is_accounted_for(inputs: Path, tmp_path: Path) -> None:
+    summary = run([inputs], tmp_path / "out")
+    sizes = {path: path.stat().st_size for path in inputs.rglob("*") if path.suffix in {".log", ".checkpoint"}}
+    account = summary.account
+    shares = [share for kind in ("decoded", "kept", "damaged") for share in account[kind].values()]
+    tail = len(made_log()[:-40]) - _read(tmp_path / "out", "orders", "2")
+    assert tail > 0
+    assert account["size"] + tail == sum(sizes.values())
+    assert account["headers"] + sum(share["bytes"] for share in shares) == account["size"]
+    assert summary.files == len(sizes)
+    assert not summary.problems
+
+
+def _read(output: Path, cluster: str, node: str) -> int:
+    _, ledger = load(output)
+    (found,) = (one for one in ledger.nodes if (one.cluster, one.node) == (cluster, node))
+    return found.files[SEGMENT].next
+
+
+def test_where_there_is_nothing_new_nothing_is_started_and_nothing_written(inputs: Path, tmp_path: Path) -> None:
+    run([inputs], tmp_path / "out")
+    before = files(tmp_path / "out"), tables(tmp_path / "out")
+    summary = run([inputs], tmp_path / "out", start_engine=no_engine)
+    assert (summary.files, summary.commits) == (0, 0)
+    assert (files(tmp_path / "out"), tables(tmp_path / "out")) == before
+
+
+def test_a_copy_of_the_same_bytes_with_other_times_is_nothing_new(inputs: Path, tmp_path: Path) -> None:
+    run([inputs], tmp_path / "out")
+    for path in inputs.rglob("*.log"):
+        os.utime(path, ns=(1, 1))
+    assert run([inputs], tmp_path / "out", start_engine=no_engine).files == 0
+
+
+@pytest.mark.parametrize("piece", [1, 300, 100_000])
+def test_a_log_that_grows_gives_the_rows_that_it_gives_at_once(tmp_path: Path, piece: int) -> None:
+    whole = made_log()
+    for end in (0, 10, 61, 500, 501, 777, 1200, len(whole)):
+        put(tmp_path / "in", "orders", "1", SEGMENT, whole[:end])
+        run([tmp_path / "in"], tmp_path / "out", piece=piece)
+    put(tmp_path / "at once", "orders", "1", SEGMENT, whole)
+    run([tmp_path / "at once"], tmp_path / "all", piece=piece)
+    grown, expected = tables(tmp_path / "out"), tables(tmp_path / "all")
+    assert [row for row in grown["metadata_records"] if "NO_OP" not in row] == [
+        row for row in expected["metadata_records"] if "NO_OP" not in row
+    ]
+    assert len(expected["feature_timeline"]) > 1
+    assert {name: rows for name, rows in grown.items() if name != "metadata_records"} == {
+        name: rows for name, rows in expected.items() if name != "metadata_records"
+    }
+
+
+def test_offsets_that_are_missing_where_a_log_grew_are_a_row(tmp_path: Path) -> None:
+    begun = batch(0, level("metadata.version", 7))
+    put(tmp_path / "in", "orders", "1", SEGMENT, begun)
+    run([tmp_path / "in"], tmp_path / "out")
+    put(tmp_path / "in", "orders", "1", SEGMENT, begun + batch(9, level("metadata.version", 8)))
+    run([tmp_path / "in"], tmp_path / "out")
+    (row,) = (row for row in tables(tmp_path / "out")["metadata_records"] if "damaged" in row)
+    assert "base offset 9, expected 1" in row
+
+
+def test_a_log_that_was_cut_and_written_anew_replaces_its_rows(tmp_path: Path) -> None:
+    common, old, new = batch(0, no_op()), batch(1, level("a", 1), level("b", 1)), batch(1, level("c", 1), epoch=2)
+    put(tmp_path / "in", "orders", "1", SEGMENT, common + old)
+    run([tmp_path / "in"], tmp_path / "out")
+    put(tmp_path / "in", "orders", "1", SEGMENT, common + new + batch(2, level("d", 1), epoch=2))
+    run([tmp_path / "in"], tmp_path / "out")
+    put(
+        tmp_path / "at once",
+        "orders",
+        "1",
+        SEGMENT,
+        (tmp_path / "in/orders/1/__cluster_metadata-0" / SEGMENT).read_bytes(),
+    )
+    run([tmp_path / "at once"], tmp_path / "all")
+    assert tables(tmp_path / "out") == tables(tmp_path / "all")
+
+
+def test_rows_of_a_segment_that_kafka_deleted_stay(inputs: Path, tmp_path: Path) -> None:
+    run([inputs], tmp_path / "out")
+    before = tables(tmp_path / "out")
+    for path in (inputs / "orders").rglob("*.log"):
+        path.unlink()
+    run([inputs], tmp_path / "out")
+    assert tables(tmp_path / "out") == before
+
+
+def test_a_segment_that_ends_within_a_batch_is_damage_once_it_is_closed(tmp_path: Path) -> None:
+    whole = made_log()
+    put(tmp_path / "in", "orders", "1", SEGMENT, whole[:-5])
+    run([tmp_path / "in"], tmp_path / "out")
+    assert not any("the last batch is cut" in row for row in tables(tmp_path / "out")["metadata_records"])
+    put(tmp_path / "in", "orders", "1", f"{90:020}.log", batch(90, no_op()))
+    run([tmp_path / "in"], tmp_path / "out")
+    assert any("the last batch is cut" in row for row in tables(tmp_path / "out")["metadata_records"])
+
+
+def test_damage_at_the_end_that_a_node_mends_is_read_again(tmp_path: Path) -> None:
+    whole = made_log()
+    hurt = bytearray(whole[:700])
+    hurt[-30:] = b"\xff" * 30
+    put(tmp_path / "in", "orders", "1", SEGMENT, bytes(hurt))
+    run([tmp_path / "in"], tmp_path / "out")
+    put(tmp_path / "in", "orders", "1", SEGMENT, whole)
+    run([tmp_path / "in"], tmp_path / "out")
+    put(tmp_path / "at once", "orders", "1", SEGMENT, whole)
+    run([tmp_path / "at once"], tmp_path / "all")
+    assert tables(tmp_path / "out")["feature_timeline"] == tables(tmp_path / "all")["feature_timeline"]
+    assert not any('"damaged"' in row for row in tables(tmp_path / "out")["metadata_records"])
+
+
+def test_many_small_parts_of_a_file_become_one(tmp_path: Path) -> None:
+    whole = made_log(200)
+    ends = range(400, len(whole), len(whole) // (MOST_PARTS + 5))
+    for end in [*ends, len(whole)]:
+        put(tmp_path / "in", "orders", "1", SEGMENT, whole[:end])
+        run([tmp_path / "in"], tmp_path / "out", piece=100_000)
+    manifest, _ = load(tmp_path / "out")
+    assert len(manifest.paths("metadata_records")) < MOST_PARTS < len(ends)
+    put(tmp_path / "at once", "orders", "1", SEGMENT, whole)
+    run([tmp_path / "at once"], tmp_path / "all")
+    assert tables(tmp_path / "out")["feature_timeline"] == tables(tmp_path / "all")["feature_timeline"]
+
+
+def test_failfast_ends_at_the_first_damage_and_leaves_what_was_committed(inputs: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        DamagedInputError, match=r"1/0+\.log: at byte \d+: the CRC-32C of the batch is wrong; mode is FAI"
+    ):
+        run([inputs], tmp_path / "out", mode=FAILFAST)
+    run([inputs], tmp_path / "out")
+    run([inputs], tmp_path / "all")
+    assert tables(tmp_path / "out") == tables(tmp_path / "all")
+
+
+def test_dropmalformed_leaves_damage_out_and_counts_it(inputs: Path, tmp_path: Path) -> None:
+    kept, left = run([inputs], tmp_path / "all"), run([inputs], tmp_path / "out", mode=DROPMALFORMED)
+    rows = tables(tmp_path / "all")["metadata_records"]
+    assert tables(tmp_path / "out")["metadata_records"] == [row for row in rows if '"status": "damaged"' not in row]
+    assert left.account == kept.account
+    assert left.account["damaged"]
+
+
+def test_a_file_that_shrinks_between_list_and_read_is_named_and_read_by_the_next_run(tmp_path: Path) -> None:
+    path = put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
+
+    class Shrinking:
+        def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterable[Outcome]:
+            path.write_bytes(made_log()[:700])
+            return OneCore().outcomes(tasks)
+
+    summary = run([tmp_path / "in"], tmp_path / "out", start_engine=Shrinking)
+    assert summary.problems == [f"orders/1/{SEGMENT}: changed while it was read; run again"]
+    assert not run([tmp_path / "in"], tmp_path / "out").problems
+    assert tables(tmp_path / "out")["metadata_records"]
+
+
+def test_two_clusters_under_one_name_are_told_and_kept_apart(tmp_path: Path) -> None:
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(), "one")
+    put(tmp_path / "in", "orders", "2", SEGMENT, made_log(), "another")
+    summary = run([tmp_path / "in"], tmp_path / "out")
+    assert summary.clusters == 2
+    assert summary.doubts == ["folder orders has nodes of clusters another, one"]
+    assert any("two_clusters_under_one_name" in row for row in tables(tmp_path / "out")["data_quality"])
+
+
+def test_one_node_in_two_places_is_read_once_and_told(tmp_path: Path) -> None:
+    for root in ("a", "b"):
+        put(tmp_path / root, "orders", "1", SEGMENT, made_log(), "one")
+    run([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    run([tmp_path / "a"], tmp_path / "all")
+    found, expected = tables(tmp_path / "out"), tables(tmp_path / "all")
+    assert found["metadata_records"] == expected["metadata_records"]
+    (told,) = set(found["data_quality"]) - set(expected["data_quality"])
+    assert f"also in {tmp_path / 'b'}, which is not read" in told
+
+
+def test_a_node_that_says_its_cluster_later_is_the_one_it_was(tmp_path: Path) -> None:
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
+    run([tmp_path / "in"], tmp_path / "out")
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(), "one")
+    assert run([tmp_path / "in"], tmp_path / "out").clusters == 1
+    (only,) = {row.split('"cluster_id": ')[1].split(",")[0] for row in tables(tmp_path / "out")["feature_timeline"]}
+    assert only == '"one"'
+
+
+def test_hostile_names_stay_in_the_output(tmp_path: Path) -> None:
+    for name in ("..", ".", "a\nb", "%2e%2e", "..."):
+        if name not in {".", ".."}:
+            put(tmp_path / "in", name, "1", SEGMENT, made_log())
+    run([tmp_path / "in"], tmp_path / "deep" / "out")
+    assert {path.name for path in (tmp_path / "deep").iterdir()} == {"out"}
+    folders = {path.split("/")[1] for path in files(tmp_path / "deep" / "out") if path.startswith("metadata_records/")}
+    assert folders == {"a%0Ab", "%252e%252e", "%2E%2E%2E"}
+
+
+def test_two_runs_at_once_are_refused(inputs: Path, tmp_path: Path) -> None:
+    with Disk().locked(tmp_path / "out" / ".lock"), pytest.raises(LockedError, match="another run writes to it"):
+        run([inputs], tmp_path / "out")
+
+
+@pytest.mark.parametrize("content", [b"", b"manifest-000009.json\n", b"../../etc\n", b"\xff"])
+def test_an_output_that_cannot_be_read_is_never_taken_for_an_empty_one(
+    inputs: Path, tmp_path: Path, content: bytes
+) -> None:
+    run([inputs], tmp_path / "out")
+    (tmp_path / "out" / "LATEST").write_bytes(content)
+    before = files(tmp_path / "out")
+    with pytest.raises(OutputError):
+        run([inputs], tmp_path / "out")
+    assert files(tmp_path / "out") == before
+
+
+def test_the_output_may_be_moved(inputs: Path, tmp_path: Path) -> None:
+    run([inputs], tmp_path / "out")
+    before = tables(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "elsewhere")
+    assert tables(tmp_path / "elsewhere") == before
+    assert run([inputs], tmp_path / "elsewhere", start_engine=no_engine).files == 0
+
+
+def test_files_of_others_in_the_output_are_left_alone(inputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "out" / "metadata_records" / "orders").mkdir(parents=True)
+    (tmp_path / "out" / "metadata_records" / "orders" / "notes.txt").write_text("mine")
+    (tmp_path / "out" / "report.parquet").write_text("mine")
+    run([inputs], tmp_path / "out")
+    assert (tmp_path / "out" / "report.parquet").exists()
+    assert (tmp_path / "out" / "metadata_records" / "orders" / "notes.txt").exists()

@@ -1,0 +1,125 @@
+"""`kafkafeatures pipeline run`: what it prints, what it leaves for monitoring, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from featurelog import run
+from featurelog.disk import Disk
+from featurelog.parts import Task
+from kafkafeatures.cli.main import main
+from tests.featurelog.inputs import SEGMENT, fleet, made_log, put, tables
+
+ONE_CORE = "inputs: [in]\noutput: out\nmetrics: metrics.prom\nspark: {enabled: false}\n"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(ONE_CORE)
+    return path
+
+
+def pipeline(config: Path, *more: str) -> int:
+    return main(["pipeline", "run", "--config", str(config), *more])
+
+
+def test_a_run_ends_with_one_line_and_the_next_one_finds_nothing_new(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet(config.parent / "in")
+    assert pipeline(config) == 0
+    said = capsys.readouterr()
+    assert re.fullmatch(
+        r"pipeline: 4 clusters, 8 files with new records, \d+ KiB: \d+ decoded, 0 kept as bytes, \d+ damaged, "
+        r"\d+ bytes damaged; \d+\.\d s, one core; tables in \S+/out\n",
+        said.out,
+    )
+    assert said.err == ""
+    assert tables(config.parent / "out")["upgrade_readiness"]
+    assert pipeline(config) == 0
+    assert capsys.readouterr().out == f"pipeline: nothing new in 4 clusters; tables in {config.parent}/out\n"
+
+
+def test_scripts_get_an_object_and_monitoring_a_file(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(config.parent / "in", "orders", "1", SEGMENT, made_log() + b"\xff" * 100)
+    put(config.parent / "in", "orders", "1", f"{200:020}.log", b"")
+    assert pipeline(config, "-o", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["clusters"], document["files"], document["damagedBytes"]) == (1, 2, 100)
+    metrics = dict(
+        re.findall(r"(?m)^kafkafeatures_pipeline_(\S+) (\S+)$", (config.parent / "metrics.prom").read_text())
+    )
+    assert metrics['records_read{status="decoded"}'] == str(document["records"]["decoded"])
+    assert (metrics["damaged_bytes"], metrics["unread_files"], metrics["bytes_read"]) == (
+        "100",
+        "0",
+        str(document["bytes"]),
+    )
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_there(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(config.parent / "in", "orders", "1", SEGMENT, made_log())
+    path = put(config.parent / "in", "orders", "2", SEGMENT, made_log())
+
+    def gone(task: Task, folder: str) -> run.Outcome:
+        if task.node == "2":
+            path.unlink(missing_ok=True)
+        return outcome(task, folder)
+
+    outcome = run.outcome
+    monkeypatch.setattr(run, "outcome", gone)
+    assert pipeline(config) == 1
+    assert capsys.readouterr().err == f"pipeline: orders/2/{SEGMENT}: deleted since it was listed; run again\n"
+    assert tables(config.parent / "out")["feature_timeline"]
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "says"),
+    [
+        ("inputs: [gone]\noutput: out\nspark: {enabled: false}", 4, "/gone: No such file or directory; check the path"),
+        ("inputs: [in]\noutput: pipeline.yaml\nspark: {enabled: false}", 4, "pipeline.yaml"),
+        (ONE_CORE.replace("metrics: metrics.prom", "mode: FAILFAST"), 1, "has another magic than 2; mode is"),
+        ("inputs: [in]\noutput: out\ndocuments: gone", 4, "/gone: No such file or directory"),
+        (ONE_CORE.replace("metrics: metrics.prom", "metrics: out/LATEST/m"), 1, "the tables are written, the"),
+        ("inputs: [in]", 4, "output: required field is missing"),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_is_one_line_and_an_exit_code(
+    config: Path, capsys: pytest.CaptureFixture[str], content: str, code: int, says: str
+) -> None:
+    put(config.parent / "in", "orders", "1", SEGMENT, b"\xff" * 100)
+    config.write_text(content)
+    assert pipeline(config) == code
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_java_is_asked_for_only_where_something_is_to_be_read(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(config.parent / "in", "orders", "1", SEGMENT, made_log())
+    assert pipeline(config) == 0
+    monkeypatch.setenv("JAVA_HOME", os.devnull)
+    config.write_text("inputs: [in]\noutput: out\n")
+    capsys.readouterr()
+    assert pipeline(config) == 0
+    assert "nothing new" in capsys.readouterr().out
+    put(config.parent / "in", "orders", "2", SEGMENT, made_log())
+    assert pipeline(config) == 4
+    assert "Spark needs Java 17 or newer" in capsys.readouterr().err
+
+
+def test_a_second_run_at_the_same_time_is_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(config.parent / "in", "orders", "1", SEGMENT, made_log())
+    with Disk().locked(config.parent / "out" / ".lock"):
+        assert pipeline(config) == 4
+    assert capsys.readouterr().err.endswith("/out: another run writes to it; wait until it has ended\n")

@@ -5,7 +5,7 @@ Made by `cli/run.py` from flags and their environment variables; read by `app.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.kafka.memory_budget import MIB
@@ -13,8 +13,7 @@ from kafkafeatures.kafka.partition_images import MAX_PARTITION_IMAGES
 from kafkafeatures.kafka.wire.addresses import Network
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSettings:
+class OperatorSettings(Struct, frozen=True):
     """`namespaces` empty: all of them. `deadline` in seconds for one reconciliation; `grace` for all at the end.
 
     `listen_host` empty: all addresses, IPv4 and IPv6; probes and scrapes come from outside the pod.

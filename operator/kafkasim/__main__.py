@@ -22,11 +22,11 @@ import stat
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.releases import metadata_version_named
 from kafkasim.control import RefusedError, perform

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from kraftlog.batches import HEADER_SIZE, Record
 from kraftlog.encoding import encode_batch, seal
@@ -18,8 +19,7 @@ from kraftlog.records import control, frame
 from kraftlog.schema import RecordType, table
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """A record to be written: its type, Kafka's field names, the version."""
 
     type: RecordType
@@ -27,16 +27,14 @@ class Write:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """An end offset (exclusive) and the leader epoch of the record before it."""
 
     offset: int
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """A checkpoint file: its id and its bytes."""
 
     id: Position
@@ -62,8 +60,7 @@ class Piece(Protocol):
     def data(self) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(Struct, frozen=True):
     base_offset: int
     end_offset: int
     epoch: int

@@ -7,8 +7,9 @@ refused with ValueError.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.readings import Role
@@ -17,8 +18,7 @@ from kafkasim.releases import KRAFT_VERSION, Release
 NOOP_MS = 500  # metadata.max.idle.interval.ms
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlan:
+class NodePlan(Struct, frozen=True):
     """One node. `ghost`: it registered once, is fenced if a broker, and no process of it runs any more. `migrating`: a
     broker in ZooKeeper mode, or a controller that is ready to migrate from there.
     """
@@ -30,8 +30,7 @@ class NodePlan:
     migrating: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPlan:
+class TopicPlan(Struct, frozen=True):
     """A topic. `replicas`: of each partition, the preferred leader first. `min_insync_replicas` None: not set."""
 
     name: str
@@ -39,8 +38,7 @@ class TopicPlan:
     min_insync_replicas: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """How long brokers with replicas take, in ms, as recorded of real nodes (tests/golden/restarts). One without takes
     no time for any of it.
 
@@ -59,8 +57,7 @@ class Timing:
     idle: int = NOOP_MS
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A cluster. `levels`: finalized levels, metadata.version among them; kraft.version 1 makes the quorum a dynamic
     one. `leader`: the first active controller, the lowest id when None. `cluster_id` None: drawn at random.
     `min_insync_replicas`: what the brokers' own files say, which no log knows. `zk_migration_state`: what a cluster of

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from functools import partial
 from zlib import crc32
 
+from msgspec import Struct
+
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from kafkasim.node import Node
@@ -27,8 +29,7 @@ _CRASH_LOOP, _LONGEST_BACKOFF_MS = "CrashLoopBackOff", 300_000
 _LOOK_MS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class PodTiming:
+class PodTiming(Struct, frozen=True):
     """In ms, as recorded of real pods (tests/golden/restarts).
 
     recreate: from the end of a pod to the next one. start: until its container runs. boot: until a broker, or a
@@ -48,8 +49,7 @@ class PodTiming:
     update: int = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SetPlan:
+class SetPlan(Struct, frozen=True):
     """A StatefulSet: `nodes` by ordinal, each a broker, a controller or both. `role`: as a document lists it."""
 
     name: str

@@ -9,12 +9,14 @@ two against each other. The words of failures are its own, their kinds are those
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from msgspec import Struct
+
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import (
     BrokerList,
     ClusterProbe,
@@ -53,8 +55,7 @@ _HIDDEN = Failure(FailureKind.AUTHORIZATION, "partitions", "some topics are hidd
 _EMPTY = Failure(FailureKind.REJECTED, "DescribeCluster", "lists no nodes yet")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """What a client reaches and may do. `brokers`, `controllers`: whether it was given addresses of that kind."""
 
     brokers: bool = True

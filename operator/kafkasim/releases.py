@@ -10,8 +10,9 @@ compared with nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.binaries import supported_by
@@ -25,8 +26,7 @@ Ranges = Mapping[str, VersionRange]
 Apis = Mapping[int, VersionRange]
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """One Kafka release. `number` is (major, minor), for rules that changed with a release."""
 
     number: tuple[int, int]

@@ -11,8 +11,9 @@ real nodes (tests/golden/transcripts).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.levels import VersionRange
@@ -49,8 +50,7 @@ class UpgradeType(IntEnum):
         return cls(code) if code in set(cls) else cls.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureUpdate:
+class FeatureUpdate(Struct, frozen=True):
     """One entry of the request. v0 of the request has no type on KRaft: always UPGRADE, its flag is ignored."""
 
     feature: str
@@ -58,8 +58,7 @@ class FeatureUpdate:
     type: UpgradeType = UpgradeType.UPGRADE
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureResult:
+class FeatureResult(Struct, frozen=True):
     """What v0 and v1 answer per feature."""
 
     feature: str
@@ -67,8 +66,7 @@ class FeatureResult:
     error_message: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The answer, and what to write if the request is not validateOnly.
 
     `levels`: feature records in order. `kraft_version`: the level to raise the quorum to, which happens even when the
@@ -82,8 +80,7 @@ class Verdict:
     kraft_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """What the active controller knows when it judges. `voters`: `controller.quorum.voters`, empty if not set.
     `voters_told`: whether each of them has told this leader which kraft.version it supports.
     """

@@ -11,11 +11,12 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.core.readings import Role
@@ -51,8 +52,7 @@ BROKER_ID_NOT_REGISTERED = 102
 CONTROLLER_ID_NOT_REGISTERED = 136
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerAnswer:
+class ControllerAnswer(Struct, frozen=True):
     """An answer of the active controller, to be sent when the log is committed up to `offset`."""
 
     verdict: Verdict

@@ -10,9 +10,10 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, UpdateFeaturesRequest
 from tests.conformance.cases import GOLDEN, SAFE, UNKNOWN, UNSAFE, UPGRADE, Updates, World

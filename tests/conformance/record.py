@@ -6,10 +6,11 @@ import gzip
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, UpdateFeaturesRequest
 from tests.conformance import changes, downgrades, unregistrations

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import decide
 from kafkafeatures.core.decisions import Act
 from kafkafeatures.core.readings import Role

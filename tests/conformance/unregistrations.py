@@ -9,8 +9,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.wire.codec import encode_request
 from kafkafeatures.kafka.wire.messages import UpdateFeaturesRequest
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterControllerRequest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, is_dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import UnionType
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 
 import pytest
 import yaml
+from msgspec import StructMeta
 
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.records import StatusRecord, json_name
@@ -50,10 +50,10 @@ def schema_of(hint: Any) -> dict[str, Any]:
         return {"type": "string", "enum": get_args(hint)}
     if get_origin(hint) is tuple:
         return {"type": "array", "maxItems": allowed.items, "items": schema_of(get_args(hint)[0])}
-    if is_dataclass(hint):
+    if isinstance(hint, StructMeta):
         known = fields_of(cast("type", hint))
         properties = {name: {**schema_of(one.type), "default": as_json(one.default)} for name, one in known.items()}
-        required = [name for name, one in known.items() if one.default is MISSING]
+        required = [name for name, one in known.items() if one.required]
         return {"type": "object", "properties": properties, "required": required}
     if isinstance(allowed, Text):
         limits = {"maxLength": allowed.longest, "pattern": allowed.pattern}

@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "operator").rglob("*.py"))
+VALUES = [path for path in MODULES if path.relative_to(ROOT).parts[1] in ("kafkafeatures", "kafkasim")]
 
 
 def test_the_source_root_is_no_package() -> None:
@@ -31,6 +32,29 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= 500
     assert ast.get_docstring(ast.parse(text))
+
+
+@pytest.mark.parametrize("path", VALUES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_values_are_frozen_structs_and_dataclasses_are_what_structs_cannot_be(path: Path) -> None:
+    """mypy takes `field` and `replace` of the one kind for those of the other, which would be found by users."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    origin = {
+        one.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names
+    }
+    if path.name != "values.py":
+        assert origin.get("replace") in (None, "kafkafeatures.api.values")
+    assert "dataclasses" not in {origin.get(name) for name in ("fields", "asdict", "astuple", "is_dataclass")}
+    for node in (one for one in ast.walk(tree) if isinstance(one, ast.ClassDef)):
+        decorators = [ast.unparse(one) for one in node.decorator_list if "dataclass" in ast.unparse(one)]
+        if "Struct" in map(ast.unparse, node.bases):
+            assert "frozen=True" in map(ast.unparse, node.keywords), node.name
+        if any("frozen=True" in one for one in decorators):
+            assert re.search("repr=False|compare=False|metadata=", text), f"{node.name}: may be a Struct"
+        if re.search(r"[^\w.]field\(", ast.unparse(node)) and (
+            decorators or "frozen=True" in map(ast.unparse, node.keywords)
+        ):
+            assert origin["field"] == ("dataclasses" if decorators else "msgspec"), node.name
 
 
 def test_no_module_imports_itself_over_others() -> None:

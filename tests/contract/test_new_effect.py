@@ -14,8 +14,7 @@ from kafkafeatures.core.steps import _STEPS, Step
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = Path("operator/kafkafeatures/core/steps.py")
 TOY = '''
-@dataclass(frozen=True, slots=True)
-class Toy:
+class Toy(Struct, frozen=True):
     """Changes nothing."""
 
     kind: ClassVar[str] = "Toy"

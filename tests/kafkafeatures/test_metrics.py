@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from prometheus_client import Gauge
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, FeatureStatus, Status, StatusCondition
+from kafkafeatures.api.values import replace
 from kafkafeatures.kube.api import Key
 from kafkafeatures.metrics import Metrics
 

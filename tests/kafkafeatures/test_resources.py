@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkafeatures import resources as module
+from kafkafeatures.api.values import replace
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kube.api import Key, Listing
 from kafkafeatures.resources import Resources

@@ -6,9 +6,9 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from random import Random
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Role
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named

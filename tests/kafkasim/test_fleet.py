@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.document import read_document
+from kafkafeatures.api.values import replace
 from kafkasim.fleet.__main__ import main
 from kafkasim.fleet.files import write_cluster
 from kafkasim.fleet.fleet import write_fleet

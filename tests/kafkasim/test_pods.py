@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import Applied, Rejected

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import os
 from random import Random
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.status import Status, read_status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Wait
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown, UpdateFeature
@@ -108,7 +108,7 @@ async def test_a_life_full_of_accidents_ends_where_it_should(seed: int) -> None:
     """Leaders die, brokers stop, the process dies, somebody else meddles; afterwards everything is in sync."""
     chance = Random(seed)
     sim = SimulatedCluster(world(plan(metadata_version=25), seed), chance.choice(ACCESSES))
-    wanted = dataclasses.replace(WANTED, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    wanted = replace(WANTED, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     store = Store(wanted)
     for _ in range(chance.randrange(1, 6)):
         with contextlib.suppress(Crash, AssertionError):

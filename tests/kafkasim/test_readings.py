@@ -11,12 +11,12 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, PastLevels, SourceKind, Unknown
 from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.readings import Failure, LogReading, NodeAnswer, QuorumAnswer, Readings, Role
@@ -219,7 +219,7 @@ def shown(value: Any) -> Any:
         case Failure():
             return value.kind
         case Observation():
-            found = {one.name: shown(getattr(value, one.name)) for one in fields(value) if one.name != "at"}
+            found = {one: shown(getattr(value, one)) for one in value.__struct_fields__ if one != "at"}
             return found | {"source": value.source.kind, "gaps": {one.kind for one in value.gaps}}
         case Known():
             return shown(value.value), value.source
@@ -233,7 +233,7 @@ def shown(value: Any) -> Any:
         case NodeAnswer():
             return value.supported, value.finalized, value.apis, value.zk_migration_ready, value.complete
         case Node() | Unknown():
-            return {one.name: shown(getattr(value, one.name)) for one in fields(value)}
+            return {one: shown(getattr(value, one)) for one in value.__struct_fields__}
         case tuple():
             return [shown(one) for one in value]
         case Mapping():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, PartitionsReading, Role
 from kafkasim.brokers import SESSION_MS
 from kafkasim.plan import Timing, TopicPlan

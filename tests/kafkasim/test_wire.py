@@ -4,7 +4,6 @@ import asyncio
 import io
 import struct
 import uuid
-from dataclasses import replace
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Role
 from kafkasim.control import RefusedError, perform
 from kafkasim.plan import Timing

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Role
 from kafkasim.plan import TopicPlan
 from tests.kafkasim.clusters import plan, served

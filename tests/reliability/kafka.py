@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, FailureKind, Readings, Role
 from kafkafeatures.core.workloads import WorkloadsReading
 from kafkasim.log import Write

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, Readings, Role
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import (

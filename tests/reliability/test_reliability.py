@@ -6,13 +6,13 @@ import ast
 import asyncio
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from tests.reliability import checker, facts, records, roll_rules
 from tests.reliability import violations as told
 from tests.reliability.calibration import DEFECTS, Defect, defective, source_of, tried

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.schema import read_strictly
 from kafkafeatures.api.spec import KafkaFeatures
+from kafkafeatures.api.values import replace
 
 
 class InvalidDocument(ValueError):

@@ -6,13 +6,13 @@ Nothing that runs asks for it; `docs/reference/reasons.md` and the runbooks are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition, Reason
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonInfo:
+class ReasonInfo(Struct, frozen=True):
     """What a reason means for users, and what becomes of it: `AUTOMATIC`, `ACTION`, or empty where all is well."""
 
     conditions: tuple[Condition, ...]

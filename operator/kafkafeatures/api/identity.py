@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import GROUP
 
@@ -12,8 +13,7 @@ MAX_MANAGER = 128
 """Characters of a field manager; the API server takes no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorIdentity:
+class OperatorIdentity(Struct, frozen=True):
     """`instance`: which of its processes; in a pod, the pod's name. Outside of pods there is no namespace."""
 
     namespace: str

@@ -1,4 +1,4 @@
-"""Records: frozen dataclasses that are read from JSON leniently and written back whole.
+"""Records: frozen Structs that are read from JSON leniently and written back whole.
 
 The types of the fields say what is read. A field that another release added is kept in `unknown` and written back; one
 that has the wrong shape makes the record unreadable. Used by `api/status.py`; it knows nothing of what the fields mean.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from types import UnionType
-from typing import Any, ClassVar, NamedTuple, NewType, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, NewType, Self, Union, get_args, get_origin
+
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 Json = dict[str, Any]
 Reader = Callable[[Any], Any]
@@ -20,8 +22,7 @@ Stamp = NewType("Stamp", str)
 """A moment as RFC 3339 with a time zone, as Kubernetes writes it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusRecord:
+class StatusRecord(Struct, frozen=True, kw_only=True):
     """`unknown`: fields that this release does not know. `JSON_NAMES`: those that are not their own in camel case."""
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {}
@@ -75,7 +76,7 @@ class StatusRecord:
 
 class _Shape(NamedTuple):
     """Of a class of records. `readers`: JSON name to attribute, the type whose values are taken as they are, if any,
-    and what reads others. `defaults`: JSON name, attribute and default, which is MISSING where there is none.
+    and what reads others. `defaults`: JSON name, attribute and default, which is NODEFAULT where there is none.
     `required`: attributes; `names`: by attribute, as JSON names them.
     """
 
@@ -93,14 +94,13 @@ _SHAPES: dict[type, _Shape] = {}
 
 
 def _make_shape(cls: type[StatusRecord]) -> _Shape:
-    hints = get_type_hints(cls)
     known = [one for one in fields(cls) if one.name != "unknown"]
     names = {one.name: cls.JSON_NAMES.get(one.name) or json_name(one.name) for one in known}
-    readers = {one.name: _reader(hints[one.name]) for one in known}
+    readers = {one.name: _reader(one.type) for one in known}
     return _Shape(
         {names[each]: (each, _TYPES.get(read), read) for each, read in readers.items()},
         tuple((names[one.name], one.name, one.default) for one in known),
-        tuple(one.name for one in known if one.default is MISSING),
+        tuple(one.name for one in known if one.required),
         names,
     )
 

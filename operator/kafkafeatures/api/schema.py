@@ -1,4 +1,4 @@
-"""Strict reading: a parsed YAML or JSON document to frozen dataclasses, with every problem found, in words for people.
+"""Strict reading: a parsed YAML or JSON document to frozen Structs, with every problem found, in words for people.
 
 The types of the fields say what is allowed (`api/spec.py`); what holds between fields is checked in `__post_init__`.
 Called by `api/document.py`. It never repeats a value that could be a secret: where people put a password by mistake.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
 
 from kafkafeatures.api.records import json_name
 
@@ -19,8 +21,7 @@ T = TypeVar("T")
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """What a text may be: so many characters, of this pattern, which means `meaning` to people."""
 
     longest: int
@@ -41,8 +42,7 @@ class Text:
         return self.meaning if self.pattern and not re.fullmatch(self.pattern, value) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class AtMost:
+class AtMost(Struct, frozen=True):
     """How many items a list may have, and must have."""
 
     items: int
@@ -62,16 +62,15 @@ def read_strictly(kind: type[T], document: object) -> tuple[T | None, tuple[str,
 
 def as_json(value: object) -> Any:
     """What was read, with all its defaults."""
-    kind: type = type(value)
-    if is_dataclass(kind):
-        return {name: as_json(getattr(value, one.name)) for name, one in fields_of(kind).items()}
+    if isinstance(value, Struct):
+        return {name: as_json(getattr(value, one.name)) for name, one in fields_of(type(value)).items()}
     return [as_json(one) for one in value] if isinstance(value, tuple) else value
 
 
 @cache
-def fields_of(kind: type) -> Mapping[str, Field[Any]]:
-    """What a mapping may hold, by its name in the document: the fields that make two of a kind equal."""
-    return {json_name(one.name): one for one in fields(kind) if one.compare}
+def fields_of(kind: type[Struct]) -> Mapping[str, FieldInfo]:
+    """What a mapping may hold, by its name in the document. A field with a factory is none of the document's."""
+    return {json_name(one.name): one for one in fields(kind) if one.default_factory is NODEFAULT}
 
 
 @cache
@@ -135,7 +134,7 @@ class _Reading:
         for name, one in known.items():
             if name in value:
                 made[one.name] = self.value(one.type, value[name], (*path, name))
-            elif one.default is MISSING:
+            elif one.required:
                 self._note((*path, name), "required field is missing")
         if not getattr(kind, "OTHERS_ALLOWED", False):
             for name in value:

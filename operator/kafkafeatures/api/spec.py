@@ -6,8 +6,9 @@ so: the types are needed while the program runs, so they are not postponed here.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, cast
+
+from msgspec import Struct, field
 
 from kafkafeatures.api.names import KRAFT_VERSION, MAX_NAME, METADATA_VERSION, NAME
 from kafkafeatures.api.schema import AtMost, Text
@@ -51,16 +52,14 @@ def _seconds(duration: str) -> float:
     return int(match[1]) * _UNITS[match[2]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretKeyRef:
+class SecretKeyRef(Struct, frozen=True, kw_only=True):
     """One key of a Secret (or of a ConfigMap) in the namespace of the resource."""
 
     name: Name
     key: SecretKey = "ca.crt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSecretRef:
+class ClientSecretRef(Struct, frozen=True, kw_only=True):
     """A client certificate with its key, both PEM."""
 
     name: Name
@@ -68,8 +67,7 @@ class ClientSecretRef:
     key_key: SecretKey = "tls.key"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSpec:
+class TlsSpec(Struct, frozen=True, kw_only=True):
     """`{}` is TLS with the system's trust."""
 
     ca_secret_ref: SecretKeyRef | None = None
@@ -77,8 +75,7 @@ class TlsSpec:
     client_secret_ref: ClientSecretRef | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaslSecretRef:
+class SaslSecretRef(Struct, frozen=True, kw_only=True):
     """Where user name and password (or token) are."""
 
     name: Name
@@ -86,8 +83,7 @@ class SaslSecretRef:
     password_key: SecretKey = "password"  # noqa: S105 - the name of a key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaslSpec:
+class SaslSpec(Struct, frozen=True, kw_only=True):
     """One mechanism; its secrets are never in the document itself."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -95,8 +91,7 @@ class SaslSpec:
     secret_ref: SaslSecretRef
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerSpec:
+class ListenerSpec(Struct, frozen=True, kw_only=True):
     """Security of the controllers' listener, if it differs from the brokers'."""
 
     tls: TlsSpec | None = None
@@ -113,8 +108,7 @@ def _shown_to_nobody(tls: TlsSpec | None, sasl: SaslSpec | None) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSpec:
+class ClusterSpec(Struct, frozen=True, kw_only=True):
     """Where the cluster is and how to speak to it."""
 
     bootstrap_servers: Bootstrap | None = None
@@ -145,8 +139,7 @@ def _level(value: object) -> int | str:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelSpec:
+class LevelSpec(Struct, frozen=True, kw_only=True):
     """The exact level of one feature; 0 disables it."""
 
     name: Feature
@@ -160,8 +153,7 @@ class LevelSpec:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeaturesSpec:
+class FeaturesSpec(Struct, frozen=True, kw_only=True):
     """A feature that is not named is left alone. `levels` win over the bundle of `releaseVersion`."""
 
     release_version: Release | None = None
@@ -183,8 +175,7 @@ class FeaturesSpec:
         return _seconds(self.finalize_after)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatefulSetSpec:
+class StatefulSetSpec(Struct, frozen=True, kw_only=True):
     """The StatefulSets that the nodes run in, in the namespace of the resource; combined nodes stand under brokers."""
 
     brokers: Annotated[tuple[StatefulSetName, ...], AtMost(32, least=1)]
@@ -197,8 +188,7 @@ class StatefulSetSpec:
                 raise ValueError(f"{name}: duplicate StatefulSet")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadSpec:
+class WorkloadSpec(Struct, frozen=True, kw_only=True):
     """Who restarts nodes. None: nobody; Manual: a person, one node after the other."""
 
     driver: Literal["None", "Manual", "StatefulSet"] = "None"
@@ -209,8 +199,7 @@ class WorkloadSpec:
             raise ValueError("driver StatefulSet needs workload.statefulSet")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSpec:
+class WindowSpec(Struct, frozen=True, kw_only=True):
     """From each moment of the schedule on, for so long. What the schedule may be is known to `core/windows.py`."""
 
     schedule: Annotated[str, Text(64)]
@@ -233,8 +222,7 @@ def _max_parallel(value: object) -> int | str:
     return cast("int | str", value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutSpec:
+class RolloutSpec(Struct, frozen=True, kw_only=True):
     """How nodes are restarted, where there is a driver."""
 
     max_parallel: Annotated[int | str, _max_parallel] = 1
@@ -258,16 +246,14 @@ class RolloutSpec:
         return _seconds(self.node_timeout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalSpec:
+class ApprovalSpec(Struct, frozen=True, kw_only=True):
     """Which plans need approval, and the hash of the one that was approved."""
 
     policy: Literal["Never", "IrreversibleOnly", "Always"] = "IrreversibleOnly"
     plan_hash: PlanHash | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftSpec:
+class DriftSpec(Struct, frozen=True, kw_only=True):
     """What to do about a level that was changed outside KafkaFeatures; how often a resource in sync is checked."""
 
     on_drift: Literal["Report", "Correct"] = "Report"
@@ -285,8 +271,7 @@ class DriftSpec:
 LEAST_CHECK_EVERY = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class Spec(Struct, frozen=True, kw_only=True):
     """What is wanted."""
 
     mode: Literal["Observe", "Apply"] = "Apply"
@@ -310,8 +295,7 @@ class Spec:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
+class Metadata(Struct, frozen=True, kw_only=True):
     """Names of the resource. Other metadata (labels, annotations) may be there; a file is also an API object."""
 
     OTHERS_ALLOWED: ClassVar[bool] = True
@@ -320,12 +304,11 @@ class Metadata:
     namespace: Name = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaFeatures:
+class KafkaFeatures(Struct, frozen=True, kw_only=True):
     """The whole resource, without its status. `written`: its spec as its author wrote it."""
 
     api_version: Literal["kafkafeatures.dev/v1alpha1"]
     kind: Literal["KafkaFeatures"]
     metadata: Metadata
     spec: Spec
-    written: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    written: Mapping[str, Any] = field(default_factory=dict)

@@ -7,7 +7,6 @@ of the enums below. Made by `core/report.py`; read by `core/memory.py`, the stor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -62,8 +61,7 @@ class Result(StrEnum):
     UNVERIFIED = "Unverified"  # not there; without the metadata log it is unknown whether it was applied and reverted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusCondition(StatusRecord):
+class StatusCondition(StatusRecord, frozen=True, kw_only=True):
     """`type` and `reason` are a Condition and a Reason, or words of another release."""
 
     type: str
@@ -74,8 +72,7 @@ class StatusCondition(StatusRecord):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureStatus(StatusRecord):
+class FeatureStatus(StatusRecord, frozen=True, kw_only=True):
     """Levels are None where they are not known, or not desired."""
 
     name: str
@@ -86,8 +83,7 @@ class FeatureStatus(StatusRecord):
     state: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockerStatus(StatusRecord):
+class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
     """`node_id`: where it is about one node; of several, the message names them. `wanted`: the level."""
 
     kind: str
@@ -101,8 +97,7 @@ class BlockerStatus(StatusRecord):
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage(StatusRecord):
+class Stage(StatusRecord, frozen=True, kw_only=True):
     """What an approval covers of one stage: its kind, its targets, and what it starts from.
 
     Of levels: feature to level. Of a roll: StatefulSet to revision.
@@ -115,8 +110,7 @@ class Stage(StatusRecord):
     target: Mapping[str, int | str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepStatus(StatusRecord):
+class StepStatus(StatusRecord, frozen=True, kw_only=True):
     """A step of the plan, for people. `consent`: the entry of `spec.consents` that it uses."""
 
     id: str
@@ -128,8 +122,7 @@ class StepStatus(StatusRecord):
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStatus(StatusRecord):
+class PlanStatus(StatusRecord, frozen=True, kw_only=True):
     """The standing plan. `steps` are computed anew in each reconciliation; `stages` are what was approved."""
 
     hash: str
@@ -141,23 +134,20 @@ class PlanStatus(StatusRecord):
     steps: tuple[StepStatus, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent(StatusRecord):
+class Intent(StatusRecord, frozen=True, kw_only=True):
     """An act that was written down before it was done. Everything but its kind is its own: see `core/steps.py`."""
 
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WayBack(StatusRecord):
+class WayBack(StatusRecord, frozen=True, kw_only=True):
     """Until when a plan can still be given up, and how. `until` None: until it is approved, or for longer."""
 
     until: Stamp | None = None
     how: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadStatus(StatusRecord):
+class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
     """How many pods of a StatefulSet run its update revision."""
 
     name: str
@@ -166,8 +156,7 @@ class WorkloadStatus(StatusRecord):
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutStatus(StatusRecord):
+class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     """A rolling restart. `waiting_for`: what has to happen before the next node; empty where nothing has to.
 
     `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average. `rounds`: how many
@@ -191,8 +180,7 @@ class RolloutStatus(StatusRecord):
         return self.done < self.total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEntry(StatusRecord):
+class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
     """How an act ended. `action` is for people; `target` is what was acted on; `after`: of a restart, the revision that
     it was for; `plan_hash`: of which plan it was.
     """
@@ -207,8 +195,7 @@ class HistoryEntry(StatusRecord):
     plan_hash: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status(StatusRecord):
+class Status(StatusRecord, frozen=True, kw_only=True):
     """All of it. `change_count`: effects applied in the life of the resource, and plans that ended without one."""
 
     observed_generation: int = 0

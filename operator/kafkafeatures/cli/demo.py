@@ -19,10 +19,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from kafkafeatures.cli.demo_text import not_the_story, show, tell, title, width
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
@@ -173,8 +174,7 @@ def _finalized(stage: Stage, servers: str, wanted: dict[str, int]) -> None:
         raise not_the_story(f"the levels should be {wanted}, but they are {wrong}")
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """Runs and shows commands, in a folder of their own."""
 
     folder: Path
@@ -231,8 +231,7 @@ class Stage:
             raise not_the_story(f"`{words[0]}` did not end within {_COMMAND_SECONDS:.0f} s") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Simulator:
+class Simulator(Struct, frozen=True):
     """The process of the simulated cluster, and what it said when it was ready."""
 
     process: subprocess.Popen[str]

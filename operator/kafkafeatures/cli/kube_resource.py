@@ -7,8 +7,9 @@ nothing is concluded from it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition
@@ -16,8 +17,7 @@ from kafkafeatures.core.plan import SHORTEST_HASH
 from kafkafeatures.core.restarts import RestartNode
 
 
-@dataclass(frozen=True, slots=True)
-class KubeResource:
+class KubeResource(Struct, frozen=True):
     """`raw`: the object."""
 
     raw: Mapping[str, Any]

@@ -11,10 +11,12 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.words import printable
 from kraftlog import files
@@ -25,8 +27,7 @@ FOLDER = "__cluster_metadata-0"
 _PIECE = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """A file to read, and what names say of it.
 
     is_open: a node may be writing to its end. begins: the offset of its first record. ends: where the next segment

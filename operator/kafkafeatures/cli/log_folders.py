@@ -7,7 +7,8 @@ Made by `log_paths` and `log_bundle`, read by the commands that say what a log a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kafkafeatures.cli.log_files import Opened
 from kafkafeatures.core.words import cut
@@ -18,8 +19,7 @@ from kraftlog.restored import PIECE
 MAX_PROPERTIES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LogFolder:
+class LogFolder(Struct, frozen=True):
     """The log of one node. shown: what people are told it is. opened: gives the bytes of the file of a name.
 
     properties: of the node's `meta.properties`, where it lies beside the log.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.exit_codes import Exit
@@ -37,8 +38,7 @@ Json = dict[str, Any]
 Registered = BrokerRegistration | ControllerRegistration
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(Struct, frozen=True):
     """The record that says so; of a snapshot (`is_state`) the state that has it, whose time it was at the latest."""
 
     file: str
@@ -58,8 +58,7 @@ class Where:
         return f"{format_time(self.at_ms)}, at offset {self.offset} of {self.file}"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A registration of which nothing shows that its node runs. suspected: None where that cannot be told."""
 
     role: str

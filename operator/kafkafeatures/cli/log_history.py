@@ -8,7 +8,8 @@ the beginning and behind a gap. Nothing is stepped over without a word.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_state import MAX_IMAGE
@@ -17,16 +18,14 @@ from kraftlog.history import Event, HistoryReader
 from kraftlog.restored import PIECE
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(Struct, frozen=True):
     """A change, and the segment whose record says so."""
 
     file: str
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class StateOf:
+class StateOf(Struct, frozen=True):
     """What a snapshot says was so at `offset`; what led to it is not known from here."""
 
     file: str
@@ -34,8 +33,7 @@ class StateOf:
     image: Image
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """Something that should be there. offset: behind the last record before it. until: the offset of the first one
     behind it, where that is known.
     """

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.exit_codes import CommandFailed
 from kafkafeatures.cli.log_bundle import is_bundle, of_bundle
 from kafkafeatures.cli.log_files import FOLDER, File, Opened, file_of, files_of, parsed, refused

@@ -9,8 +9,8 @@ of their own. A cell that blocks is red, and marked `!` for those who see no col
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -35,8 +35,7 @@ from kafkafeatures.core.remedies import ghost_remedy
 UNKNOWN_CELL, ABSENT_CELL = "?", "-"
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True):
     """Nodes with the same role and the same cells."""
 
     nodes: tuple[Node, ...]

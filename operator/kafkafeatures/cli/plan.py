@@ -7,11 +7,11 @@ operator instead (`cli/kube_plan.py`).
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import PlanVerdict
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.connect import failed, on_cluster
 from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, read, state_of
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from html import escape
 from itertools import pairwise
 from typing import Any
 
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.html_parts import day_and_time, lasting, table, text, time_in_log
 from kafkafeatures.cli.kube_resource import KubeResource
 from kafkafeatures.cli.roll_rows import Point, Row, restarts_of, rows_of, window_begins
@@ -78,8 +80,7 @@ _STATES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """The time that is drawn."""
 
     begin: datetime

@@ -11,10 +11,12 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.html_parts import time_in_log, time_of
 from kafkafeatures.core.restarts import RestartNode
 from kraftlog.rolls import Absence, RollHistory
@@ -31,8 +33,7 @@ _BEGUN = re.compile(r"^(?:restarting )(?P<title>.+): pod (?P<pod>\S+) is evicted
 _ENDED = re.compile(r"^(?P<title>.+?)(?: \((?P<pod>\S+)\))?(?::.*)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """One restart by the operator. `back`: when it was seen to be in sync again; `ended`: when it had stayed so."""
 
     node: str
@@ -43,8 +44,7 @@ class Restart:
     is_in_flight: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """When something was so. `offset`: of the record that says it; None: no record says it alone, but `by` does."""
 
     at: datetime
@@ -53,8 +53,7 @@ class Point:
     is_latest: bool = False  # at that time or before it: a snapshot does not say
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One time that a node was away. `pod` None: nobody evicted one, as far as is known.
 
     stop: it was told to, or was fenced. down: it was fenced, or its process registered next. start: a new process

@@ -22,8 +22,9 @@ import argparse
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Condition
@@ -56,16 +57,14 @@ SEEN_WITHIN = 60.0
 _FEATURE = re.compile(r"^feature=([a-z][a-z0-9._]{0,63})>=([0-9A-Za-z.-]{1,32})$")
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """The wait is over."""
 
     code: Exit
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """`feature` empty: ready, or rolled."""
 
     feature: str = ""

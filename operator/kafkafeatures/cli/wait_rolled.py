@@ -7,15 +7,15 @@ says counts only where the StatefulSets, read after it, have the same revisions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.kube_resource import KubeResource
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """What a StatefulSet asks for. `revision`: empty while Kubernetes has not given the newest template one."""
 
     revision: str

@@ -7,9 +7,10 @@ line for all nodes of which the same is true. Nothing here decides anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import Node
 from kafkafeatures.core.readings import FailureKind

@@ -9,10 +9,10 @@ API server might not take the status any more, it says so.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.conditions import MAX_MESSAGE
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import InFlight, in_flight

@@ -11,11 +11,13 @@ and voters that never registered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.blockers import Blocker, Nodes, about_nodes, these, title_and_address, title_of, verb
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, Node, NodeState, Observation, Unknown
@@ -36,8 +38,7 @@ IN_ZOOKEEPER_MODE = Blocker(
 """No client can finalize a feature there: brokers run with empty features (`KafkaServer.scala`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
 
     `consents`: those given, `spent`: those of them that were used already. `unknown_features`: desired

@@ -10,12 +10,14 @@ approval; an older resource that may own the cluster; one step. Levels are sent 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.status import ApprovedBy
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, quorum_is_known, unknown_features_in
 from kafkafeatures.core.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Held, Stalled, Wait
@@ -41,8 +43,7 @@ MOST_CORRECTIONS = 2
 """Foreign changes of one level that are corrected within an hour; after that the other change seems intended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """An older `Apply` resource: of the same cluster (`known`), or of one that was not read yet.
 
     `is_acting`: any other one, whose step on this cluster is open.
@@ -53,8 +54,7 @@ class Owner:
     is_acting: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """What there is to do. `drifted`: levels that had been reached and were changed outside.
 
     Where drift is only reported, `changes` leaves it out, unless there is nothing else.

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.steps import Step
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(Struct, frozen=True):
     """Carry out this step, then look again."""
 
     step: Step
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """It may resolve automatically; look again after `after` seconds. `condition`: one that is True meanwhile."""
 
     reason: Reason
@@ -27,8 +25,7 @@ class Wait:
     condition: tuple[Condition, Reason] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stalled:
+class Stalled(Struct, frozen=True):
     """Action is required."""
 
     reason: Reason
@@ -36,8 +33,7 @@ class Stalled:
     blockers: tuple[Blocker, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """It could go on, and is held back: suspended, not approved yet, or drift that is only reported."""
 
     reason: Reason
@@ -46,8 +42,7 @@ class Held:
     condition: tuple[Condition, Reason] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """Every desired level is verified on the active controller and every live node; or `Observed`: nothing is sent."""
 
     reason: Reason

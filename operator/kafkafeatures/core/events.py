@@ -6,7 +6,8 @@ Pure. Called by `reconcile/controller.py` with the status of before and the one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Intent, Result, Status
@@ -16,8 +17,7 @@ from kafkafeatures.core.restarts import RestartNode
 MAX_NOTE = 1000  # the API server takes 1024 bytes
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(Struct, frozen=True):
     """One event: `reason` in PascalCase, `action` what was done or tried, `note` for people. `pod`: whose it is."""
 
     reason: str

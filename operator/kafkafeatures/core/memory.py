@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
+
+from msgspec import Struct, field
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import FeatureState, HistoryEntry, PlanStatus, Result, Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import InFlight
 from kafkafeatures.core.words import cut
@@ -25,8 +27,7 @@ AgeOf = Callable[[str], timedelta]
 """How long ago a stamp of a status was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """`reached`: levels that were once in sync as they are wanted now.
 
     `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.

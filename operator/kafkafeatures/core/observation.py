@@ -7,10 +7,11 @@ Nothing in here reads the world, and nothing turns an Unknown into a default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct, field
 
 from kafkafeatures.core.levels import VersionRange, common
 from kafkafeatures.core.readings import (
@@ -39,8 +40,7 @@ class SourceKind(StrEnum):
     KUBERNETES = "Kubernetes"
 
 
-@dataclass(frozen=True, slots=True)
-class Known(Generic[T]):
+class Known(Struct, Generic[T], frozen=True):
     """A fact that was read. `where` names the node or the log offset."""
 
     value: T
@@ -49,8 +49,7 @@ class Known(Generic[T]):
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """A fact that could not be read, and why."""
 
     why: Failure
@@ -74,8 +73,7 @@ class NodeState(StrEnum):
     REFUSED = "Refused"  # keeps trying to join; the controller does not register it
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A broker, a controller or both. Without roles: something unknown that fetches the metadata log.
 
     `answer` is what the live process says of itself; `registered` what its current registration in the metadata
@@ -167,8 +165,7 @@ class Node:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """What most of the picture rests on. `offset` and `epoch` are -1 where it was asked.
 
     `features_offset`: no level was moved at or above it; -1 where that is not known. `files`: where the log lies, if it
@@ -183,8 +180,7 @@ class Source:
     files: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PastLevels:
+class PastLevels(Struct, frozen=True):
     """Of the metadata log, as it was at `at`, by its own time: of a feature and a level above 0, when it was given up
     last. Complete from `since` on; None: from the beginning of the cluster.
     """
@@ -194,8 +190,7 @@ class PastLevels:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """The picture. `gaps`: what could not be read, each with the address, the ACL or the setting that is missing."""
 
     at: datetime

@@ -7,8 +7,7 @@ cluster counts on it, and nothing that it runs: Unreachable, with the reason tha
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading

@@ -11,11 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.status import ApprovedBy, PlanStatus, Stage
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.releases import Undo, undo_of_raise
 from kafkafeatures.core.stages import Pods, PodsOfSet, are_readable, levels_of, rolled_by, stages_of, still_rolls
 from kafkafeatures.core.steps import UpdateFeature
@@ -51,8 +53,7 @@ def undo_of(change: UpdateFeature) -> Undo:
     return Undo.SAFE if change.is_downgrade else undo_of_raise(change.feature, change.before, change.after)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """`steps`: all levels that the plan was made of; `pending`: those that are still to be changed, computed anew each
     time. `pods`: all that it restarts, with how many are left.
 

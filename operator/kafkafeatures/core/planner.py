@@ -14,9 +14,9 @@ bounded by steps. Replicas to spare beyond one are left to the live judgement: t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from kafkafeatures.core.replication import NAMED, Bools, Numbers, Replication
 from kafkafeatures.core.wanted import Availability, MaxParallel
@@ -50,16 +50,14 @@ _MOST_MOVED = 0.01
 """Of all partitions: to move more than that, and more than one, is no advice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
+class Rounds(Struct, frozen=True):
     """If every restart took equally long. at_least: no order needs fewer. planned: what the order needs."""
 
     at_least: int
     planned: int
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """Moving so many partitions, the first of which are named, would save rounds: from `rounds` to `then`. Two replicas
     of each are on brokers that could restart together if it were not for such partitions.
     """

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, NamedTuple
+
+from msgspec import Struct, field
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core import budgets
@@ -52,8 +53,7 @@ class PodWithoutNode(NamedTuple):
         return _is_outdated(self.pod, self.owner)
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """Nodes in their pods. By node id, only where it is certain which pod runs the node.
 
     needing: nodes that need a restart, and why. unavailable: nodes whose pod stops, does not run, is not there, or is

@@ -7,10 +7,11 @@ Filled by the Kafka adapter (or by the simulator, in process), read by `core/obs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from kafkafeatures.core.levels import VersionRange
 
@@ -59,8 +60,7 @@ _MAY_PASS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """One line for people: what, where, and what to do (`remedy`, may be empty)."""
 
     kind: FailureKind
@@ -73,8 +73,7 @@ class Failure:
         return f"{text}; {self.remedy}" if self.remedy else text
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """A node as another node names it."""
 
     id: int
@@ -83,8 +82,7 @@ class Host:
     is_fenced: bool = False  # DescribeCluster v2 only
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAnswer:
+class NodeAnswer(Struct, frozen=True):
     """What a live process says of itself (ApiVersions). Not in `supported`: not supported."""
 
     supported: Mapping[str, VersionRange]
@@ -95,8 +93,7 @@ class NodeAnswer:
     complete: bool = True  # False: an ApiVersions below v4, features with minimum 0 may be missing
 
 
-@dataclass(frozen=True, slots=True)
-class ProbedNode:
+class ProbedNode(Struct, frozen=True):
     """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked.
 
     `proved_at`: the IP address at which the process said of itself that it has this id; empty where it was not asked.
@@ -113,8 +110,7 @@ class ProbedNode:
     snapshot_interval: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaProgress:
+class ReplicaProgress(Struct, frozen=True):
     """A voter or an observer as the leader sees it. Times in ms since the epoch, -1 unknown."""
 
     id: int
@@ -127,8 +123,7 @@ MAJORITY_WITHIN_MS = 2_000
 """A follower fetches every 500 ms at least; one that did not for so long begins an election, where it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumAnswer:
+class QuorumAnswer(Struct, frozen=True):
     """DescribeQuorum, believed only when it came through without any error code."""
 
     leader_id: int
@@ -152,24 +147,21 @@ class QuorumAnswer:
         return current > len(self.voters) // 2
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerList:
+class BrokerList(Struct, frozen=True):
     """DescribeCluster of a broker. `lists_fenced` False: fenced brokers (so ghosts too) cannot be seen this way."""
 
     brokers: tuple[Host, ...]
     lists_fenced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerList:
+class ControllerList(Struct, frozen=True):
     """DescribeCluster (endpoint type 2) of a controller. `active` None: no active controller at the moment."""
 
     controllers: tuple[Host, ...]
     active: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterProbe:
+class ClusterProbe(Struct, frozen=True):
     """What the nodes answered, all asked at the same time."""
 
     at: datetime
@@ -181,8 +173,7 @@ class ClusterProbe:
     bootstrap_failures: tuple[Failure, ...] = field(default=())  # addresses that gave nothing, while another did
 
 
-@dataclass(frozen=True, slots=True)
-class LogReading:
+class LogReading(Struct, frozen=True):
     """An image of everything committed, with evidence of a majority behind it. `at`: when the last reply came."""
 
     image: Image
@@ -192,8 +183,7 @@ class LogReading:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsReading:
+class PartitionsReading(Struct, frozen=True):
     """Every partition of the cluster: of the metadata log, or asked for and known to be complete.
 
     default_min_insync_replicas: the highest that a broker applies to a topic which sets none. offset: of the log that

@@ -10,8 +10,9 @@ features (`bootstrapMetadataVersion`, `dependencies`); held against Kafka's own 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 
@@ -27,8 +28,7 @@ class Undo(StrEnum):
     """Kafka refuses the downgrade."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataVersion:
+class MetadataVersion(Struct, frozen=True):
     """`changed`: records were added or altered at this level, so it cannot be lowered below (KAFKA-13896)."""
 
     level: int

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kafkafeatures.core.readings import PartitionsReading
@@ -63,8 +63,7 @@ Named = tuple[int, tuple[str, ...]]
 """How many partitions, and the first of them by name: "orders-3"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forbidding:
+class Forbidding(Struct, frozen=True):
     """How many partitions forbid it; the most lasting reason of any, and the first partitions with that reason."""
 
     count: int
@@ -72,8 +71,7 @@ class Forbidding:
     why: Why
 
 
-@dataclass(frozen=True, slots=True)
-class NeverSatisfied:
+class NeverSatisfied(Struct, frozen=True):
     """How many partitions keep no promise whichever of their brokers restarts, and the first of their topics."""
 
     count: int

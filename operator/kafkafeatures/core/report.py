@@ -7,7 +7,6 @@ Called by `reconcile/evaluate.py` and `reconcile/controller.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from kafkafeatures.api.status import (
     StepState,
     StepStatus,
 )
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, verb
 from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.checks import unknown_features_in

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import Status
@@ -32,8 +33,7 @@ from kafkafeatures.core.workloads import StatefulSet
 Refusal = Wait | Stalled
 
 
-@dataclass(frozen=True, slots=True)
-class Restarting:
+class Restarting(Struct, frozen=True):
     """A restart whose end was not seen yet, and how far it has come."""
 
     step: RestartNode
@@ -68,8 +68,7 @@ class Remembered(NamedTuple):
     known_for: AgeOf
 
 
-@dataclass(frozen=True)
-class RestartQuestion:
+class RestartQuestion(Struct, frozen=True, dict=True):
     """May one more node be restarted now? Everything that the checks look at."""
 
     wanted: Wanted

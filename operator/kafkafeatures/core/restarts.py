@@ -8,10 +8,11 @@ caught up. Called by `core/steps.py` and `core/roll.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Reason
@@ -44,16 +45,14 @@ class Phase(Enum):
     BACK = "back"
 
 
-@dataclass(frozen=True, slots=True)
-class RestartState:
+class RestartState(Struct, frozen=True):
     """`detail`: what people are told of it."""
 
     phase: Phase
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class RestartNode:
+class RestartNode(Struct, frozen=True):
     """Have one node stopped and started anew: its pod is evicted, or a person is asked to do it (`pod` is empty then).
 
     after: the revision of its next pod. before: what the node supported, where a person restarts it. broker_epoch: of

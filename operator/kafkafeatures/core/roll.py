@@ -11,7 +11,8 @@ goes first, whatever else holds: it cannot get worse, and it may be what the rol
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core import planner
@@ -45,16 +46,14 @@ Next = Act | Wait | Stalled
 MOST_NOTES, MAX_NOTE = 8, 512
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How many restarts one after the other it takes, and what limits how many nodes are restarted at once."""
 
     rounds: int = 0
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Roll:
+class Roll(Struct, frozen=True):
     """What is to be said and done about restarts.
 
     id: of what the nodes are rolled to; a new image is a new one. total: nodes that somebody restarts. needing: nodes

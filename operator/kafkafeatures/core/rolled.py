@@ -5,12 +5,12 @@ Pure. Called by `core/report.py`. Without numpy: the report of a resource whose 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import RolloutStatus, Status, WorkloadStatus
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.conditions import Said
 from kafkafeatures.core.decisions import Act, Decision, Held, Stalled
 from kafkafeatures.core.observation import Observation, Unknown

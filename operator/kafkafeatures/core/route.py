@@ -6,7 +6,7 @@ answer for a way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kafkafeatures.core.readings import (
     ClusterProbe,
@@ -19,8 +19,7 @@ from kafkafeatures.core.readings import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """Where a change can be sent. `closed`: why nothing may be sent now."""
 
     controller: ProbedNode | None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from kafkafeatures.api.status import Via
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """How a step left this process. `age`: of its intent. `accepted`: the active controller answered with yes.
 
     `age` of a change of a level is what this process knows of it itself. `offset`: the end of the metadata log that the
@@ -25,6 +25,5 @@ class Sent:
     stable_for: timedelta = timedelta(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Struct, frozen=True):
     """What became of a step cannot be told yet."""

@@ -23,8 +23,9 @@ what it runs, and for one interval.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.decisions import Stalled, Wait
@@ -52,8 +53,7 @@ undisturbed for an interval before.
 Left = Mapping[tuple[str, int], datetime]
 
 
-@dataclass(frozen=True, slots=True)
-class Going:
+class Going(Struct, frozen=True):
     """A node, since when its process runs (None: not known), and what its new binary supports."""
 
     node: Node
@@ -61,8 +61,7 @@ class Going:
     supports: Mapping[str, VersionRange]
 
 
-@dataclass(frozen=True, slots=True)
-class Awaited:
+class Awaited(Struct, frozen=True):
     """A snapshot of a node. until: it is written by then; None: nobody can tell. why: what is replayed without it."""
 
     node: Node

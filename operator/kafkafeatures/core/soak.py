@@ -8,11 +8,13 @@ healthy: a node that does not answer, a range that cannot be read, a restart tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import PlanStatus, Status, WayBack
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.memory import AgeOf
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.plan import undo_of
@@ -25,8 +27,7 @@ LOOK_AGAIN = 10.0
 """Seconds between two looks while it lasts: a node that fails is to be seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Soak:
+class Soak(Struct, frozen=True):
     """`changes`: the irreversible ones that wait for it. `lasts`: as the document says.
 
     `started_at` None: it has not begun, and `why_not` says why. `left`: what remains of it; zero once it is over.

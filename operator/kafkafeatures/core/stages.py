@@ -7,8 +7,9 @@ more, or one that is done, leaves a plan standing; another image, or another lev
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
 
 from kafkafeatures.api.status import Stage
 from kafkafeatures.core.steps import UpdateFeature
@@ -22,8 +23,7 @@ ROLL = "Roll"
 """The kind of a stage that restarts pods."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodsOfSet:
+class PodsOfSet(Struct, frozen=True):
     """A StatefulSet that is rolled. `before`: the revisions of its pods that are not at `after`; `left`: how many."""
 
     name: str

@@ -7,14 +7,16 @@ mypy's exhaustiveness shows the rest. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Result, Via
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.quorum import nothing_was_moved_since, worked_between
 from kafkafeatures.core.restarts import RestartNode
@@ -24,8 +26,7 @@ BROKER_KEEPS = timedelta(minutes=5)
 """A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeature:
+class UpdateFeature(Struct, frozen=True):
     """Finalize one feature at `after`; it was read at `before`. Absent and disabled are both level 0."""
 
     kind: ClassVar[str] = "UpdateFeature"
@@ -112,15 +113,13 @@ _STEPS: Mapping[str, type[Step]] = {one.kind: one for one in (UpdateFeature, Res
 # --- what is remembered of a step whose outcome is open ---
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownStep:
+class UnknownStep(Struct, frozen=True):
     """An intent that this release cannot read: kept, shown, and nothing is done while it is there."""
 
     intent: Intent
 
 
-@dataclass(frozen=True, slots=True)
-class InFlight:
+class InFlight(Struct, frozen=True):
     """A step that may have been sent and is not settled.
 
     `corrects_drift`: it undoes a change made outside. `stable_since`: when a restarted node was first seen to be back.
@@ -190,28 +189,24 @@ def in_flight(intent: Intent) -> InFlight | UnknownStep:
 # --- what came of sending it ---
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """The active controller said yes (error code 0). Not proof yet: the level is read back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """The active controller said no, in its own words. Nothing was changed."""
 
     code: int
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotSent:
+class NotSent(Struct, frozen=True):
     """No request left this process, so nothing can have changed."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeUnknown:
+class OutcomeUnknown(Struct, frozen=True):
     """The request may have been sent and may still be applied: EOF, reset, time-out, NOT_CONTROLLER (41)."""
 
     why: str
@@ -223,21 +218,18 @@ Outcome = Applied | Rejected | NotSent | OutcomeUnknown
 # --- the server's dry run ---
 
 
-@dataclass(frozen=True, slots=True)
-class DryRunAccepted:
+class DryRunAccepted(Struct, frozen=True):
     """A validateOnly of exactly the pending changes was answered with yes."""
 
 
-@dataclass(frozen=True, slots=True)
-class DryRunRejected:
+class DryRunRejected(Struct, frozen=True):
     """A validateOnly was answered with no."""
 
     code: int
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class DryRunUnavailable:
+class DryRunUnavailable(Struct, frozen=True):
     """No verdict could be had; `rights`: because ALTER on the cluster is missing."""
 
     why: str

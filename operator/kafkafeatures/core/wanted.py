@@ -7,9 +7,10 @@ on numbers alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from kafkafeatures.core.remedies import ANY_CLUSTER
 
@@ -51,8 +52,7 @@ class Availability(StrEnum):
     RESPECT_MIN_ISR = "RespectMinISR"
 
 
-@dataclass(frozen=True, slots=True)
-class MaxParallel:
+class MaxParallel(Struct, frozen=True):
     """So many nodes at once, or so many percent of the brokers."""
 
     number: int
@@ -62,8 +62,7 @@ class MaxParallel:
         return f"{self.number}%" if self.percent else str(self.number)
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """When nodes may be restarted: from each moment of the cron schedule on, for so long."""
 
     schedule: str
@@ -71,8 +70,7 @@ class Window:
     time_zone: str = "Etc/UTC"
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(Struct, frozen=True):
     """Who restarts nodes, and within which bounds. `brokers`, `controllers`: StatefulSets of the same namespace."""
 
     driver: Driver = Driver.NONE
@@ -86,8 +84,7 @@ class Rollout:
     windows: tuple[Window, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
 
     `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given; `annotated`:

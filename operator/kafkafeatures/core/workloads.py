@@ -6,12 +6,12 @@ Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/pods
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+
+class Pod(Struct, frozen=True):
     """A pod of a StatefulSet.
 
     revision: of the template it was made from. host_names: every name and address that it alone can be reached by; a
@@ -38,8 +38,7 @@ class Pod:
     started_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StatefulSet:
+class StatefulSet(Struct, frozen=True):
     """`role`: as which the document lists it. `observed`: its status is of its current generation.
 
     release: of Kafka, as a label, an annotation or the image's tag of its template says; empty where none does.
@@ -62,8 +61,7 @@ class StatefulSet:
     pods: tuple[Pod, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """A PodDisruptionBudget. `pods`: those it covers. `limit`: as it is written, such as "maxUnavailable: 1".
 
     disruptions_allowed: now. has_enough_healthy: as many pods are healthy now as it asks for. most: of disruptions,
@@ -79,8 +77,7 @@ class Budget:
     most: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadsReading:
+class WorkloadsReading(Struct, frozen=True):
     """`missing`: StatefulSets that the document names and that are not there."""
 
     at: datetime

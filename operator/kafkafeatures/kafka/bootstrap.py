@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Generic, TypeVar
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.kafka.errors import KafkaError, to_failure
 from kafkafeatures.kafka.settings import Address

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import (
     NOT_ASKED,
     ClusterProbe,

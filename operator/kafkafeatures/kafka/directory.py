@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import (
     BrokerList,
     ControllerList,
@@ -58,8 +60,7 @@ Found = Callable[[Role, tuple[Host, ...]], None]
 """Called as soon as nodes of a role are known, maybe more than once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contact:
+class Contact(Struct, frozen=True):
     """A bootstrap address that answered as what it was given for."""
 
     role: Role
@@ -67,8 +68,7 @@ class Contact:
     api_versions: ApiVersionsResponse
 
 
-@dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(Struct, frozen=True):
     """Lists and leader. `voters`: as DescribeQuorum v2 names them, where `controllers` could not be had."""
 
     cluster_id: str | Failure

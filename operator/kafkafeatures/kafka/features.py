@@ -17,7 +17,8 @@ leave the outcome unknown: each of them was seen being applied later (UpdateFeat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.core.readings import ClusterProbe, Failure, Role
@@ -61,8 +62,7 @@ _NO = frozenset(
 sends it, when a write to ZooKeeper failed or was not seen in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddressRoute:
+class AddressRoute(Struct, frozen=True):
     """Where a change can be sent. `closed`: why nothing may be sent now."""
 
     controller: Address | None

@@ -10,11 +10,11 @@ a roll is planned or running. Where there is no such answer nothing is proved, a
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import ClusterProbe, Failure, LogReading, NodeAnswer, ProbedNode, Role
 from kafkafeatures.kafka.errors import KafkaError
 from kafkafeatures.kafka.pool import Pool

@@ -7,9 +7,9 @@ readings of one cluster that leave no gap, and never those of a log that went ba
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, LogReading
 
 if TYPE_CHECKING:

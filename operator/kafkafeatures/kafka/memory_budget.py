@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kafkafeatures.kafka.errors import TooLarge
 
@@ -26,8 +27,7 @@ CHECK = "a real cluster needs far less: check its addresses"
 GiveUp = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """In bytes. `raise_one`, `raise_all`: how to allow more, for people; empty where there is no way."""
 
     per_cluster: int = 256 * MIB

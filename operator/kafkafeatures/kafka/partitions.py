@@ -5,8 +5,7 @@ Called by `cluster.py`, while a roll is planned or running. It decides which of 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, PartitionsReading, Role
 from kafkafeatures.kafka.asked_partitions import ask_for_partitions
 from kafkafeatures.kafka.broker_defaults import BrokerDefaults

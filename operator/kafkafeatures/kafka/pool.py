@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Protocol, Self
+
+from msgspec import Struct
 
 from kafkafeatures.core.readings import Role
 from kafkafeatures.environment import SYSTEM, Environment
@@ -34,8 +35,7 @@ class Connect(Protocol):
         """Connect, negotiate and authenticate within `timeout` seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """A connection while one conversation has it. `reused`: its ApiVersions is as old as the connection."""
 
     connection: Connection

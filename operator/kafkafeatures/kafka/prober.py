@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, Host, NodeAnswer, ProbedNode, Role
 from kafkafeatures.kafka.directory import Discovery, Found, address_of
 from kafkafeatures.kafka.errors import KafkaError, to_failure

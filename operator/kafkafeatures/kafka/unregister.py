@@ -10,7 +10,8 @@ gone is judged by `core/unregistration.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.words import printable
@@ -28,8 +29,7 @@ from kafkafeatures.kafka.wire.unregister_codec import (
 TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9
 
 
-@dataclass(frozen=True, slots=True)
-class HostedTopics:
+class HostedTopics(Struct, frozen=True):
     """Names of the topics with a replica on the broker; complete."""
 
     topics: tuple[str, ...]

@@ -6,11 +6,13 @@ The only place where an effect leaves the process. The intent is written before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import assert_never
+
+from msgspec import Struct
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Result, Status, Via
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import owned_by
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.memory import with_result
@@ -39,8 +41,7 @@ from kafkafeatures.reconcile.evaluate import (
 from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciliation:
+class Reconciliation(Struct, frozen=True):
     """What it came to. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
 
     decision: Decision | Failure

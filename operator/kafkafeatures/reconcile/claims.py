@@ -10,9 +10,11 @@ and who never learns it blocks nobody. `Observe` resources own nothing. Called b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Owner
 from kafkafeatures.core.steps import BROKER_KEEPS
 from kafkafeatures.core.wanted import Driver, Mode
@@ -27,8 +29,7 @@ SENT_FOR = BROKER_KEEPS.total_seconds()
 """Seconds for which a step may be on its way; an eviction is not longer than a change of a level."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """What one resource has a say in.
 
     `cluster_id` empty: none was ever read. `passed`: it had a reconciliation since the operator started.

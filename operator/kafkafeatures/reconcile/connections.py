@@ -6,10 +6,12 @@ Called by `reconcile/controller.py`. Secrets are read here and nowhere else in t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Protocol
 
+from msgspec import Struct
+
 from kafkafeatures.api.spec import ClusterSpec
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -49,8 +51,7 @@ class OpenCluster(KafkaPort, Protocol):
 OpenClusterOf = Callable[[ClusterSettings], OpenCluster]
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(Struct, frozen=True):
     spec: ClusterSpec
     material: Material
     cluster: OpenCluster

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.events import events_between
 from kafkafeatures.core.readings import Failure, FailureKind
@@ -68,8 +71,7 @@ class Watcher(Protocol):
         """The resource is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorContext:
+class OperatorContext(Struct, frozen=True):
     """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all."""
 
     environment: Environment
@@ -78,8 +80,7 @@ class OperatorContext:
     effects: Effects = ignore
 
 
-@dataclass(frozen=True, slots=True)
-class _Until:
+class _Until(Struct, frozen=True):
     """Something that holds of one version of a resource, and until when."""
 
     version: str
@@ -90,8 +91,7 @@ class _Until:
         return self.version == version and now < self.until
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled(_Until):
+class _Settled(_Until, frozen=True):
     """Found in sync. Until then the log of the cluster, and the pods it runs in, alone may say that it still is.
 
     `applies`: it speaks for its cluster, as long as no older one may own that.
@@ -133,8 +133,7 @@ class _Known:
         return self.document
 
 
-@dataclass(frozen=True, slots=True)
-class _Pause:
+class _Pause(Struct, frozen=True):
     result: str
     seconds: float
 

@@ -7,13 +7,13 @@ Called by whoever opens a cluster for a document. Where secrets come from is a f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import CREDENTIALS
 from kafkafeatures.api.spec import ClusterSpec, SaslSpec, TlsSpec
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.errors import TlsFailed
 from kafkafeatures.kafka.settings import (
     Address,

@@ -8,15 +8,17 @@ status, and how old the moments in it are.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Status, Via
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
 from kafkafeatures.core.decisions import Decision
 from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
@@ -52,8 +54,7 @@ def no_other_owner(cluster_id: str) -> Owner | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class EffectRecord:
+class EffectRecord(Struct, frozen=True):
     """A step that left this process: of which resource, and which cluster the decision was made on."""
 
     resource: str
@@ -69,8 +70,7 @@ def ignore(effect: EffectRecord) -> None:
     """No log of effects is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileContext:
+class ReconcileContext(Struct, frozen=True):
     """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
 
     `on_send` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
@@ -102,8 +102,7 @@ class ReconcileContext:
         return self.ages.known_for(moment, self.now())
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """No node of the cluster could be asked."""
 
     resource: Resource
@@ -111,8 +110,7 @@ class Unread:
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """A reconciliation on paper.
 
     `remembered`: the status of before with what is known of it now: what was settled is closed in it. `verdict` None:

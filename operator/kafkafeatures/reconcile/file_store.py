@@ -14,7 +14,6 @@ import os
 import re
 import socket
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +25,7 @@ from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
 from kafkafeatures.api.schema import as_json
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.reconcile.ports import Resource

@@ -9,7 +9,6 @@ twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from kafkafeatures.api.document import read_document
@@ -18,6 +17,7 @@ from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kube.api import Key, KubernetesApi
 from kafkafeatures.kube.errors import Invalid

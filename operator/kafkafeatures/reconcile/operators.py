@@ -12,13 +12,13 @@ from its `managedFields`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.kube.api import Key
 
 HAND_OVER = 30.0

@@ -6,8 +6,7 @@ tell. Called by `reconcile/controller.py`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.ports import WorkloadPort
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.restarts import RestartNode

@@ -5,15 +5,15 @@ A reconciliation knows nothing else of the world; clock and sleep are injected b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.wanted import Wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """What a store holds: what is wanted, names resolved, and the status of before.
 
     `invalid_fields`: of the status, those that cannot be understood; they are left out of it.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import fields, replace
 from pathlib import Path
 
+from kafkafeatures.api.values import replace
 from kafkasim.fleet.fleet import write_fleet
 from kafkasim.fleet.plan import SMALL, WHOLE, Scale
 
@@ -17,10 +17,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--small", action="store_true", help=f"{SMALL} instead of {WHOLE}")
-    for field in fields(Scale):
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, dest=field.name)
+    for name in Scale.__struct_fields__:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, dest=name)
     parsed = parser.parse_args(arguments)
-    asked = {field.name: getattr(parsed, field.name) for field in fields(Scale)}
+    asked = {name: getattr(parsed, name) for name in Scale.__struct_fields__}
     try:
         scale = replace(SMALL if parsed.small else WHOLE, **{k: v for k, v in asked.items() if v is not None})
         write_fleet(parsed.folder, scale, seed=parsed.seed, tell=lambda line: print(line, flush=True))  # noqa: T201 - for people

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from kafkafeatures.core.readings import Role
 from kafkasim.fleet.history import History, Taken
@@ -33,8 +34,7 @@ _Written = dict[tuple[int, int], Path]
 """Segments that are there already, of another node, by where they begin and end."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(Struct, frozen=True):
     pieces: Sequence[Piece]
 
     @property

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec.structs import asdict
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import HistoryEntry, Result, Status

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from random import Random
+
+from msgspec import Struct
 
 from kafkafeatures.core.readings import Role
 from kafkasim import registrations
@@ -42,8 +43,7 @@ _TALE = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """A record that tells of nodes, levels or the migration."""
 
     offset: int
@@ -51,8 +51,7 @@ class Written:
     write: Write
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A level that was finalized. `by_operator`: as the document of the cluster says, and its status."""
 
     at_ms: int
@@ -62,8 +61,7 @@ class Change:
     by_operator: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """A snapshot: of which node, and the time of the last record that it contains."""
 
     node_id: int

@@ -6,13 +6,14 @@ the offset and the time, so that the checksum is put together from tables: CRC-3
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cache
 
 import google_crc32c
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
+from kafkafeatures.api.values import replace
 from kafkasim.log import Write, encode
 from kraftlog.batches import CRC_START
 from kraftlog.schema import table
@@ -20,8 +21,7 @@ from kraftlog.schema import table
 _OFFSET, _EPOCH, _CRC, _BASE_TIME, _MAX_TIME = slice(0, 8), slice(12, 16), slice(17, 21), slice(27, 35), slice(35, 43)
 
 
-@dataclass(frozen=True, slots=True)
-class IdleRun:
+class IdleRun(Struct, frozen=True):
     """`count` batches from `base_offset` on, the first one at `first_ms`, and another one every `every_ms`."""
 
     base_offset: int

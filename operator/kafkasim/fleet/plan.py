@@ -7,9 +7,10 @@ clusters have a story of their own; the others are rolled, upgraded and finalize
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
+
+from msgspec import Struct
 
 from kafkafeatures.core.releases import bundle
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release, release_named
@@ -51,8 +52,7 @@ _OTHERS: Mapping[Story, int] = {Story.FINALIZED: 12, Story.NOT_FINALIZED: 3, Sto
 _UPGRADES = (("4.1", "4.2"), ("4.1", "4.2"), ("3.9", "4.1"), ("4.0", "4.1"), ("4.2", "4.3"))
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """How large a fleet is.
 
     full: in so many clusters NoOps are written every 500 ms, as Kafka does by default; in the others every `idle_ms`
@@ -81,8 +81,7 @@ SMALL = Scale(clusters=12, days=30, full=0, idle_ms=300_000, partitions=12)
 """Some megabytes, for tests and the demo."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterPlan:
+class ClusterPlan(Struct, frozen=True):
     """One cluster. Days count from the beginning of its history.
 
     before, after: the releases of an upgrade; the same where there is none. topics: replicas of each partition of each.

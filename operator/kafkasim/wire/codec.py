@@ -12,7 +12,6 @@ import io
 import struct
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
+from msgspec import Struct
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.kafka.wire.lengths import judge
@@ -36,8 +36,7 @@ class NotKafkaError(Exception):
     """Bytes that are no request: the connection is closed, as a node does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """What every request begins with, whatever follows."""
 
     api_key: int

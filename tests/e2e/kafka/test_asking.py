@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import (
     BrokerList,
     ClusterProbe,

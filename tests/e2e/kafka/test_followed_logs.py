@@ -15,11 +15,11 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import replace
 
 import pytest
 import pytest_asyncio
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import LogReading
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.kafka.errors import KafkaError, Stale

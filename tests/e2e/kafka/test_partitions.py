@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from kafka.admin import (
     ResourceType,
 )
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, FailureKind, LogReading, PartitionsReading, Readings, Role
 from kafkafeatures.kafka import asked_partitions
 from kafkafeatures.kafka.cluster import Cluster as Client

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 
 from kafkafeatures import app
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.logs import configure
 from kafkafeatures.settings import OperatorSettings

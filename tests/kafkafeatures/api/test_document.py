@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import fields
 
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.schema import Text, as_json
@@ -218,7 +219,7 @@ def texts(hint: Any) -> Iterator[Text]:
         yield from (one for one in get_args(hint) if isinstance(one, Text))
     for inner in get_args(hint):
         yield from texts(inner)
-    for field in fields(hint) if is_dataclass(hint) else ():
+    for field in fields(hint) if isinstance(hint, type) and issubclass(hint, Struct) else ():
         yield from texts(field.type)
 
 

@@ -26,7 +26,7 @@ kafkafeatures.kafka.wire.sasl_codec kafkafeatures.kafka.wire.topic_messages kafk
 kafkafeatures.kube kafkafeatures.reconcile.controller kafkafeatures.reconcile.kubernetes_store kraftlog.partitions
 """.split()
 """What only rolls, Kubernetes, credentials, partitions, unregistering or people at a terminal need: a level is raised
-without it. Most of its cost are dataclasses, some 0.4 ms each."""
+without it."""
 SAY_IMPORTED = f"import sys\nprint(*(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)"
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.report_log import _read, read_roll
 from kafkafeatures.core.readings import Failure, Role
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, SourceKind
 from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from tests.kafkafeatures.worlds import NOW, node, observation

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, Via
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.observation import Known, Node, Observation, SourceKind, Unknown
 from kafkafeatures.core.readings import (

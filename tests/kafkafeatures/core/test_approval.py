@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import approved_by, propose
 from kafkafeatures.core.decisions import Act, Held
 from kafkafeatures.core.memory import Memory

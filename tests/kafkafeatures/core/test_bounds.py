@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +22,7 @@ from kafkafeatures.api.status import (
     Via,
     WorkloadStatus,
 )
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.planner import MOST_IN_FLIGHT
 from kafkafeatures.core.restarts import RestartNode

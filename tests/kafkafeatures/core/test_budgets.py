@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core import budgets
 from kafkafeatures.core.wanted import MaxParallel
 from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading

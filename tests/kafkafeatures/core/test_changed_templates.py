@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, RolloutStatus, Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.restart_question import Remembered

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.checks import Question, blockers
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, MetadataMode, NodeState, Observation, Unknown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import _ACTION_REQUIRED, _RESOLVES_AUTOMATICALLY, decide, propose
 from kafkafeatures.core.decisions import Act, Decision, Done, Stalled, Wait
 from kafkafeatures.core.memory import Memory

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import propose
 from kafkafeatures.core.decisions import Act, Held, Stalled
 from kafkafeatures.core.memory import Memory

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -18,6 +17,7 @@ from kafkafeatures.api.status import (
     StatusCondition,
     Via,
 )
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Owner, decide, propose
 from kafkafeatures.core.events import MAX_NOTE, events_between
 from kafkafeatures.core.memory import Memory

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Known, MetadataMode, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.observe import observe
 from kafkafeatures.core.readings import (

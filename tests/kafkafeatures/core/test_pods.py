@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.readings import NOT_ASKED, Failure, FailureKind

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Observation, Unknown
 from kafkafeatures.core.quorum import may_restart, next_controller, worked_between
 from kafkafeatures.core.readings import QuorumAnswer, ReplicaProgress

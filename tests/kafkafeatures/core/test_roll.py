@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.readings import (
     FailureKind,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, HistoryEntry, Result, RolloutStatus, Via
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import decide
 from kafkafeatures.core.decisions import Act, Wait
 from kafkafeatures.core.memory import with_result

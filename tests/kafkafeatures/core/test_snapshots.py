@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.observation import NodeState, Observation, PastLevels
 from kafkafeatures.core.report import stamp

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, Intent, PlanStatus, Stage, Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Wait
 from kafkafeatures.core.memory import Memory

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import PlanStatus, Via, read_status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Proposal, decide, propose
 from kafkafeatures.core.decisions import Act, Decision, Held, Wait
 from kafkafeatures.core.memory import Memory

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.observation import NodeState, Observation, Unknown
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.unregistration import objection

@@ -159,7 +159,7 @@ def controller(
             return listed
         return DescribeClusterResponse(114, "The request was sent to an endpoint of the wrong type.", 2, "", -1, (), 1)
 
-    answers = {DescribeClusterRequest: describe_cluster, DescribeQuorumRequest: quorum or standby()}
+    answers: dict[type, Any] = {DescribeClusterRequest: describe_cluster, DescribeQuorumRequest: quorum or standby()}
     return Node(CONTROLLER_APIS, answers, **more)
 
 

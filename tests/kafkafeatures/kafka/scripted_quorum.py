@@ -5,7 +5,6 @@ It holds real batches and judges a reader's position as Kafka's leader does; onl
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
 from kafkafeatures.environment import Environment
@@ -107,21 +107,21 @@ class Controller:
         here = LeaderAndEpoch(self.leader, self.epoch)
         nothing = FetchResponse(0, 0, self.high_watermark, 0, here, None, None, b"")
         if self.code:
-            return dataclasses.replace(nothing, partition_error_code=self.code)
+            return replace(nothing, partition_error_code=self.code)
         if message.current_leader_epoch < self.epoch:
-            return dataclasses.replace(nothing, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH, nodes=HOSTS)
+            return replace(nothing, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH, nodes=HOSTS)
         if self.id != self.leader:
-            return dataclasses.replace(nothing, partition_error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, nodes=HOSTS)
+            return replace(nothing, partition_error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, nodes=HOSTS)
         if self.out_of_range and message.fetch_offset:
             self.out_of_range = False
-            return dataclasses.replace(nothing, partition_error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+            return replace(nothing, partition_error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
         if self.diverging is not None:
             found, self.diverging = self.diverging, None
-            return dataclasses.replace(nothing, diverging=found)
+            return replace(nothing, diverging=found)
         if contradiction := self._contradicts(message.fetch_offset, message.last_fetched_epoch):
-            return dataclasses.replace(nothing, diverging=contradiction)
+            return replace(nothing, diverging=contradiction)
         if self.snapshots and message.fetch_offset < self.snapshots[0][0].offset:
-            return dataclasses.replace(nothing, snapshot_id=self.snapshots[0][0])
+            return replace(nothing, snapshot_id=self.snapshots[0][0])
         if self.grows:
             self.append(no_op())
         batches = [data for last, data in self.log if last >= message.fetch_offset][: self.per_reply]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import FailureKind
 from kafkafeatures.kafka.collected_partitions import Collected, Incomplete
 from kafkafeatures.kafka.wire.topic_messages import (

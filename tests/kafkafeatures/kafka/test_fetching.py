@@ -5,11 +5,11 @@ The quorum is scripted, as in `test_metadata_log.py`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.errors import (
     KafkaError,
     Stale,

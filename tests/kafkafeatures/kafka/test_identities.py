@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, ProbedNode, Role
 from kafkafeatures.kafka.errors import ErrorCode
 from kafkafeatures.kafka.identities import SNAPSHOT_INTERVAL, Identities

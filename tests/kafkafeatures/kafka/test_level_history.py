@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, FailureKind, LogReading
 from kafkafeatures.kafka.level_history import LevelHistory
 from kraftlog import FormerLevels

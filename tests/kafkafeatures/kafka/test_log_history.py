@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka import batch_heads
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, NoLeader, NotAuthorized, ServerError, TimedOut, TooLarge
 from kafkafeatures.kafka.leaders import Leaders

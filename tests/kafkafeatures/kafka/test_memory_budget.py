@@ -13,7 +13,6 @@ import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import Disconnected, KafkaError, TimedOut, TooLarge

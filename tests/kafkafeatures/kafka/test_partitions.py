@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import (
     ClusterProbe,
     Failure,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown, Rejected

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, ProbedNode, Readings
 from kafkafeatures.core.steps import DryRun, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import Wanted

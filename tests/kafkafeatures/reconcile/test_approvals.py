@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.names import APPROVE
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Held
 from kafkafeatures.core.steps import OutcomeUnknown
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Stalled, Wait
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.restart_checks import REFUSED_POLL

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Stalled
 from kafkafeatures.core.report import stamp
 from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from dataclasses import replace
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Owner
 from kafkafeatures.core.decisions import Done, Held, Stalled, Wait
 from kafkafeatures.core.report import stamp

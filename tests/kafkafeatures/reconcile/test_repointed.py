@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Held, Stalled
 from kafkafeatures.core.readings import Readings
 from kafkafeatures.core.steps import DryRun, Outcome, OutcomeUnknown, UpdateFeature

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Held, Wait
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, Wanted

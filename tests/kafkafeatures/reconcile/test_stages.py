@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Held, Wait
 from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Rollout, Wanted
 from kafkafeatures.reconcile.act import Reconciliation

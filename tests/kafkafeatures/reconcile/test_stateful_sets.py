@@ -6,13 +6,13 @@ Production's controller and driver, on the simulated API server with its pods, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Role
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import replace
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Wait
 from kafkafeatures.core.readings import Readings, Role
 from kafkafeatures.core.report import stamp

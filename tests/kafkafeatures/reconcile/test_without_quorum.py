@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import decide
 from kafkafeatures.core.decisions import Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Known, Unknown

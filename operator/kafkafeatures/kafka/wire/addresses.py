@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -45,8 +46,7 @@ class ApiServer(Protocol):
         """Whether it proves that it is the one that answers there."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddressPolicy:
+class AddressPolicy(Struct, frozen=True):
     """`denied` always, besides the API server; where `allowed` is not empty, only what is in it."""
 
     denied: tuple[Network, ...] = NEVER

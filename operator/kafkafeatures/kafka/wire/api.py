@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.kafka.wire.frame import MAX_FRAME
 from kafkafeatures.kafka.wire.messages import Request
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     """`write`: from kio's schema module and our request to kio's; `read`: from kio's answer and its version.
 
     `most_bytes`: of an answer. `module`: of the schemas that kio does not have.

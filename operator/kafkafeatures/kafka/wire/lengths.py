@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from msgspec import Struct
+
 from kafkafeatures.kafka.errors import NotKafka
 
 MAX_ITEMS = 50_000
@@ -57,16 +59,14 @@ def _undecodable(why: str) -> NotKafka:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """How to get behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
 
     least: int
     step: Step | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Entity:
+class _Entity(Struct, frozen=True):
     """As a part, of which there may be many in a row."""
 
     least: int

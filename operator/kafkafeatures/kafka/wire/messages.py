@@ -13,9 +13,10 @@ Nothing here decides anything: error codes are kept as the plain integers of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
@@ -27,18 +28,16 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)  # Uuid.METADATA_TOPIC_ID of Kafka: AAAAAAAAAAAAAAAAAAAAAQ
 
 
-class Request(Generic[R]):
+class Request(Struct, Generic[R], frozen=True):
     """A question, whose answer is an `R`."""
 
-    __slots__ = ()
     api_key: ClassVar[int]
 
 
 # --- ApiVersions (18) ---
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersionsRequest(Request["ApiVersionsResponse"]):
+class ApiVersionsRequest(Request["ApiVersionsResponse"], frozen=True):
     """Always the first request of a connection (KIP-35)."""
 
     api_key: ClassVar[int] = 18
@@ -46,8 +45,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"]):
     client_software_version: str = "0"
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersionsResponse:
+class ApiVersionsResponse(Struct, frozen=True):
     """What the answering process itself supports. `finalized_features_epoch` is -1 when unknown."""
 
     error_code: int
@@ -62,8 +60,7 @@ class ApiVersionsResponse:
 # --- DescribeCluster (60) ---
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClusterRequest(Request["DescribeClusterResponse"]):
+class DescribeClusterRequest(Request["DescribeClusterResponse"], frozen=True):
     """`endpoint_type` 1 brokers, 2 controllers (v1+). `include_fenced_brokers` needs v2 (Kafka 4.0+)."""
 
     api_key: ClassVar[int] = 60
@@ -71,8 +68,7 @@ class DescribeClusterRequest(Request["DescribeClusterResponse"]):
     include_fenced_brokers: bool = True  # dropped silently below v2; read `version` of the answer
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClusterResponse:
+class DescribeClusterResponse(Struct, frozen=True):
     """`controller_id`: with endpoint type 2 the active controller (-1 none); with 1 a random broker in KRaft."""
 
     error_code: int
@@ -87,15 +83,13 @@ class DescribeClusterResponse:
 # --- DescribeQuorum (55) ---
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQuorumRequest(Request["DescribeQuorumResponse"]):
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"], frozen=True):
     """Of `__cluster_metadata`, partition 0."""
 
     api_key: ClassVar[int] = 55
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
+class ReplicaState(Struct, frozen=True):
     """Timestamps in ms since the epoch, -1 unknown (v0 has none)."""
 
     id: int
@@ -105,8 +99,7 @@ class ReplicaState:
     last_caught_up_timestamp: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(Struct, frozen=True):
     """`leader_id`, `leader_epoch` and the lists mean nothing unless both error codes are 0."""
 
     error_code: int
@@ -127,8 +120,7 @@ class DescribeQuorumResponse:
 UPGRADE, SAFE_DOWNGRADE = 1, 2  # UNSAFE_DOWNGRADE (3) is never sent
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"]):
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], frozen=True):
     """v1 or later only: v0 has no validateOnly and its downgrade flag is ignored by KRaft."""
 
     api_key: ClassVar[int] = 57
@@ -137,8 +129,7 @@ class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"]):
     timeout_ms: int = 60_000  # ignored by KRaft
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeaturesResponse:
+class UpdateFeaturesResponse(Struct, frozen=True):
     """`results` per feature (code, text) exist in v1 only. Success is code 0, whatever the text says."""
 
     error_code: int
@@ -149,8 +140,7 @@ class UpdateFeaturesResponse:
 # --- Fetch (1) and FetchSnapshot (59) of the metadata log ---
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest(Request["FetchResponse"]):
+class FetchRequest(Request["FetchResponse"], frozen=True):
     """One partition: `__cluster_metadata`-0, as an ordinary client (replica id -1). v17 (by topic id)."""
 
     api_key: ClassVar[int] = 1
@@ -163,24 +153,21 @@ class FetchRequest(Request["FetchResponse"]):
     max_bytes: int = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetAndEpoch:
+class OffsetAndEpoch(Struct, frozen=True):
     """A position in the log: an end offset (exclusive) and the epoch of the record before it."""
 
     offset: int
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndEpoch:
+class LeaderAndEpoch(Struct, frozen=True):
     """-1: not known to the answering node."""
 
     leader_id: int
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchResponse:
+class FetchResponse(Struct, frozen=True):
     """`high_watermark` and `log_start_offset` are -1 when unknown. `records`: whole and maybe one cut batch."""
 
     error_code: int
@@ -194,8 +181,7 @@ class FetchResponse:
     nodes: tuple[Host, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSnapshotRequest(Request["FetchSnapshotResponse"]):
+class FetchSnapshotRequest(Request["FetchSnapshotResponse"], frozen=True):
     """A part of the snapshot with this id, from byte `position` on."""
 
     api_key: ClassVar[int] = 59
@@ -206,8 +192,7 @@ class FetchSnapshotRequest(Request["FetchSnapshotResponse"]):
     max_bytes: int = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSnapshotResponse:
+class FetchSnapshotResponse(Struct, frozen=True):
     """`data` starts at `position` of a file of `size` bytes; batches may be cut at its end."""
 
     error_code: int

@@ -18,10 +18,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.client import HTTPException, HTTPSConnection
 from ssl import SSLContext, SSLError
 from typing import Any
+
+from msgspec import Struct
 
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError
@@ -36,8 +37,7 @@ KEEP = 0.5  # of a token's life; must stay below authentication.RENEW_AFTER
 LONGEST = 3600.0  # seconds of its life that are believed: a token that was revoked is not shown for days
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     value: str
     until: float  # by the injected clock
 

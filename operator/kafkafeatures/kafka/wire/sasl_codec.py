@@ -5,9 +5,10 @@ Sent by `authentication.py`. `codec.py`, which has the rules, asks for `APIS` wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.kafka.wire.api import Api, plain
@@ -15,24 +16,21 @@ from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME
 from kafkafeatures.kafka.wire.messages import Request
 
 
-@dataclass(frozen=True, slots=True)
-class SaslHandshakeRequest(Request["SaslHandshakeResponse"]):
+class SaslHandshakeRequest(Request["SaslHandshakeResponse"], frozen=True):
     """Which mechanism is to be used."""
 
     api_key: ClassVar[int] = 17
     mechanism: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SaslHandshakeResponse:
+class SaslHandshakeResponse(Struct, frozen=True):
     """`mechanisms`: those the listener offers, also where it refuses this one."""
 
     error_code: int
     mechanisms: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
+class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], frozen=True):
     """One message of the mechanism's exchange."""
 
     api_key: ClassVar[int] = 36
@@ -42,8 +40,7 @@ class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
         return "SaslAuthenticateRequest(...)"
 
 
-@dataclass(frozen=True, slots=True)
-class SaslAuthenticateResponse:
+class SaslAuthenticateResponse(Struct, frozen=True):
     """The node's message of the exchange."""
 
     error_code: int

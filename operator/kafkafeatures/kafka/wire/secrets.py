@@ -11,13 +11,16 @@ password is `kafka` loses the node `kafka-0`.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.releases import KAFKAS_FEATURES
 
 T = TypeVar("T")
@@ -144,18 +147,19 @@ def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
         if all(a is b for a, b in zip(items, value, strict=True)):
             return value
         return value._make(items) if hasattr(value, "_make") else items  # one with names keeps them
-    if is_dataclass(value):
+    if isinstance(value, Struct) or dataclasses.is_dataclass(value):
         return _parts(value, lambda field: cleaner, names)
     return value
 
 
 def _parts(value: Any, cleaner_of: Callable[[str], _Cleaner | None], names: _Cleaner | None) -> Any:
     changed = {}
-    for field in fields(value):
-        part = getattr(value, field.name)
-        clean = _walk(part, cleaner_of(field.name), names)
+    ours = isinstance(value, Struct)  # the others are of kraftlog
+    for name in value.__struct_fields__ if ours else [field.name for field in dataclasses.fields(value)]:
+        part = getattr(value, name)
+        clean = _walk(part, cleaner_of(name), names)
         if clean is not part:
-            changed[field.name] = clean
+            changed[name] = clean
     return replace(value, **changed) if changed else value
 
 

@@ -6,9 +6,10 @@ Imported by who reads partitions or unregisters a node, and by `partition_codec.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 from uuid import UUID
+
+from msgspec import Struct
 
 from kafkafeatures.core.readings import Host
 from kafkafeatures.kafka.wire.messages import METADATA, Request
@@ -37,16 +38,14 @@ class TopicAnswer(NamedTuple):
     partitions: tuple[PartitionAnswer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataRequest(Request["MetadataResponse"]):
+class MetadataRequest(Request["MetadataResponse"], frozen=True):
     """Of the brokers; with `all_topics` also of every topic the user may see."""
 
     api_key: ClassVar[int] = METADATA
     all_topics: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataResponse:
+class MetadataResponse(Struct, frozen=True):
     cluster_id: str | None
     controller_id: int
     brokers: tuple[Host, ...]
@@ -61,8 +60,7 @@ class MetadataResponse:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"], frozen=True):
     """Of every topic the user may see, from `cursor` (topic, partition) on: at most `limit` partitions."""
 
     api_key: ClassVar[int] = 75
@@ -70,8 +68,7 @@ class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"])
     limit: int = 2000  # more than `max.request.partition.size.limit` is not sent
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsResponse:
+class DescribeTopicPartitionsResponse(Struct, frozen=True):
     """`cursor`: where the next page begins; None behind the last."""
 
     topics: tuple[TopicAnswer, ...]
@@ -89,16 +86,14 @@ class Reassignment(NamedTuple):
     removing: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
+class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"], frozen=True):
     """All that are running."""
 
     api_key: ClassVar[int] = 46
     timeout_ms: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsResponse:
+class ListPartitionReassignmentsResponse(Struct, frozen=True):
     error_code: int
     error_message: str | None
     reassignments: Mapping[tuple[str, int], Reassignment]
@@ -120,8 +115,7 @@ class ConfigAnswer(NamedTuple):
     layers: Mapping[int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"], frozen=True):
     """One key of resources of one kind. A broker is asked for its own alone, by its id."""
 
     api_key: ClassVar[int] = 32
@@ -130,8 +124,7 @@ class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsResponse:
+class DescribeConfigsResponse(Struct, frozen=True):
     configs: Mapping[str, ConfigAnswer]
 
 
@@ -146,14 +139,12 @@ class LogDir(NamedTuple):
     hosted: Mapping[str, frozenset[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], frozen=True):
     """Of all topics: rights on topics hide none of them."""
 
     api_key: ClassVar[int] = 35
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsResponse:
+class DescribeLogDirsResponse(Struct, frozen=True):
     error_code: int
     directories: tuple[LogDir, ...]

@@ -5,8 +5,9 @@ Sent by `kafka/unregister.py`. `codec.py`, which has the rules, asks for `APIS` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.kafka.wire.api import Api, plain
@@ -14,24 +15,21 @@ from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME
 from kafkafeatures.kafka.wire.messages import Request
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterBrokerRequest(Request["UnregisterResponse"]):
+class UnregisterBrokerRequest(Request["UnregisterResponse"], frozen=True):
     """By id alone."""
 
     api_key: ClassVar[int] = 64
     node_id: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterControllerRequest(Request["UnregisterResponse"]):
+class UnregisterControllerRequest(Request["UnregisterResponse"], frozen=True):
     """Kafka 4.4, and metadata.version 33 finalized (KIP-1312)."""
 
     api_key: ClassVar[int] = 94
     node_id: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterResponse:
+class UnregisterResponse(Struct, frozen=True):
     """Of both."""
 
     error_code: int

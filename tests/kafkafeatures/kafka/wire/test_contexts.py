@@ -8,12 +8,12 @@ import ssl
 import threading
 import weakref
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.errors import TlsFailed
 from kafkafeatures.kafka.settings import OAuthClient, Sasl, Security
 from kafkafeatures.kafka.wire import tls

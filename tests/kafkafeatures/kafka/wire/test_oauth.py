@@ -12,12 +12,12 @@ import time
 import urllib.parse
 from base64 import b64decode
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.errors import AddressRefused, AuthenticationFailed, KafkaError, TlsFailed
 from kafkafeatures.kafka.settings import OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire import oauth

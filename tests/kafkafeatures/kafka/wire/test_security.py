@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import ssl
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scramp import ScramMechanism
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.errors import AuthenticationFailed, KafkaError, TlsFailed
 from kafkafeatures.kafka.settings import OAuthToken, Sasl, Security

@@ -1,0 +1,20 @@
+"""`replace` for the values of this code, which are frozen Structs, and for the few that must be dataclasses.
+
+mypy knows which fields there are for `dataclasses.replace` alone, but of Structs as well: so that is what it sees.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, structs
+
+if TYPE_CHECKING:
+    from dataclasses import replace
+else:
+
+    def replace(value: Any, /, **changes: Any) -> Any:
+        """Another value of the same kind, which differs in these fields."""
+        return (structs.replace if isinstance(value, Struct) else dataclasses.replace)(value, **changes)
+
+
+__all__ = ["replace"]

@@ -2,9 +2,9 @@
 
     reader = RollReader(since_ms=...); reader.append(data, below=high_watermark); reader.finish()
 
-Given the bytes of the log from its beginning, or of a snapshot and of the log behind it. Whatever it says, the record
-that says so is named by its offset. It reads nothing itself; who has the bytes calls it: a command with a live cluster,
-later one with files.
+Given the bytes of the log from its beginning, or of a snapshot and of the log behind it; or, where somebody else has
+decoded it, its records (`RollRecords`). Whatever it says, the record that says so is named by its offset. It reads
+nothing itself; who has the bytes calls it: a command with a live cluster, or a pipeline with files.
 
 A broker is told to stop (controlled shutdown) or just fenced, registers as a new process, is unfenced, and is in sync
 once it is in the ISR of every partition it hosts, but for those it was not in sync with before. Of a controller the log
@@ -63,6 +63,11 @@ class Absence:
         """The first that is known."""
         return next(one for one in self.moments if one is not None)
 
+    @property
+    def last(self) -> Moment:
+        """The last that is known."""
+        return next(one for one in reversed(self.moments) if one is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class RollHistory:
@@ -102,12 +107,13 @@ class _Broker:
         return self.absence is not None and self.absence.unfenced is None
 
 
-class RollReader:
-    """Takes a log in order. Not thread-safe. `since_ms`, `default_minimum`: as of `PartitionStrips`."""
+class RollRecords:
+    """Takes the decoded records of a log in order, those of `KEYS`. `since_ms`, `default_minimum`: as of
+    `PartitionStrips`. Raises TooLargeError where there are more partitions than it holds.
+    """
 
     def __init__(self, *, since_ms: int, default_minimum: int | None = None) -> None:
         self._since_ms = since_ms
-        self._replay = Replay(sections=())  # judges batches: whole, undamaged, in order, committed
         self._partitions = PartitionStrips(since_ms, default_minimum)
         self._brokers: dict[int, _Broker] = {}
         self._controllers: dict[int, UUID] = {}
@@ -119,37 +125,31 @@ class RollReader:
         self._batch_begins = 0
         self._unreadable = 0
 
-    @property
-    def offset(self) -> int:
-        """End offset, exclusive: where the next batch starts."""
-        return self._replay.offset
+    def begin(self, at: Moment) -> None:
+        """What follows is the state of a snapshot, which ends at this moment, and then the log behind it."""
+        self._known_from = self._at = at
 
-    def skip_first(self) -> None:
-        """Begin at offset 1. At 0 there is the first leader's announcement of itself, which says nothing here."""
-        self._replay._offset = max(self._replay.offset, 1)
+    def ends(self, at: Moment) -> None:
+        """The log was read up to this record."""
+        self._at = Moment(max(self._at.at_ms, at.at_ms), at.offset)
 
-    def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
-        """Begin with a whole snapshot, of which (end_offset, epoch) is the id. Raises what `Replay` raises."""
-        self._replay.load_snapshot(data, end_offset=end_offset, epoch=epoch)
-        at = self._known_from = Moment(self._replay.image().timestamp_ms, end_offset)
-        self._batch_begins = end_offset
-        for batch in _batches(view_of(data)):
-            for record in () if batch.is_control else batch.records():
-                self._value(record.value, at)
-        self._at = at
+    def is_unreadable(self) -> None:
+        """A record of `KEYS`, or of a key that is not known, could not be decoded."""
+        self._unreadable += 1
 
-    def append(self, data: Buffer, *, below: int) -> int:
-        """Take the batches that lie below `below`; the new end offset. Raises what `Replay.append` raises."""
-        view, begin = view_of(data), self._replay.offset
-        end = self._replay.append(view, below=below)
-        for batch in _batches(view, begin, end):
-            self._batch_begins = batch.base_offset
-            for record in () if batch.is_control else batch.records():
-                if record.offset >= begin:
-                    self._value(record.value, Moment(record.timestamp_ms, record.offset))
-        if end > begin:
-            self._at = Moment(max(self._at.at_ms, self._replay.image().timestamp_ms), end - 1)
-        return end
+    def take(self, key: int, data: Data, at: Moment, batch_begins: int) -> None:
+        """A record; `batch_begins`: the offset of the first record of its batch."""
+        self._batch_begins = batch_begins
+        if key == _BEGIN:
+            self._pending = []
+        elif key in (_END, _ABORT):
+            pending, self._pending = self._pending or [], None
+            for each, of_transaction in pending if key == _END else ():
+                self._apply(each, of_transaction, at)
+        elif self._pending is not None:
+            self._pending.append((key, data))
+        else:
+            self._apply(key, data, at)
 
     def finish(self, most: int) -> RollHistory:
         """What was read, with so many strips at most. Once: the reader is of no use afterwards."""
@@ -185,27 +185,6 @@ class RollReader:
                 yield one
             elif one.role == "broker":
                 yield replace(one, role="node")
-
-    # --- records
-
-    def _value(self, value: bytes | None, at: Moment) -> None:
-        key = key_of(value)
-        if key >= 0 and key not in _READ:
-            return
-        found = decode(value)
-        if not isinstance(found, Decoded):
-            self._unreadable += 1
-            return
-        if key == _BEGIN:
-            self._pending = []
-        elif key in (_END, _ABORT):
-            pending, self._pending = self._pending or [], None
-            for each, data in pending if key == _END else ():
-                self._apply(each, data, at)
-        elif self._pending is not None:
-            self._pending.append((key, found.data))
-        else:
-            self._apply(key, found.data, at)
 
     def _apply(self, key: int, data: Data, at: Moment) -> None:
         try:
@@ -310,15 +289,68 @@ class RollReader:
 
 
 _OF_NODES = {
-    table.REGISTER_BROKER.key: RollReader._register,
-    table.UNREGISTER_BROKER.key: RollReader._unregister,
-    table.BROKER_REGISTRATION_CHANGE.key: RollReader._change,
-    table.FENCE_BROKER.key: RollReader._fence,
-    table.UNFENCE_BROKER.key: RollReader._unfence,
-    table.REGISTER_CONTROLLER.key: RollReader._register_controller,
-    table.UNREGISTER_CONTROLLER.key: RollReader._unregister_controller,
+    table.REGISTER_BROKER.key: RollRecords._register,
+    table.UNREGISTER_BROKER.key: RollRecords._unregister,
+    table.BROKER_REGISTRATION_CHANGE.key: RollRecords._change,
+    table.FENCE_BROKER.key: RollRecords._fence,
+    table.UNFENCE_BROKER.key: RollRecords._unfence,
+    table.REGISTER_CONTROLLER.key: RollRecords._register_controller,
+    table.UNREGISTER_CONTROLLER.key: RollRecords._unregister_controller,
 }
-_READ = frozenset({*OF_PARTITIONS, *_OF_NODES, _BEGIN, _END, _ABORT})
+KEYS = frozenset({*OF_PARTITIONS, *_OF_NODES, _BEGIN, _END, _ABORT})
+"""Api keys of the records that are of interest."""
+
+
+class RollReader:
+    """Takes the bytes of a log in order. Not thread-safe. `since_ms`, `default_minimum`: as of `PartitionStrips`."""
+
+    def __init__(self, *, since_ms: int, default_minimum: int | None = None) -> None:
+        self._replay = Replay(sections=())  # judges batches: whole, undamaged, in order, committed
+        self._records = RollRecords(since_ms=since_ms, default_minimum=default_minimum)
+
+    @property
+    def offset(self) -> int:
+        """End offset, exclusive: where the next batch starts."""
+        return self._replay.offset
+
+    def skip_first(self) -> None:
+        """Begin at offset 1. At 0 there is the first leader's announcement of itself, which says nothing here."""
+        self._replay._offset = max(self._replay.offset, 1)
+
+    def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
+        """Begin with a whole snapshot, of which (end_offset, epoch) is the id. Raises what `Replay` raises."""
+        self._replay.load_snapshot(data, end_offset=end_offset, epoch=epoch)
+        at = Moment(self._replay.image().timestamp_ms, end_offset)
+        self._records.begin(at)
+        for batch in _batches(view_of(data)):
+            for record in () if batch.is_control else batch.records():
+                self._value(record.value, at, end_offset)
+
+    def append(self, data: Buffer, *, below: int) -> int:
+        """Take the batches that lie below `below`; the new end offset. Raises what `Replay.append` raises."""
+        view, begin = view_of(data), self._replay.offset
+        end = self._replay.append(view, below=below)
+        for batch in _batches(view, begin, end):
+            for record in () if batch.is_control else batch.records():
+                if record.offset >= begin:
+                    self._value(record.value, Moment(record.timestamp_ms, record.offset), batch.base_offset)
+        if end > begin:
+            self._records.ends(Moment(self._replay.image().timestamp_ms, end - 1))
+        return end
+
+    def finish(self, most: int) -> RollHistory:
+        """What was read, with so many strips at most. Once: the reader is of no use afterwards."""
+        return self._records.finish(most)
+
+    def _value(self, value: bytes | None, at: Moment, batch_begins: int) -> None:
+        key = key_of(value)
+        if key >= 0 and key not in KEYS:
+            return
+        found = decode(value)
+        if isinstance(found, Decoded):
+            self._records.take(key, found.data, at, batch_begins)
+        else:
+            self._records.is_unreadable()
 
 
 def _batches(view: memoryview, begin: int = 0, end: int | None = None) -> Iterator[Batch]:

@@ -19,6 +19,7 @@ from featurelog.tables import (
     feature_timeline,
     migration_timeline,
     node_registrations,
+    rolls,
     upgrade_readiness,
 )
 from featurelog.tables.documents import NO_DOCUMENTS, Documents
@@ -30,22 +31,24 @@ from featurelog.tables.upgrade_readiness import Judging
 TABLES: Mapping[str, Table] = {
     module.TABLE.name: module.TABLE
     for module in (
-        feature_timeline, node_registrations, migration_timeline, upgrade_readiness, drift, data_quality,
+        feature_timeline, node_registrations, migration_timeline, upgrade_readiness, drift, rolls, data_quality,
     )
 }  # fmt: skip
 """By name: what each of them is."""
 
 
 def tables_of(cluster: ClusterCopies, documents: Documents, judging: Judging) -> dict[str, pa.Table]:
-    """All derived tables of a cluster, by name. Reads every file once."""
+    """All derived tables of a cluster, by name. Reads every file twice, the second time for `rolls`."""
     history = history_of(cluster)
+    of_rolls, notes = rolls.table(history)
     return {
         feature_timeline.TABLE.name: feature_timeline.table(history, documents),
         node_registrations.TABLE.name: node_registrations.table(history, judging.fenced_for_ms),
         migration_timeline.TABLE.name: migration_timeline.table(history),
         upgrade_readiness.TABLE.name: upgrade_readiness.table(history, judging),
         drift.TABLE.name: drift.table(history, documents),
-        data_quality.TABLE.name: data_quality.table(history),
+        rolls.TABLE.name: of_rolls,
+        data_quality.TABLE.name: data_quality.table(history, notes),
     }
 
 

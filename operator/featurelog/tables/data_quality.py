@@ -5,15 +5,18 @@ Nothing is lost silently: whatever keeps a record out of the other tables is a r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from featurelog.tables.history import History, Note
 from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
+from featurelog.tables.merging import Merged
 from featurelog.tables.scans import Scan
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
+from kraftlog.files import Snapshot
 
 KINDS = {
     "damaged": "bytes that are not a record, or a break in the order of offsets or epochs",
@@ -27,6 +30,7 @@ KINDS = {
     "open_transaction": "a metadata transaction whose End is not here: its records have no effect",
     "aborted_transaction": "a metadata transaction that was aborted: its records have no effect",
     "kraft_version_record": "a FeatureLevel record for kraft.version, which has no effect on the quorum (KAFKA-18979)",
+    "rolls_not_known": "a part of the log of which `rolls` has not everything, or nothing",
     "unused_file": "a file in a log folder that does not belong to the log",
     TWO_CLUSTERS: "nodes in one folder that name different clusters; they are kept apart",
     TWO_PLACES: "folders that name the same cluster; they are kept apart",
@@ -55,9 +59,9 @@ TABLE = Table(
 )
 
 
-def table(history: History) -> pa.Table:
-    """Of one cluster."""
-    return TABLE.of(_row(history, one) for one in dict.fromkeys(_notes(history)))  # a file may be there twice
+def table(history: History, more: Iterable[Note] = ()) -> pa.Table:
+    """Of one cluster, with what other tables have to say."""
+    return TABLE.of(_row(history, one) for one in dict.fromkeys([*_notes(history), *more]))  # a file may be there twice
 
 
 def _row(history: History, note: Note) -> Row:
@@ -97,6 +101,7 @@ def _notes(history: History) -> Iterator[Note]:
         yield Note("overwritten", text, node, file, begin, end, count=end - begin)
     for scan in log.scans:
         yield from _of_file(scan)
+    yield from _not_decoded(log)
 
 
 def _of_file(scan: Scan) -> Iterator[Note]:
@@ -108,13 +113,27 @@ def _of_file(scan: Scan) -> Iterator[Note]:
     for reason, loss in scan.losses.items():
         text = f"{reason} ({loss.detail})" if loss.detail else reason
         yield Note("damaged", text, node, file, count=loss.count, position=loss.position, bytes=loss.bytes)
-    unknown = scan.small.filter(pc.not_equal(scan.small["status"], "decoded"))
-    groups = unknown.group_by(["reason", "api_key", "version", "record_type"], use_threads=False)
-    for one in groups.aggregate(
-        [("offset", "min"), ("offset", "max"), ("offset", "count"), ("timestamp_ms", "min")]
-    ).to_pylist():
-        what = one["record_type"] or (f"type {one['api_key']}" if one["api_key"] is not None else "a record")
-        yield Note(
-            "not_decoded", f"{what}, version {one['version']}: {one['reason']}", node, file, one["offset_min"],
-            one["offset_max"] + 1, one["timestamp_ms_min"], one["offset_count"],
-        )  # fmt: skip
+
+
+def _not_decoded(log: Merged) -> Iterator[Note]:
+    """Of each node's segments together, however they are cut; a snapshot, which is a state, by itself."""
+    found: dict[tuple[object, ...], Note] = {}
+    for scan in {(one.source.node, one.source.file): one for one in log.scans}.values():
+        node, file = scan.source.node, scan.source.file
+        unknown = scan.small.filter(pc.not_equal(scan.small["status"], "decoded"))
+        groups = unknown.group_by(["reason", "api_key", "version", "record_type"], use_threads=False)
+        for one in groups.aggregate(
+            [("offset", "min"), ("offset", "max"), ("offset", "count"), ("timestamp_ms", "min")]
+        ).to_pylist():
+            what = one["record_type"] or (f"type {one['api_key']}" if one["api_key"] is not None else "a record")
+            text = f"{what}, version {one['version']}: {one['reason']}"
+            key = node, text, file if isinstance(scan.name, Snapshot) else ""
+            fresh = Note(
+                "not_decoded", text, node, file, one["offset_min"], one["offset_max"] + 1, one["timestamp_ms_min"],
+                one["offset_count"],
+            )  # fmt: skip
+            first = found.setdefault(key, fresh)
+            if first is not fresh:
+                ends = max(first.end_offset or 0, fresh.end_offset or 0)
+                found[key] = replace(first, end_offset=ends, count=first.count + fresh.count)
+    yield from found.values()

@@ -5,6 +5,7 @@ Filled by `history` in the order of the log; the tables are made of it. A versio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -84,6 +85,16 @@ class Track(Generic[V]):
 
     versions: list[Version[V]] = field(default_factory=list)
     now: dict[Any, Version[V]] = field(default_factory=dict)
+    _by_key: dict[Any, list[Version[V]]] = field(default_factory=dict)
+    _indexed: int = 0
+
+    def of_key(self, key: Any) -> Sequence[Version[V]]:
+        """The versions of one key, in order."""
+        if self._indexed < len(self.versions):
+            for one in self.versions[self._indexed :]:
+                self._by_key.setdefault(one.key, []).append(one)
+            self._indexed = len(self.versions)
+        return self._by_key.get(key, ())
 
     def put(self, key: Any, value: V | None, at: Point, *, before_known: bool) -> bool:
         """It has this value from here on, None for none; whether that is news."""

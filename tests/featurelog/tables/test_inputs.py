@@ -161,8 +161,8 @@ def test_a_transaction_without_its_end_and_one_within_another_are_named() -> Non
 
 
 def test_a_change_that_fits_no_registration_is_named() -> None:
-    (row,) = quality(copies_of(log([*healthy(), changed(1, 999, fenced=1)])))
-    assert (row["kind"], row["offset"]) == ("contradiction_in_log", 9)
+    row, of_rolls = quality(copies_of(log([*healthy(), changed(1, 999, fenced=1)])))
+    assert (row["kind"], row["offset"], of_rolls["kind"]) == ("contradiction_in_log", 9, "rolls_not_known")
     assert row["text"] == "broker 1 is not registered with epoch 999, at offset 9"
 
 

@@ -190,8 +190,10 @@ class Brought:
                     slow.append(rest[same])
                 else:
                     same = np.ones(len(rest), dtype=bool)
-                    for at in shape.fixed:
-                        same &= content[:, at] == content[0, at]
+                    fixed = content.take(shape.fixed, axis=1)
+                    if fixed.tobytes() != fixed[0].tobytes() * len(fixed):
+                        for column in fixed.T:
+                            same &= column == column[0]
                     alike = slice(None) if same.all() else same
                     judged = read(_Rows(content[alike], shape, self._values[rest[alike]]))
                     slow.append(rest[alike][np.flatnonzero(~judged)])

@@ -16,7 +16,7 @@ from kafkafeatures.core.planner import order
 from kafkafeatures.core.readings import PartitionsReading
 from kafkafeatures.core.replication import Replication
 from kafkafeatures.core.wanted import Availability
-from kraftlog import Section
+from kraftlog import Section, blocks, edges
 from kraftlog.batches import Record
 from kraftlog.encoding import encode_batch
 from kraftlog.records import control, frame
@@ -26,6 +26,8 @@ from kraftlog.schema import table
 NOW = 1_795_219_804_022
 BATCH = 65_000  # records: about 8 MiB, as a controller writes them
 PART = 1 << 20  # bytes that are read at once
+IMPORTED = blocks, edges
+"""What a reader imports with the first large batch."""
 
 
 def write_snapshot(path: Path, seen: PartitionsReading) -> None:

@@ -35,6 +35,8 @@ _UNDER_WAY = (1, 2)  # codes of a migration: before and while metadata is copied
 _MOST = 1000
 """Of each kind of note, and of doubts, that are kept one by one: whoever wrote the log chose how many there are."""
 
+_LONGEST_ID = 10  # digits of an int32
+
 NodeKey = tuple[str, int]
 """(role, id)"""
 
@@ -418,5 +420,5 @@ def _state_of(file: SnapshotFile) -> tuple[State, int | None, list[Doubt]]:
 
 def _is_of(node: str, voter: int) -> bool:
     """Whether a folder of this name is that of this voter: its name is, or ends with, the id."""
-    digits = len(node) - len(node.rstrip("0123456789"))
-    return digits > 0 and int(node[len(node) - digits :][-9:]) == voter
+    digits = node[len(node.rstrip("0123456789")) :]
+    return 0 < len(digits) <= _LONGEST_ID and int(digits) == voter

@@ -38,8 +38,10 @@ from kafkafeatures.core.releases import (
 
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
-MAX_LEVEL = 1000
-"""Of a range that is taken apart into levels: whoever wrote the log chose how far it goes."""
+MAX_LEVEL, MAX_FEATURES = 100, 100
+"""Levels of a feature, and features that Kafka does not have, that have rows: whoever wrote the log chose how many
+there are.
+"""
 
 _EVIDENCE = (
     pa.field("node", pa.string()), pa.field("file", pa.string()), pa.field("offset", pa.int64()), pa.field("ts", TIME),
@@ -64,7 +66,8 @@ _CHANGE = pa.struct(
 
 TABLE = Table(
     "upgrade_readiness",
-    "A row for each target: every release of Kafka, and every level of every feature that Kafka or a node has.",
+    "A row for each target: every release of Kafka, and every level of every feature that Kafka or a node has; of "
+    "features that Kafka does not have the first hundred.",
     ("cluster", "cluster_id", "target_kind", "target"),
     (
         *WHERE,
@@ -160,7 +163,8 @@ class _Judge:
         for one in self._nodes:
             for feature, (_, high) in one.value.registration.features.items():
                 found[feature] = max(found.get(feature, 0), high)
-        return {feature: min(highest, MAX_LEVEL) for feature, highest in found.items()}
+        others = sorted(found.keys() - KAFKAS_FEATURES)[:MAX_FEATURES]
+        return {feature: min(found[feature], MAX_LEVEL) for feature in (*KAFKAS_FEATURES, *others)}
 
     def _of_release(self, levels: Mapping[str, int]) -> Mapping[str, int]:
         """Downwards it is without what came later; upwards nothing is given up that is higher already."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from featurelog.tables import NO_DOCUMENTS, TABLES, FileRecords, Judging, NodeCopy, clusters_of, history_of, tables_of
@@ -22,6 +26,7 @@ from tests.featurelog.tables.build import (
     leader,
     level,
     log,
+    one,
     registered_broker,
     rows,
     rows_of,
@@ -31,8 +36,10 @@ from tests.featurelog.tables.build import (
     tables,
     verdicts,
 )
-from tests.kraftlog.build import begin, no_op
+from tests.kraftlog.build import batch, begin, no_op
 from tests.kraftlog.golden import LOGS
+from tests.kraftlog.partitions import change as partition_change
+from tests.kraftlog.partitions import partition, topic
 
 
 def quality(copies: list[Any]) -> list[dict[str, Any]]:
@@ -198,6 +205,36 @@ def test_rows_may_come_in_batches_of_any_size() -> None:
         assert [tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (of_one,)] == [
             tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (at_once,)
         ]
+
+
+def blocks(how_many: int) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """Rows of a log with so many times ten thousand changes of partitions, made when they are asked for."""
+    items = [*healthy(), topic(1, "orders"), *[partition(1, number, 1, 2) for number in range(100)]]
+    first = rows_of(segment_name(0), log(items))
+    values = [partition_change(1, number % 100, leader=number % 2 + 1) for number in range(10_000)]
+    block = rows_of("", batch(len(items), *values)).combine_chunks().to_batches()[0]
+
+    def generate() -> Iterator[pa.RecordBatch]:
+        yield from first.to_batches()
+        for number in range(how_many):
+            columns = {name: block[name] for name in block.schema.names}
+            for name in ("offset", "timestamp_ms", "batch_position"):
+                columns[name] = pc.add(block[name], 10_000 * number)
+            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=block.schema)
+
+    return generate
+
+
+def test_changes_of_partitions_are_never_all_there_as_objects() -> None:
+    peaks = {}
+    for how_many in (1, 8):
+        cluster = one([NodeCopy("prod", "3001", None, (FileRecords("3001", segment_name(0), blocks(how_many)),))])
+        tracemalloc.start()
+        made = tables_of(cluster, NO_DOCUMENTS, Judging(0))
+        peaks[how_many] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert made["upgrade_readiness"]["watermark_offset"][0].as_py() == 110 + 10_000 * how_many
+    assert peaks[8] < peaks[1] + 1_000_000, "of 70,000 more, which are some 100 MB as objects"
 
 
 def test_tables_have_their_schema_and_no_row_has_the_key_of_another() -> None:

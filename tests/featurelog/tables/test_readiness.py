@@ -270,3 +270,22 @@ def test_a_voter_whose_name_is_not_that_of_its_folder_proves_nothing() -> None:
 
 def test_a_record_of_another_frame_could_be_anything() -> None:
     assert verdicts(copies_of(log([*healthy(), b"\x02\x0c\x00"])))["4.2"] == "unknown"
+
+
+def test_a_leader_epoch_that_is_damaged_voids_no_other_copy() -> None:
+    """No checksum covers it, and a higher epoch would win."""
+    whole = log([*healthy(), no_op(), no_op()])
+    flipped = bytearray(whole)
+    flipped[len(log(healthy())) + 12] ^= 0x40  # the highest byte of the epoch of the batch at offset 9
+    damaged = bytes(flipped)
+    assert verdicts(copies_of(damaged))["4.2"] == "unknown"
+    assert verdicts([*copies_of(damaged, (3001,)), *copies_of(whole, (3002, 3003))])["4.2"] == "ready"
+
+
+def test_features_of_a_hostile_log_are_bounded() -> None:
+    many = tuple({"name": f"f{n:05}", "minSupportedVersion": 0, "maxSupportedVersion": 32767} for n in range(500))
+    found = rows(
+        copies_of(log([*healthy(), registered_broker(7, 500, supports=(*LATEST, *many))])), "upgrade_readiness"
+    )
+    others = [row["target"] for row in found if row["target"].startswith("f0")]
+    assert (len(others), others[-1]) == (100 * 101, "f00099=99")

@@ -1,7 +1,7 @@
 """One process of the operator in the simulation: production's own queue, reconciler, claims, stores and observer.
 
-Simulated are the connections to the API server and to Kafka, the clocks, and what wakes the queue. It is put together
-as `kafkafeatures.app` does it. It dies at any request, without a word; whatever it had sent stays sent.
+Simulated are the connections to the API server and to Kafka, the watch, and the clocks. It is put together as
+`kafkafeatures.app` does it. It dies at any request, without a word; whatever it had sent stays sent.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from kafkafeatures.core.workloads import WorkloadsReading
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.api import Key, Listing
-from kafkafeatures.kube.errors import KubeError
+from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.evaluate import EffectRecord
 from kafkafeatures.reconcile.pods import Pods as PodsOfResource
 from kafkafeatures.reconcile.queue import Queue
+from kafkafeatures.resources import Resources
 from kafkasim.ports import REFUSED
 from kraftlog import Image
 from tests.reliability.kafka import Cluster, Pods, Roads
@@ -48,7 +48,6 @@ from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Request, refusal
 
 RESYNC = 240.0
-RELIST = 5.0
 REQUEST_TIMEOUT_MS = 2_000
 
 
@@ -88,6 +87,7 @@ class Process:
         self.world, self.name = world, name
         self.dead = False
         self.uids: dict[str, str] = {}
+        self._shown_until = 0.0
         self.logged: list[EffectRecord] = []
         """Production's effect log: what was noted there, and did not come by here yet."""
         loop = asyncio.get_running_loop()
@@ -98,10 +98,19 @@ class Process:
         context = OperatorContext(
             environment, OperatorIdentity("ops", operator, name), AddressPolicy(), self.logged.append
         )
-        self._controller = _Controller(self._api, self._claims, self._open, context, self)
+        self._controller = _Controller(self._api, self._claims, self._open, context, self, current=self._current)
         self._opened: dict[str, _Connection] = {}
         self._controller.opened = self._opened
         self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
+        self._resources = Resources(
+            self._api,
+            (),
+            environment,
+            changed=self._changed,
+            gone=self._queue.wake,
+            restored=self._controller.forget_versions,
+            every=RESYNC,
+        )
         self._task = loop.create_task(self._run())
 
     # --- as the host does it ---
@@ -109,31 +118,28 @@ class Process:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._queue.run())
-            parts.create_task(self._list())
+            parts.create_task(self._resources.run())
+            await self._resources.known.wait()
+            self._resources.watching("", holds=True)
 
-    async def _list(self) -> None:
-        while True:
-            try:
-                self._listed(await self._api.resources(""))
-            except KubeError:
-                await asyncio.sleep(RELIST)
-                continue
-            await asyncio.sleep(RESYNC)
+    def _current(self, key: Key) -> str:
+        return self._resources.current(key)
 
-    def _listed(self, listing: Listing) -> None:
-        if listing.restored:
-            self._controller.forget_versions()
-        for resource in listing.resources:
+    def _changed(self, resources: Sequence[Mapping[str, Any]]) -> None:
+        changed = [one for one in resources if self._controller.is_external_change(one)]
+        for resource in changed:
             self._claims.note(resource)
-        found = [Key.of(resource) for resource in listing.resources]
-        for key in dict.fromkeys((*found, *self._queue.known)):
-            self._queue.wake(key)
-
-    def shown(self, resource: Mapping[str, Any]) -> None:
-        """By a watch."""
-        if not self.dead and self._controller.is_external_change(resource):
-            self._claims.note(resource)
+        for resource in changed:
             self._queue.wake(Key.of(resource))
+
+    def show(self, resource: Mapping[str, Any], *, gone: bool, after: float) -> None:
+        """By a watch, which keeps the order, and begins when all that is there was listed."""
+        self._shown_until = max(self._shown_until + 1e-6, self._loop.time() + after)
+        self._loop.call_at(self._shown_until, self._show, resource, gone)
+
+    def _show(self, resource: Mapping[str, Any], gone: bool) -> None:
+        if not self.dead and self._resources.known.is_set():
+            self._resources.show(resource, gone=gone)
 
     async def stop(self) -> None:
         """As Kubernetes does: what is under way may end."""

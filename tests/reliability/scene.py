@@ -77,7 +77,7 @@ class Scene:
         for process in self.processes:
             if self.random.random() >= self.weather.unseen:
                 delay = self.random.random() * (30.0 if self.random.random() < self.weather.late else 0.1)
-                self.loop.call_later(delay, process.shown, event["object"])
+                process.show(event["object"], gone=event["type"] == "DELETED", after=delay)
 
     def _note_sent(self, process: str, uid: str, cluster_id: str, change: UpdateFeature, logged: bool) -> int:
         self.sent += 1

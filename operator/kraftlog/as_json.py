@@ -15,21 +15,19 @@ from functools import lru_cache
 from typing import Any
 
 from kraftlog.records import Decoded, kafka_uuid, to_json
-from kraftlog.redaction import redacted
+from kraftlog.redaction import is_open, redacted
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 
 def body(record: Decoded, *, redact: bool = True) -> str:
     """The data of a record."""
-    data = redacted(record).data if redact else record.data
-    try:
-        text = _encode(data)
-    except ValueError:  # a quota that is infinite or no number
-        text = UNKNOWN_TAGS
-    if UNKNOWN_TAGS not in text:
+    if is_open(record):  # nearly all
+        return _written(record.data)
+    text = _written(redacted(record).data if redact else record.data)
+    tags = tuple(bytes_of(content, redact=redact, tag=tag) for tag, content in _unknown(record.data))
+    if not tags:
         return text
-    tags = [bytes_of(content, redact=redact, tag=tag) for tag, content in _unknown(record.data)]
-    return _encode({**to_json(data), UNKNOWN_TAGS: tags} if tags else to_json(data))
+    return f'{text[:-1]}{"," if len(text) > 2 else ""}"{UNKNOWN_TAGS}":{_written(tags)}}}'
 
 
 def bytes_of(content: bytes, *, redact: bool = True, **what: object) -> dict[str, object]:
@@ -38,17 +36,30 @@ def bytes_of(content: bytes, *, redact: bool = True, **what: object) -> dict[str
     return {**what, "bytes": len(content), **raw}
 
 
-def _scalar(value: object) -> str:
-    """What JSON has no form for, as Kafka prints it."""
-    if isinstance(value, uuid.UUID):
+def _written(value: Any) -> str:
+    """What a field holds, as Kafka prints it. By the very type: it is asked of each field of each record."""
+    kind = type(value)
+    if kind is int:
+        return str(value)
+    if kind is dict:
+        return "{" + ",".join([f'"{n}":{_written(v)}' for n, v in value.items() if n != UNKNOWN_TAGS]) + "}"
+    if kind is uuid.UUID:
         return _uuid(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    raise TypeError(type(value).__name__)
+    if kind is tuple:
+        return f"[{','.join(map(_written, value))}]"
+    if kind is bytes:
+        return f'"{base64.b64encode(value).decode()}"'
+    if kind is float:
+        value = to_json(value)  # JSON has no number for infinity
+    return _encode(value)
 
 
-_uuid = lru_cache(maxsize=10_000)(kafka_uuid)
-_encode = json.JSONEncoder(separators=(",", ":"), default=_scalar, allow_nan=False).encode
+@lru_cache(maxsize=10_000)
+def _uuid(value: uuid.UUID) -> str:
+    return f'"{kafka_uuid(value)}"'
+
+
+_encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def _unknown(value: Any) -> Iterator[tuple[int, bytes]]:

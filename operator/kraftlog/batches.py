@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 import google_crc32c
 
 from kraftlog.errors import MalformedError
-from kraftlog.varints import read_signed
+from kraftlog.varints import read_signed, read_unsigned
 
 Buffer = bytes | bytearray | memoryview | mmap
 Bytes = bytes | memoryview
@@ -57,6 +57,9 @@ MAX_BATCH = 16 * 1024 * 1024
 MAX_INFLATED = 16 * 1024 * 1024
 MAX_RATIO = 8
 ALWAYS_INFLATED = 4096
+
+_ONE_BYTE = 0x7F  # the largest number that is written in one
+_NULL = 1  # zigzag of -1, the length of a key that is not there
 
 # Of one record; a controller writes none. Each takes many times the memory of its two bytes.
 MAX_HEADERS = 1000
@@ -122,8 +125,7 @@ class Header:
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record as the batch frames it; `value` of a data record is a frame for `records.decode`, key and value of a
     control record too.
     """
@@ -232,6 +234,9 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
     if start == end:
         raise MalformedError(f"an empty record at byte {position}")
     body = bytes(section[start:end])
+    usual = _usual(body)
+    if usual:
+        return Record(base_offset + usual[1], base_timestamp + usual[0], usual[2], None, (), body[0]), end
     timestamp_delta, at = read_signed(body, 1, 64)
     offset_delta, at = read_signed(body, at)
     key, at = _read_bytes(body, at)
@@ -253,6 +258,25 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
     return Record(
         base_offset + offset_delta, base_timestamp + timestamp_delta, value, key, tuple(headers), attributes
     ), end
+
+
+def _usual(body: bytes) -> tuple[int, int, bytes] | None:
+    """The deltas and the value of a record that is as nearly all are: without key and headers; None for another."""
+    try:
+        timestamp, offset, at = body[1], body[2], 3
+        if timestamp > _ONE_BYTE:
+            timestamp, at = read_unsigned(body, 1, 64)
+            offset, at = body[at], at + 1
+        if offset > _ONE_BYTE:
+            offset, at = read_unsigned(body, at - 1)
+        key, size, at = body[at], body[at + 1], at + 2
+        if size > _ONE_BYTE:
+            size, at = read_unsigned(body, at - 1)
+    except (IndexError, MalformedError):
+        return None
+    if key != _NULL or size & 1 or at + (size >> 1) + 1 != len(body) or body[-1]:
+        return None
+    return (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), body[at:-1]
 
 
 def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, Pieces, read_record
 from kraftlog.errors import MalformedError
@@ -21,8 +22,7 @@ from kraftlog.walks import Run, Walk
 UNREADABLE = "the record contradicts its layout"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One record, and where it lies.
 
     position: of its batch in the file. size: bytes of the record, its length included; in a compressed batch those
@@ -86,7 +86,11 @@ class Account:
 
     def add(self, where: dict[str, Share], name: str, records: int, size: int) -> None:
         """Count records and bytes under a name."""
-        where.setdefault(name, Share()).add(records, size)
+        share = where.get(name)
+        if share is None:
+            share = where[name] = Share()
+        share.records += records
+        share.bytes += size
 
 
 class Reading:
@@ -157,6 +161,7 @@ class Reading:
             return
         if batch.codec is not Codec.NONE:
             account.inflated += len(section) - left
+        section = bytes(section)
         position, limit = 0, len(section)
         for number in range(batch.count):
             try:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kraftlog.errors import MalformedError
 from kraftlog.schema import BY_KEY, NAMES, RecordType
@@ -47,8 +47,7 @@ class RawReason(enum.Enum):
     FRAME = "the frame has another version than 1"
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     """A record read by the table. `data` has Kafka's field names; `layout` is empty but for a type that has more than
     one.
     """

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from kraftlog.records import Decoded
-from kraftlog.schema import table
+from kraftlog.schema import Array, Scalar, table
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 REDACTED = "(redacted)"
 """What Kafka itself writes into its logs (`RecordRedactor`)."""
 SECRET_FIELDS = frozenset({"salt", "storedKey", "serverKey", "saltedPassword"})
+_FLAT = frozenset(
+    kind.key
+    for kind in table.METADATA_TYPES
+    for layout in kind.layouts
+    if kind is not table.CONFIG
+    and all(
+        isinstance(each.type.of if isinstance(each.type, Array) else each.type, Scalar) for each in layout.fields.fields
+    )
+)
+"""Types without parts, whose fields hold no secret."""
 _LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[a-z0-9-]+\.(?=sasl\.|ssl\.|connections\.))?")
 
 
@@ -31,9 +40,17 @@ def redacted(record: Decoded) -> Decoded:
         data = record.data
         if data["value"] is None or is_shown(data["resourceType"], data["name"]):
             return record
-        return replace(record, data={**data, "value": REDACTED})
+        return record._replace(data={**data, "value": REDACTED})
+    if is_open(record):
+        return record
     clean = _without(record.data)
-    return record if clean is record.data else replace(record, data=clean)
+    return record if clean is record.data else record._replace(data=clean)
+
+
+def is_open(record: Decoded) -> bool:
+    """Whether nothing in it is secret, as can be told from its type and its names alone."""
+    kind = record.type
+    return kind.key in _FLAT and not kind.control and UNKNOWN_TAGS not in record.data
 
 
 def is_shown(resource_type: int, name: str) -> bool:

@@ -39,7 +39,7 @@ from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
 from kafkasim.ports import SimulatedCluster
-from tests.bench import bench_kraftlog, rolls
+from tests.bench import bench_kraftlog, metadata_logs, rolls
 from tests.bench.new_start import new_start
 from tests.bench.real_roll import real_roll
 from tests.bench.secured import secured
@@ -52,7 +52,19 @@ from tests.kafkafeatures.worlds import answer, node, observation
 from tests.kafkasim.clusters import plan, world
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("describe", "apply", "operator", "many", "start", "secured", "decide", "nodes", "log", "rolls")
+PARTS = (
+    "describe",
+    "apply",
+    "operator",
+    "many",
+    "start",
+    "secured",
+    "decide",
+    "nodes",
+    "log",
+    "metadata-logs",
+    "rolls",
+)
 REAL_ROLL = "real-roll"
 """Only where it is asked for: nine nodes on a real kubelet, for minutes, as root."""
 ROUNDS, REAL_ROLLS = 15, 3
@@ -71,11 +83,12 @@ class Size:
     decisions: int
     nodes: int
     log: bench_kraftlog.Size
+    metadata_logs: metadata_logs.Size
     rolls: rolls.Size
 
 
-FULL = Size(3, 3, 100, (70.0, 120.0), 1000, 200, 60_000, 1000, bench_kraftlog.FULL, rolls.FULL)
-QUICK = Size(1, 1, 3, (1.0, 1.0), 10, 3, 2_000, 10, bench_kraftlog.QUICK, rolls.QUICK)
+FULL = Size(3, 3, 100, (70.0, 120.0), 1000, 200, 60_000, 1000, bench_kraftlog.FULL, metadata_logs.FULL, rolls.FULL)
+QUICK = Size(1, 1, 3, (1.0, 1.0), 10, 3, 2_000, 10, bench_kraftlog.QUICK, metadata_logs.QUICK, rolls.QUICK)
 
 
 def main() -> int:
@@ -138,6 +151,8 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Siz
         many_nodes(command, size.nodes)
     if "log" in wanted:
         bench_kraftlog.run(size.log)
+    if "metadata-logs" in wanted:
+        metadata_logs.run(size.metadata_logs, command)
     if "rolls" in wanted:
         rolls.run(size.rolls)
     return 0

@@ -75,11 +75,11 @@ for chunk in found.chunks:
 ARROW = f'''
 from pathlib import Path
 import pyarrow.parquet as pq
-from kraftlog.arrow import RECORDS, record_batches
+from kraftlog.arrow import PARQUET, RECORDS, record_batches
 from kraftlog.reading import Reading
 
 reading = Reading(Path("{FOLDER}/00000000000000000000.log").read_bytes())
-with pq.ParquetWriter("records.parquet", RECORDS) as file:
+with pq.ParquetWriter("records.parquet", RECORDS, **PARQUET) as file:
     for found in record_batches(reading):
         file.write_batch(found)
 print(reading.account.is_balanced, pq.read_metadata("records.parquet").num_rows)

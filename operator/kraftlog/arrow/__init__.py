@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from kraftlog.arrow import columns, plain
 from kraftlog.arrow.framing import Framed, Records, framed
-from kraftlog.arrow.schema import DAMAGED, DECODED, KEPT, RECORDS
+from kraftlog.arrow.schema import DAMAGED, DECODED, KEPT, PARQUET, RECORDS
 from kraftlog.batches import HEADER_SIZE, Damage
 from kraftlog.reading import Entry, Reading
 from kraftlog.walks import Run
 
-__all__ = ["DAMAGED", "DECODED", "KEPT", "LOG", "RECORDS", "SNAPSHOT", "record_batches"]
+__all__ = ["DAMAGED", "DECODED", "KEPT", "LOG", "PARQUET", "RECORDS", "SNAPSHOT", "record_batches"]
 
 LOG, SNAPSHOT = "log", "snapshot"
 

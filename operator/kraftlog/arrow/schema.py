@@ -43,6 +43,17 @@ RECORDS = pa.schema(
     ]
 )
 
+PARQUET: Mapping[str, object] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": [
+        "origin", "leader_epoch", "api_key", "version", "record_type", "status", "reason", "node_id", "incarnation",
+        "feature", "level", "topic_id", "partition", "leader",
+    ],
+    "write_statistics": [name for name in RECORDS.names if name not in ("detail", "body", "raw")],
+}  # fmt: skip
+"""How files of these columns are written: columns of few values by number, and no least and largest body."""
+
 DECODED, KEPT, DAMAGED = "decoded", "kept", "damaged"
 
 _REGISTRATION = {

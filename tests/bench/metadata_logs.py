@@ -1,0 +1,143 @@
+"""Metadata logs: our ways from a segment to records against Kafka's dump tool, and against another client's iterator.
+
+Segments of 60 MB are made here (`segments`): A with 39 records a batch, B with one or two. The tool writes its text
+into a file, ours Parquet with all records and columns, on one core; `log decode` writes text as well. Each is a process
+of its own, in turn; the file is in the page cache. Cold is with the start of the process, warm is a second time in it:
+the tool has none. Walks are in one process: ours checks the CRC of every batch and the framing of every record, and the
+other one gives records without either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka.record import MemoryRecords
+
+from kraftlog.arrow.framing import framed
+from kraftlog.reading import Reading
+from kraftlog.walks import Run
+from tests.bench.segments import segment
+from tests.bench.weighed import Weighed, weighed
+from tests.e2e.rig.releases import RECENT, release
+
+_TOOL = "org.apache.kafka.tools.DumpLogSegments"
+_NAME = f"{0:020}.log"
+
+
+@dataclass(frozen=True)
+class Size:
+    """Records of both segments, and how often each way is taken."""
+
+    a: int
+    b: int
+    rounds: int
+
+
+FULL = Size(1_060_000, 620_000, 3)
+QUICK = Size(4_000, 4_000, 1)
+
+
+def run(size: Size, installed: list[str]) -> None:
+    """All of it. `installed`: the command line."""
+    with tempfile.TemporaryDirectory(prefix="bench-logs-") as name:
+        for label, records, sizes in (("A", size.a, (39,)), ("B", size.b, (1, 2))):
+            folder = Path(name) / label
+            folder.mkdir()
+            (folder / _NAME).write_bytes(segment(records, sizes))
+            _one(label, folder / _NAME, records, size.rounds, installed)
+
+
+def _one(label: str, path: Path, records: int, rounds: int, installed: list[str]) -> None:
+    text, parquet = path.with_suffix(".txt"), path.with_suffix(".parquet")
+    theirs = release(RECENT).stock_tool(_TOOL, "--cluster-metadata-decoder", "--files", str(path))
+    columns = [sys.executable, "-m", "tests.bench.metadata_logs", str(path), str(parquet)]
+    warm = [*columns, "again"]
+    ways = {
+        f"Kafka's dump tool {RECENT} to text": _into(text, ["/usr/bin/env", *theirs]),
+        "to Parquet": columns,
+        "log decode to text": _into(text, [*installed, "log", "decode", str(path)]),
+    }
+    runs: dict[str, list[Weighed]] = {way: [] for way in ways}
+    second_times = []
+    for _ in range(rounds):
+        for way, command in ways.items():
+            runs[way].append(weighed(command))
+        second_times.append(json.loads(weighed(warm).output))
+    print(f"segment {label}: {records:,} records in {path.stat().st_size / 1e6:.1f} MB, {rounds} rounds")
+    tool, *_ = runs
+    of_tool = statistics.median(one.seconds for one in runs[tool])
+    for way, found in runs.items():
+        seconds, cpu = (statistics.median(getattr(one, kind) for one in found) for kind in ("seconds", "cpu"))
+        peak = max(one.peak for one in found) / 2**20
+        _line(f"{way}, whole process", records, seconds, cpu, f"{of_tool / seconds:.2f}x, peak {peak:.0f} MiB")
+    seconds, cpu = (statistics.median(one[kind] for one in second_times) for kind in ("seconds", "cpu"))
+    _line("to Parquet, warm", records, seconds, cpu, f"{of_tool / seconds:.2f}x")
+    _walks(path.read_bytes(), rounds)
+
+
+def _into(path: Path, command: list[str]) -> list[str]:
+    return ["/bin/sh", "-c", f'exec "$0" "$@" > {path}', *command]
+
+
+def _line(what: str, records: int, seconds: float, cpu: float, more: str) -> None:
+    print(
+        f"  {what}: {seconds:.2f} s, {records / seconds:,.0f} records/s; processor {cpu:.2f} s, "
+        f"{records / cpu:,.0f} records per second of it; {more}"
+    )
+
+
+def _walks(data: bytes, rounds: int) -> None:
+    pairs = [(_seconds(_ours, data), _seconds(_kafka_python, data)) for _ in range(rounds)]
+    (ours, found), (theirs, expected) = (min(way) for way in zip(*pairs, strict=True))
+    assert found == expected
+    print(
+        f"  validated walk over records: {found / ours:,.0f} records per second of processor time; "
+        f"kafka-python's iterator {found / theirs:,.0f}; {theirs / ours:.1f}x"
+    )
+
+
+def _seconds(way: Callable[[bytes], int], data: bytes) -> tuple[float, int]:
+    began = time.process_time()
+    count = way(data)
+    return time.process_time() - began, count
+
+
+def _ours(data: bytes) -> int:
+    return sum(len(framed(one).records) for one in Reading(data).runs() if isinstance(one, Run))
+
+
+def _kafka_python(data: bytes) -> int:
+    every, count = MemoryRecords(data), 0
+    while (batch := every.next_batch()) is not None:
+        for _ in batch:
+            count += 1
+    return count
+
+
+def to_parquet(source: str, target: str, *again: str) -> None:
+    """On one core, once or again; says what the last time took."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from kraftlog.arrow import PARQUET, RECORDS, record_batches
+
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    pa.set_cpu_count(1)
+    for _ in ("once", *again):
+        began, used = time.perf_counter(), time.process_time()
+        with open(source, "rb") as file, pq.ParquetWriter(target, RECORDS, **PARQUET) as writer:
+            for rows in record_batches(Reading(file.read())):
+                writer.write_batch(rows)
+    print(json.dumps({"seconds": time.perf_counter() - began, "cpu": time.process_time() - used}))
+
+
+if __name__ == "__main__":
+    to_parquet(*sys.argv[1:])

@@ -1,16 +1,19 @@
 """What a page of a report is put together from: its style, tables, escaped texts, and times.
 
-Called by `report_page.py` and `roll_page.py`. Whatever it is given as text is escaped here. Colours have names, a light
-and a dark value each; whoever draws with them gives each thing a shape or a pattern of its own as well.
+Called by the modules that make pages: of a resource, its roll, a fleet, a cluster of it. Whatever it is given as text
+is escaped here. Colours have names, a light and a dark value each; whoever draws with them gives each thing a shape or
+a pattern of its own as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 
 from kafkafeatures.core.words import printable
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1a1a1a; --muted: #555; --page: #fff; --line: #ccc; --box: #f4f4f4;
@@ -28,6 +31,18 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; bo
 .box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
 .scroll { overflow-x: auto; }
 """
+
+
+def whole_page(title: str, sections: Iterable[str], style: str = "") -> str:
+    """A document that needs nothing else. `sections`: of HTML; empty ones are left out. `style`: beside ours."""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{text(title)}</title>\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<link rel="icon" href="data:,">\n<style>{STYLE}{style}</style>\n</head>\n<body>\n<main>\n'
+        + "\n".join(filter(None, sections))
+        + "\n</main>\n</body>\n</html>\n"
+    )
 
 
 def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> str:

@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from kafkafeatures.api.reasons import Condition
-from kafkafeatures.cli.html_parts import STYLE, day_and_time, table, text
+from kafkafeatures.cli.html_parts import day_and_time, table, text, whole_page
 from kafkafeatures.cli.kube_resource import KubeResource, intent_text
 from kafkafeatures.cli.roll_page import STYLE_OF_ROLLS, roll
 from kafkafeatures.cli.steps_text import APPROVED, UNDO
@@ -23,7 +23,6 @@ from kraftlog.rolls import RollHistory
 
 Shape = Mapping[str, Any]
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
 
@@ -42,15 +41,7 @@ def page(resource: KubeResource, events: Sequence[Shape] | None, now: datetime, 
         _conditions(resource),
         _happened(resource, events),
     )
-    title = escape(f"{resource} - KafkaFeatures")
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<link rel="icon" href="data:,">\n<style>{STYLE}{STYLE_OF_ROLLS}</style>\n</head>\n<body>\n<main>\n'
-        + "\n".join(filter(None, sections))
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return whole_page(f"{resource} - KafkaFeatures", sections, STYLE_OF_ROLLS)
 
 
 # --- sections ---

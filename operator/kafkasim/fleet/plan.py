@@ -145,6 +145,8 @@ def _cluster(name: str, story: Story, scale: Scale, seed: int, *, full: bool) ->
     upgraded = None if story in (Story.OLD, Story.STUCK_MIGRATION) else random.uniform(0.2, 0.6) * days
     if story in (Story.HALFWAY, Story.GHOST_CONTROLLER):  # lately, so that the log tells who leads, and who votes
         upgraded = days - random.uniform(0.2, 0.5) * kept
+    if story is Story.NEW_GHOST_BROKER:  # after it was removed, so that it is left behind
+        upgraded = days - random.uniform(0.15, 0.3) * kept
     finalizes = story in (Story.FINALIZED, Story.CHANGED_BY_HAND, Story.FLAPPING)
     late = random.random() < 0.3  # within what is kept of the log
     soon = (upgraded or 0) + random.uniform(0.05, 0.1) * days

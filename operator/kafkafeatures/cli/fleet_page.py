@@ -1,0 +1,237 @@
+"""A fleet as one HTML page: which clusters may be taken to the target, what blocks the others, and what was not seen.
+
+Pure: of the gate's document and the rows of the pipeline's tables; nothing is added to them. Called by
+`cli/pipeline_report.py`. Whatever stands in a log was written by somebody else: every text is escaped, and no name
+becomes a name of a file or a link.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from kafkafeatures.cli.html_parts import day_and_time, table, text, time_of, whole_page
+from kafkafeatures.cli.roll_page import STYLE_OF_ROLLS
+from kafkafeatures.core.releases import format_level
+
+Row = Mapping[str, Any]
+
+MAX_ROWS = 1000
+"""Of a table; nobody looks at more."""
+
+STYLE = (
+    STYLE_OF_ROLLS
+    + """
+a { color: var(--bar); }
+@media print { a { color: inherit; } }
+"""
+)
+
+LOOKS = {"ready": ("good", "Ready"), "blocked": ("bad", "Blocked"), "unknown": ("wait", "Unknown")}
+
+
+class Told(Struct, frozen=True):
+    """What the tables tell of one cluster. gate: its part of the gate's document. tables: rows by the table's name."""
+
+    gate: Row
+    tables: Mapping[str, Sequence[Row]] = {}
+
+    def rows(self, name: str) -> Sequence[Row]:
+        """Of a table; none where it does not speak of this cluster."""
+        return self.tables.get(name, ())
+
+    @property
+    def ghosts(self) -> list[Row]:
+        """Current registrations that may be a ghost's."""
+        return [row for row in self.rows("node_registrations") if row["is_current"] and row["ghost_suspect"]]
+
+    @property
+    def drifted(self) -> list[Row]:
+        """Levels that are not what the document wants."""
+        return [row for row in self.rows("drift") if row["drift"] == "Drifted"]
+
+    @property
+    def migrations(self) -> list[Row]:
+        """What is in progress."""
+        return [
+            row
+            for row in self.rows("migration_timeline")
+            if row["is_current"] and row["state_name"] not in ("NONE", "POST_MIGRATION")
+        ]
+
+
+def fleet_page(gate: Row, clusters: Sequence[tuple[str, Told]]) -> str:
+    """The whole document. `clusters`: each with the name of its page's file."""
+    target = f"{gate['target']['kind']} {gate['target']['name']}"
+    sections = (
+        f"<h1>Fleet: {text(target)}</h1>",
+        _facts(gate),
+        _clusters(clusters),
+        _section("What blocks", "Why clusters are blocked", ("Kind", "Clusters", "Blockers"), _kinds(clusters)),
+        _section(
+            "Ghost registrations",
+            "Registered, though such a node seems to exist no longer",
+            ("Cluster", "Node", "Why", "Last registration"),
+            [(_link(link, told), *ghost(row)) for link, told in clusters for row in told.ghosts],
+        ),
+        _section(
+            "Drift",
+            "Levels that are not what the document of the cluster names",
+            ("Cluster", "Feature", "Level", "Document"),
+            [(_link(link, told), *drift(row)) for link, told in clusters for row in told.drifted],
+        ),
+        _section(
+            "Migrations from ZooKeeper",
+            "In progress at the end of what was read",
+            ("Cluster", "State", "Since", "Brokers in ZooKeeper mode"),
+            [(_link(link, told), *migration(row)) for link, told in clusters for row in told.migrations],
+        ),
+        _section(
+            "Gaps in what was seen",
+            "Damaged, missing or contradictory inputs",
+            ("Cluster", "Kind", "How many"),
+            [
+                (_link(link, told), text(kind), str(count))
+                for link, told in clusters
+                for kind, count in sorted(Counter(row["kind"] for row in told.rows("data_quality")).items())
+            ],
+        ),
+    )
+    return whole_page(f"Fleet: {target} - KafkaFeatures", sections, STYLE)
+
+
+def _facts(gate: Row) -> str:
+    counts = gate["counts"]
+    style, word = LOOKS[gate["verdict"]]
+    facts = "".join(
+        f'<li><strong class="{LOOKS[one][0]}">{counts[one]}</strong>{LOOKS[one][1].lower()}</li>' for one in LOOKS
+    )
+    return (
+        f'<p class="box"><strong class="{style}">{word}</strong>: {sum(counts.values())} clusters, judged '
+        f"{text(day_and_time(time_of(gate['evaluatedAt'])))} by what was read of their metadata logs. "
+        "It does not replace the checks before a change.</p>\n"
+        f'<ul class="facts">{facts}</ul>'
+    )
+
+
+def _clusters(clusters: Sequence[tuple[str, Told]]) -> str:
+    rows = []
+    for link, told in clusters:
+        one = told.gate
+        rows.append(
+            (
+                _link(link, told),
+                verdict(one["verdict"]),
+                "<br>".join(map(text, summary(one))) or "-",
+                text(day_and_time(time_of(one["watermark"]["time"]))),
+            )
+        )
+    order = {"blocked": 0, "unknown": 1, "ready": 2}
+    ranked = sorted(zip(clusters, rows, strict=True), key=lambda each: order[each[0][1].gate["verdict"]])
+    head = ("Cluster", "Verdict", "Why", "Read until")
+    return "<h2>Clusters</h2>\n" + shortened("The blocked ones first", head, [row for _, row in ranked])
+
+
+def _kinds(clusters: Iterable[tuple[str, Told]]) -> list[tuple[str, ...]]:
+    where: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for _, told in clusters:
+        kinds = Counter(kind for kind, _ in blockers(told.gate))
+        where.update(kinds.keys())
+        count.update(kinds)
+    return [(text(kind), str(where[kind]), str(count[kind])) for kind in sorted(where)]
+
+
+def _link(link: str, told: Told) -> str:
+    """To the page beside this one; `link` is a name that we chose."""
+    return f'<a href="{link}">{text(told.gate["cluster"])}</a>'
+
+
+def _section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return f"<h2>{title}</h2>\n{shortened(caption, head, rows)}" if rows else ""
+
+
+# --- what both pages say ---
+
+
+def shortened(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of as many rows as somebody looks at."""
+    more = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
+    return table(caption + more, head, rows[:MAX_ROWS])
+
+
+def verdict(word: str) -> str:
+    """As it is shown."""
+    style, shown = LOOKS[word]
+    return f'<strong class="{style}">{shown}</strong>'
+
+
+def blockers(gate: Row) -> list[tuple[str, str]]:
+    """Of a cluster, of all kinds: (kind, text)."""
+    found = [(one["reason"], node_blocker(one)) for one in gate["blockers"]["nodes"]]
+    found += [("DowngradeLoss", one["text"]) for one in gate["blockers"]["losses"]]
+    found += [(one["kind"], one["text"]) for one in gate["blockers"]["others"]]
+    return found
+
+
+def summary(gate: Row) -> list[str]:
+    """A line for each kind of blocker, or for each thing that is not known."""
+    if gate["verdict"] == "ready":
+        return []
+    nodes: dict[tuple[str, str, int | None], set[int]] = {}
+    for one in gate["blockers"]["nodes"]:
+        nodes.setdefault((one["role"], one["feature"], one["needed"]), set()).add(one["nodeId"])
+    lines = []
+    for (role, feature, needed), ids in nodes.items():
+        who = f"{role}{'s' if len(ids) > 1 else ''} {', '.join(map(str, sorted(ids)[:5]))}"
+        more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+        need = f"{feature} {format_level(feature, needed)} is not supported" if needed is not None else "not registered"
+        lines.append(f"{who}{more}: {need}")
+    lines += [one["text"] for one in (*gate["blockers"]["losses"], *gate["blockers"]["others"])]
+    if gate["verdict"] == "unknown":
+        lines += [one["text"] for one in gate["unknownBecause"]]
+    return lines
+
+
+def node_blocker(one: Row) -> str:
+    """What a node lacks."""
+    who = f"{one['role']} {one['nodeId']}"
+    if one["needed"] is None:
+        return f"{who} votes and is not registered"
+    needed = format_level(one["feature"], one["needed"])
+    return f"{who} supports {one['feature']} {one['supportedMin']}-{one['supportedMax']}; {needed} is required"
+
+
+def ghost(row: Row) -> tuple[str, str, str]:
+    """Who, why, and the evidence."""
+    where = evidence(row["registered_node"], row["registered_file"], row["registered_offset"], row["registered_ts"])
+    return text(f"{row['role']} {row['node_id']}"), text(row["ghost_reason"]), where
+
+
+def drift(row: Row) -> tuple[str, str, str]:
+    """The feature, both levels, and whose document it is."""
+    feature = row["feature"]
+    level, wanted = (format_level(feature, row[name] or 0) for name in ("level", "desired_level"))
+    return text(feature), text(f"{level}, desired is {wanted}"), text(row["document"] or "-")
+
+
+def migration(row: Row) -> tuple[str, str, str]:
+    """How far it is, since when, and who is waited for."""
+    since = moment(row["from_ts"]) if row["from_ts"] is not None else f"{moment(row['not_after'])} or before"
+    left = ", ".join(map(str, row["zk_brokers_remaining"] or ())) or "none"
+    return text(row["state_name"] or f"state {row['state_code']}"), text(since), text(left)
+
+
+def evidence(node: object, file: object, offset: object, at: object) -> str:
+    """The record that says so: when, and where it lies."""
+    if file is None:
+        return "-"
+    return f'{text(moment(at))}<span class="at">{text(f"{node}/{file}, offset {offset}")}</span>'
+
+
+def moment(at: object) -> str:
+    """A time of a row."""
+    return day_and_time(time_of(at)) if at is not None else "not known"

@@ -1,0 +1,180 @@
+"""A generated fleet through tables and gate: they say what happened, and no worse input makes a verdict better."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from featurelog.gate import Target, Verdict
+from kafkafeatures.core.releases import bundle
+from kafkasim.fleet.history import History
+from kafkasim.fleet.plan import UNTIL_MS, Story
+from kafkasim.rules import finalized
+from kraftlog.schema import table
+from tests.featurelog.fleet import HOUR_MS, fleet, gate, of, tables
+from tests.kafkasim.fleets import histories, told, written
+
+RELEASES = ("4.0", "4.1", "4.2", "4.3", "4.4")
+
+
+def moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def nodes_that_cannot(history: History, release: str) -> set[tuple[str, int]]:
+    """By what is registered in the simulated cluster itself."""
+    levels, image = bundle(release) or {}, history.image
+    now = finalized(image, history.plan.after)
+    found = set()
+    if now.get("metadata.version", 0) > levels["metadata.version"]:
+        levels = dict.fromkeys(now, 0) | levels
+    else:
+        levels = {name: max(level, now.get(name, 0)) for name, level in levels.items()}
+    for role, registered in (("broker", image.brokers), ("controller", image.controllers)):
+        for id_, node in registered.items():
+            for name, level in levels.items():
+                low, high = node.features.get(name, (0, 0))
+                if level != now.get(name, 0) and name != "kraft.version" and not low <= level <= high:
+                    found.add((role, id_))
+    return found
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_gate_names_exactly_the_nodes_that_cannot(release: str) -> None:
+    for one in gate(Target("release", release)).clusters:
+        history = histories()[one.name.cluster]
+        named = {(node["role"], node["node_id"]) for node in (one.row or {})["blocking_nodes"]}
+        assert named == nodes_that_cannot(history, release), one.name
+
+
+def test_every_cluster_is_ready_or_blocked_and_none_is_unknown() -> None:
+    verdicts = {one.name.cluster: one.verdict for one in gate(Target("release", "4.2")).clusters}
+    stories = {history.plan.name: history.plan for history in histories().values()}
+    assert verdicts.keys() == stories.keys()
+    for name, verdict in verdicts.items():
+        can = not nodes_that_cannot(histories()[name], "4.2") and stories[name].story is not Story.STUCK_MIGRATION
+        assert verdict is (Verdict.READY if can else Verdict.BLOCKED), name
+    assert set(verdicts.values()) == {Verdict.READY, Verdict.BLOCKED}
+
+
+def test_a_day_after_the_copies_were_made_nothing_is_known_any_more() -> None:
+    late = gate(Target("release", "4.2"), at_ms=UNTIL_MS + 25 * HOUR_MS)
+    assert {one.verdict for one in late.clusters} == {Verdict.UNKNOWN}
+
+
+@pytest.mark.parametrize("story", [Story.GHOST_BROKER, Story.NEW_GHOST_BROKER, Story.GHOST_CONTROLLER])
+def test_a_ghost_blocks_and_is_named_with_its_last_registration(story: Story) -> None:
+    history = told(story)
+    target = Target("release", history.plan.after.name)
+    (one,) = (each for each in gate(target).clusters if each.name.cluster == history.plan.name)
+    ghost = history.plan.ghost
+    blocking = {(node["node_id"], node["ghost_suspect"]) for node in (one.row or {})["blocking_nodes"]}
+    assert blocking == {(ghost, True)}
+    (node, *_) = (one.row or {})["blocking_nodes"]
+    registered = [
+        each
+        for each in history.written
+        if each.write.type in (table.REGISTER_BROKER, table.REGISTER_CONTROLLER)
+        and ghost in (each.write.data.get("brokerId"), each.write.data.get("controllerId"))
+    ][-1]
+    if node["file"].endswith(".log"):
+        assert (node["offset"], node["ts"]) == (registered.offset, moment(registered.at_ms))
+    else:  # it registered before the log begins: the snapshot says that it was so by then
+        assert node["ts"] >= moment(registered.at_ms)
+
+
+def test_ghosts_are_those_that_were_left_and_nobody_else() -> None:
+    found = {
+        (name.cluster, row["role"], row["node_id"])
+        for name, one in fleet().items()
+        for row in one["node_registrations"]
+        if row["is_current"] and row["ghost_suspect"]
+    }
+    assert found == {
+        (plan.name, "controller" if plan.story is Story.GHOST_CONTROLLER else "broker", plan.ghost)
+        for plan in (history.plan for history in histories().values())
+        if plan.ghost is not None
+    }
+
+
+def test_drift_is_the_one_level_that_was_changed_by_hand_and_unknown_without_a_document() -> None:
+    drifted = {
+        (name.cluster, row["feature"])
+        for name, one in fleet().items()
+        for row in one["drift"]
+        if row["drift"] == "Drifted"
+    }
+    assert drifted == {(told(Story.CHANGED_BY_HAND).plan.name, "share.version")}
+    for history in histories().values():
+        if not history.plan.documented:
+            assert {row["drift"] for row in of(history.plan.name)["drift"]} == {"Unknown"}
+
+
+def test_what_was_finalized_when_and_by_whom_as_far_as_the_log_goes_back() -> None:
+    for name, history in histories().items():
+        rows = [row for row in of(name)["feature_timeline"] if row["from_ts"] is not None]
+        found = {(row["feature"], row["level"], row["from_ts"], row["attribution"] != "Unattributed") for row in rows}
+        begins = min(row["not_after"] for row in of(name)["feature_timeline"])
+        done = {
+            (change.feature, change.after, moment(change.at_ms), change.by_operator)
+            for change in history.changes
+            if moment(change.at_ms) > begins
+        }
+        assert found == done, name
+
+
+def test_a_migration_is_under_way_in_one_cluster_and_waits_for_its_last_broker() -> None:
+    found = {
+        (name.cluster, row["state_name"], tuple(row["zk_brokers_remaining"]))
+        for name, one in fleet().items()
+        for row in one["migration_timeline"]
+        if row["is_current"] and row["state_name"] not in ("NONE", "POST_MIGRATION")
+    }
+    plan = told(Story.STUCK_MIGRATION).plan
+    assert found == {(plan.name, "MIGRATION", (plan.brokers[-1],))}
+
+
+def test_nothing_is_wrong_with_the_inputs() -> None:
+    assert {row["kind"] for one in fleet().values() for row in one["data_quality"]} == set()
+
+
+# --- what is worse than the inputs makes nothing better
+
+INPUTS = sorted(str(path.relative_to(written() / "logs")) for path in (written() / "logs").rglob("*") if path.is_file())
+BLOCKED = [name for name, history in histories().items() if history.plan.story not in (Story.FINALIZED, Story.FLAPPING)]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_that_is_removed_cut_or_there_twice_makes_no_cluster_ready(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cluster = data.draw(st.sampled_from(BLOCKED))
+    chosen = data.draw(st.sampled_from([one for one in INPUTS if one.startswith(f"{cluster}/")]))
+    logs = tmp_path_factory.mktemp("worse")
+    shutil.copytree(written() / "logs" / cluster, logs / cluster)
+    path = logs / chosen
+    match data.draw(st.sampled_from(["remove", "cut", "twice", "node twice", "node gone", "cluster twice"])):
+        case "remove":
+            path.unlink()
+        case "cut":
+            content = path.read_bytes()
+            path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+        case "twice":
+            shutil.copy(path, path.with_name(f"{data.draw(st.integers(0, 10**6)):020}.log"))
+        case "node twice":
+            node = logs / cluster / chosen.split("/")[1]
+            shutil.copytree(node, node.with_name(data.draw(st.sampled_from(["101-again", "copy-of-102", "104", "1"]))))
+        case "node gone":
+            shutil.rmtree(logs / cluster / chosen.split("/")[1])
+        case _:
+            shutil.copytree(logs / cluster, logs / "again")
+    target = Target("release", data.draw(st.sampled_from(RELEASES)))
+    before = {one.name: one.verdict for one in gate(target).clusters}
+    for one in gate(target, tables(logs)).clusters:
+        was = before.get(one.name, Verdict.UNKNOWN)  # a copy under another name is another cluster, and not a known one
+        assert one.verdict is not Verdict.READY or was is Verdict.READY, (chosen, one.name)

@@ -1,0 +1,171 @@
+"""The pages of a fleet and of its clusters: whole documents that say what the tables say, as text, never as markup."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import pytest
+
+from featurelog.gate import Target
+from kafkafeatures.cli import fleet_page as pages
+from kafkafeatures.cli.cluster_page import cluster_page
+from kafkafeatures.cli.fleet_page import Told, fleet_page
+from kafkasim.fleet.plan import Story
+from tests.featurelog.fleet import fleet, gate
+from tests.kafkafeatures.cli.test_report_page import Page
+from tests.kafkasim.fleets import histories, told
+
+TARGET = Target("release", "4.2")
+STORIES = [Story.GHOST_CONTROLLER, Story.CHANGED_BY_HAND, Story.STUCK_MIGRATION, Story.FLAPPING, Story.NEW_GHOST_BROKER]
+
+
+@cache
+def all_told() -> tuple[dict[str, Any], tuple[tuple[str, Told], ...]]:
+    """The document of the gate, and each cluster with the name of its page."""
+    document = gate(TARGET).as_json()
+    rows = {name.cluster: tables for name, tables in fleet().items()}
+    found = [(f"{one['cluster']}.html", Told(one, rows[one["cluster"]])) for one in document["clusters"]]
+    return document, tuple(found)
+
+
+@cache
+def whole() -> Page:
+    return Page(fleet_page(*all_told()))
+
+
+def of(story: Story) -> Told:
+    name = told(story).plan.name
+    return next(one for _, one in all_told()[1] if one.gate["cluster"] == name)
+
+
+def page_of(story: Story) -> Page:
+    return Page(cluster_page(all_told()[0], of(story)))
+
+
+@pytest.mark.parametrize("story", [None, *STORIES])
+def test_a_page_is_whole_and_loads_nothing_from_anywhere(story: Story | None) -> None:
+    made = whole() if story is None else page_of(story)
+    assert {"script", "img", "iframe"} & {tag for tag, _ in made.tags} == set()
+    assert not [one for tag, one in made.tags if tag != "a" and (one.get("href") or "data:,") != "data:,"]
+    assert [tag for tag, _ in made.tags].count("h1") == 1
+    assert ("html", {"lang": "en"}) in made.tags
+
+
+@pytest.mark.parametrize("story", [None, *STORIES])
+def test_every_table_has_a_caption_and_heads_with_their_scope(story: Story | None) -> None:
+    tags = (whole() if story is None else page_of(story)).tags
+    assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) > 0
+    assert all(one.get("scope") in ("row", "col") for tag, one in tags if tag == "th")
+
+
+def test_the_page_of_a_fleet_has_each_cluster_with_its_verdict_in_words_the_blocked_ones_first() -> None:
+    document, clusters = all_told()
+    rows = whole().rows_under("The blocked ones first")[1:]
+    assert {(row[0], row[1].lower()) for row in rows} == {
+        (one.gate["cluster"], one.gate["verdict"]) for _, one in clusters
+    }
+    order = [row[1] for row in rows]
+    assert order == sorted(order, key=["Blocked", "Unknown", "Ready"].index)
+    assert f"{document['counts']['blocked']}blocked" in whole().text
+
+
+def test_each_cluster_links_to_its_page_and_to_nothing_else() -> None:
+    links = {one["href"] for tag, one in whole().tags if tag == "a"}
+    assert links == {link for link, _ in all_told()[1]}
+
+
+def test_ghosts_drift_and_migrations_of_the_fleet_are_named() -> None:
+    ghosts = whole().rows_under("Registered, though")[1:]
+    assert {(row[0], row[1]) for row in ghosts} == {
+        (plan.name, f"{'controller' if plan.story is Story.GHOST_CONTROLLER else 'broker'} {plan.ghost}")
+        for plan in (history.plan for history in histories().values())
+        if plan.ghost is not None
+    }
+    assert all(".log, offset" in row[3] or ".checkpoint, offset" in row[3] for row in ghosts)
+    (drifted,) = whole().rows_under("Levels that are not")[1:]
+    assert drifted[:3] == [told(Story.CHANGED_BY_HAND).plan.name, "share.version", "0, desired is 1"]
+    (migrating,) = whole().rows_under("In progress")[1:]
+    plan = told(Story.STUCK_MIGRATION).plan
+    assert (migrating[0], migrating[1], migrating[3]) == (plan.name, "MIGRATION", str(plan.brokers[-1]))
+
+
+def test_the_page_of_a_cluster_names_what_blocks_it_with_its_last_registration() -> None:
+    one, made = of(Story.GHOST_CONTROLLER), page_of(Story.GHOST_CONTROLLER)
+    rows = made.rows_under("What prevents the change")[1:]
+    assert len(rows) == len(one.gate["blockers"]["nodes"]) > 0
+    for row, node in zip(rows, one.gate["blockers"]["nodes"], strict=True):
+        assert row[0] == node["reason"]
+        assert row[1].startswith(f"{node['role']} {node['nodeId']} supports")
+        assert f"{node['node']}/{node['file']}, offset {node['offset']}" in row[2]
+
+
+def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() -> None:
+    one, made = of(Story.CHANGED_BY_HAND), page_of(Story.CHANGED_BY_HAND)
+    timeline = made.rows_under("Finalized levels")[1:]
+    assert len(timeline) == len(one.rows("feature_timeline"))
+    assert ["share.version", "0", "removed"] in [row[:3] for row in timeline]
+    current = [row for row in one.rows("node_registrations") if row["is_current"]]
+    assert len(made.rows_under("At the end of what was read")[1:]) == len(current)
+    assert f"offset {one.gate['watermark']['offset']}" in made.text
+    assert "Copies read: 101, 102, 103" in made.text
+
+
+def test_what_is_not_known_is_said_with_why() -> None:
+    document = gate(TARGET, {}, at_ms=0).as_json()
+    unknown = gate(TARGET, {name: {"upgrade_readiness": []} for name in fleet()}).as_json()
+    assert "Unknown" in Page(fleet_page(document, ())).text
+    made = Page(cluster_page(unknown, Told(unknown["clusters"][0])))
+    assert "the tables say nothing of this target" in made.text
+
+
+EVIL = '<script>alert("1")</script>\u202e&'
+
+
+def spoiled(value: Any) -> Any:
+    """Every text in it replaced by one that means harm."""
+    if isinstance(value, dict):
+        return {name: spoiled(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [spoiled(each) for each in value]
+    return EVIL if isinstance(value, str) else value
+
+
+def test_names_in_a_log_are_text_and_never_markup() -> None:
+    document, clusters = all_told()
+    kept = {"verdict", "validUntil", "evaluatedAt"}
+    for story in STORIES:
+        one = of(story)
+        gate_part = {name: each if name in kept else spoiled(each) for name, each in one.gate.items()}
+        rows = {name: spoiled(each) for name, each in one.tables.items()}
+        harmful = Told({**gate_part, "watermark": one.gate["watermark"]}, rows)
+        for text in (cluster_page(document, harmful), fleet_page(document, [("x.html", harmful)])):
+            assert "<script" not in text
+            assert "\u202e" not in text
+            Page(text)
+    assert clusters
+
+
+def test_of_very_many_rows_as_many_are_shown_as_somebody_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MAX_ROWS", 3)
+    made = Page(fleet_page(*all_told()))
+    assert len(made.rows_under("The blocked ones first")) == 1 + 3
+    assert "9 more are not shown" in made.text
+
+
+def test_rolls_are_drawn_on_one_axis_with_their_times_beside() -> None:
+    begin = datetime(2026, 10, 30, 12, tzinfo=UTC)
+    times = dict.fromkeys(("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts"), begin)
+    row = {
+        "roll_id": 7, "step": 1, "role": "broker", "node_id": 4, "kind": "controlled", "outcome": "in_sync", **times,
+        "in_sync_ts": begin.replace(minute=2), "duration_ms": 120_000,
+    }  # fmt: skip
+    away = {**row, "step": 2, "node_id": 5, "outcome": "away", "duration_ms": None, "in_sync_ts": None}
+    document, clusters = all_told()
+    made = Page(cluster_page(document, Told(clusters[0][1].gate, {"rolls": [row, away]})))
+    rows = made.rows_under("Times that a node was away")[1:]
+    assert [(one[0], one[3]) for one in rows] == [
+        ("broker 4controlled, in_sync", "2 min 0 s"),
+        ("broker 5controlled, away", "not known"),
+    ]

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
 
+import msgspec
 from kubernetes.aio.client import ApiClient
 
 from kafkafeatures.api.names import API_VERSION, GROUP, KIND, PLURAL, VERSION
@@ -336,10 +337,10 @@ class ApiServer:
     def written(self, body: Json) -> bytes:
         """As it is sent; what is stored is written out once."""
         if "spec" not in body:
-            return _encoded(body).encode()
+            return _encoded(body)
         known = self._written_out.get(id(body))
         if known is None or known[0] is not body:
-            known = self._written_out[id(body)] = body, _encoded(body).encode()
+            known = self._written_out[id(body)] = body, _encoded(body)
         return known[1]
 
     # --- inside ---
@@ -463,7 +464,7 @@ def _missing(parts: re.Match[str]) -> Reply:
 
 def _copy(value: Any) -> Any:
     """Plain JSON, anew."""
-    return json.loads(_encoded(value))
+    return msgspec.json.decode(_encoded(value))
 
 
 def _again(stored: Json) -> Json:
@@ -472,4 +473,4 @@ def _again(stored: Json) -> Json:
     return copied
 
 
-_encoded = json.JSONEncoder(default=dict, check_circular=False).encode
+_encoded = msgspec.json.Encoder(enc_hook=dict).encode

@@ -1,4 +1,4 @@
-"""What a metadata log says at one offset, in sections: registrations, features, quorum, migration, partitions.
+"""What a metadata log says at one offset, in sections: registrations, features, quorum, migration, partitions, clients.
 
 The values only; `replay.Replay` makes them. An image is immutable and complete up to its offset: every record below it
 is in, none at or above it. `unreadable` above 0 means that something below the offset could not be understood: whoever
@@ -19,6 +19,7 @@ from uuid import UUID
 from kraftlog.errors import SectionNotRead
 
 if TYPE_CHECKING:
+    from kraftlog.clients import Clients
     from kraftlog.partitions import Partitions
 
 S = TypeVar("S")
@@ -32,9 +33,10 @@ class Section(enum.Enum):
     QUORUM = "quorum"
     MIGRATION = "migration"
     PARTITIONS = "partitioned"  # with topics, and what was set of min.insync.replicas; needs numpy
+    CLIENTS = "client_data"  # rights, credentials, tokens, quotas, producer ids; no secret of them
 
 
-SMALL = frozenset(Section) - {Section.PARTITIONS}
+SMALL = frozenset(Section) - {Section.PARTITIONS, Section.CLIENTS}
 """What grows with the nodes of a cluster, not with its partitions."""
 
 
@@ -182,6 +184,7 @@ class Image:
     quorum: Quorum | None = None
     migration: Migration | None = None
     partitioned: Partitions | None = None
+    client_data: Clients | None = None
 
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]:
@@ -242,6 +245,11 @@ class Image:
     def partitions(self) -> Partitions:
         """Topics and partitions, and what was set of min.insync.replicas."""
         return _read(self.partitioned, Section.PARTITIONS)
+
+    @property
+    def clients(self) -> Clients:
+        """Rights, credentials, tokens, quotas and the next producer id."""
+        return _read(self.client_data, Section.CLIENTS)
 
 
 def _read(section: S | None, name: Section) -> S:

@@ -59,6 +59,8 @@ from kraftlog.state import CONTROL_RULES, METADATA_RULES, Rules, State
 MAX_DECODED = 20_000
 """Records of a batch that are looked into: one for each node of the largest cluster, many times over. 10,000 are what a
 controller writes at once (`QuorumController.MAX_RECORDS_PER_BATCH`), of all types."""
+MAX_OF_CLIENTS = 400_000
+"""The same with rights and quotas among them: so many of the smallest fit in the largest batch of a snapshot."""
 
 _DECODED = 64  # times the bytes of a record, which its values may take
 _COUNT = 200  # bytes of a number that counts records
@@ -336,8 +338,9 @@ class Replay:
 
     def _about_to_decode(self, value: bytes | None) -> None:
         self._decoded_of_batch += 1
-        if self._decoded_of_batch > MAX_DECODED:
-            raise TooLargeError(f"more than {MAX_DECODED} registrations and levels in one batch")
+        most = MAX_OF_CLIENTS if Section.CLIENTS in self._sections else MAX_DECODED
+        if self._decoded_of_batch > most:
+            raise TooLargeError(f"more than {most} registrations and levels in one batch")
         if value is not None and len(value) > MAX_RECORD:
             raise TooLargeError(f"a registration or level of {len(value)} bytes; at most {MAX_RECORD} are read")
 

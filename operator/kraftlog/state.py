@@ -32,6 +32,7 @@ from kraftlog.maps import FrozenMap, VersionedMap
 from kraftlog.schema import table
 
 if TYPE_CHECKING:
+    from kraftlog.clients import Clients, ClientState
     from kraftlog.partition_state import PartitionState
     from kraftlog.partitions import Partitions
 
@@ -50,6 +51,7 @@ class State:
         "began_ms",
         "began_offset",
         "brokers",
+        "clients",
         "controllers",
         "feature_record_kraft_version",
         "features",
@@ -85,15 +87,19 @@ class State:
         self.leader_id: int | None = None
         self.snapshot_timestamp_ms = -1
         self.partitions = _partitions() if Section.PARTITIONS in sections else None
+        self.clients = _clients() if Section.CLIENTS in sections else None
 
     @property
     def weight(self) -> int:
         """Bytes of memory, roughly."""
         kept = self.brokers, self.controllers, self.unregistered, self.features, self.left
         partitions = self.partitions.weight if self.partitions is not None else 0
-        return self.voters_weight + partitions + sum(each.weight for each in kept)
+        clients = self.clients.weight if self.clients is not None else 0
+        return self.voters_weight + partitions + clients + sum(each.weight for each in kept)
 
-    def section(self, section: Section) -> Registrations | FinalizedFeatures | Quorum | Migration | Partitions:
+    def section(
+        self, section: Section
+    ) -> Registrations | FinalizedFeatures | Quorum | Migration | Partitions | Clients:
         """What is in a section now; later writes do not show. Of the partitions only where they were asked for."""
         match section:
             case Section.REGISTRATIONS:
@@ -108,12 +114,20 @@ class State:
                 return Migration(self.zk_migration_state)
             case Section.PARTITIONS:
                 return self.all_partitions.view()
+            case Section.CLIENTS:
+                return self.all_clients.view()
 
     @property
     def all_partitions(self) -> PartitionState:
         """Where they were asked for."""
         assert self.partitions is not None  # noqa: S101 - the rules, and the section, are used only with them
         return self.partitions
+
+    @property
+    def all_clients(self) -> ClientState:
+        """Where they were asked for."""
+        assert self.clients is not None  # noqa: S101 - the rules, and the section, are used only with them
+        return self.clients
 
     def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
         """The registration a record is about. Raises ContradictionError for an id or epoch that is not registered."""
@@ -127,6 +141,12 @@ def _partitions() -> PartitionState:
     from kraftlog.partition_state import PartitionState  # numpy, which most readers do without
 
     return PartitionState()
+
+
+def _clients() -> ClientState:
+    from kraftlog.clients import ClientState
+
+    return ClientState()
 
 
 def _weight_of_endpoints(endpoints: tuple[Endpoint, ...]) -> int:
@@ -281,6 +301,8 @@ def _kraft_voters(state: State, data: Data) -> None:
 
 Rules = Mapping[int, Callable[[State, Data], None]]
 
+_OTHERS = {name: key for key, name in table.OTHER_NAMES.items()}  # their layouts are not loaded for this
+
 # Keyed by api key. What is not here changes nothing in an image, so it need not be decoded: NoOp, above all.
 METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
     {
@@ -306,6 +328,17 @@ METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
             table.PARTITION_CHANGE.key: lambda state, data: state.all_partitions.change(data),
             table.CLEAR_ELR.key: lambda state, data: state.all_partitions.clear_elr(data),
             table.CONFIG.key: lambda state, data: state.all_partitions.config(data),
+        },
+        Section.CLIENTS: {
+            _OTHERS["ACCESS_CONTROL_RECORD"]: lambda state, data: state.all_clients.grant_without_id(data),
+            _OTHERS["ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.grant(data),
+            _OTHERS["REMOVE_ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.revoke(data),
+            _OTHERS["USER_SCRAM_CREDENTIAL_RECORD"]: lambda state, data: state.all_clients.scram(data),
+            _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]: lambda state, data: state.all_clients.remove_scram(data),
+            _OTHERS["DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.token(data),
+            _OTHERS["REMOVE_DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.remove_token(data),
+            _OTHERS["CLIENT_QUOTA_RECORD"]: lambda state, data: state.all_clients.quota(data),
+            _OTHERS["PRODUCER_IDS_RECORD"]: lambda state, data: state.all_clients.producer_ids(data),
         },
     }
 )

@@ -25,6 +25,7 @@ FIELDS = {
     Section.QUORUM: ("voters", "leader_id"),
     Section.MIGRATION: ("zk_migration_state",),
     Section.PARTITIONS: ("partitions",),
+    Section.CLIENTS: ("clients",),
 }
 
 

@@ -23,7 +23,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from kafkafeatures.cli.exit_codes import CommandFailed
-from kafkafeatures.cli.log_files import Opened, refused, without_waiting
+from kafkafeatures.cli.log_files import FOLDER, Opened, refused, without_waiting
 from kafkafeatures.cli.log_folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kraftlog import files
 
@@ -79,7 +79,7 @@ def of_bundle(path: Path) -> list[LogFolder]:
         raise refused(path, f"the bundle cannot be read: {type(error).__name__}") from None
     found = kept.folders()
     if not found:
-        raise refused(path, f"no file of a metadata log is in this bundle; expected files like {0:020}.log")
+        raise refused(path, f"no file of a metadata log is in this bundle; expected files like {FOLDER}/{0:020}.log")
     return found
 
 
@@ -103,7 +103,8 @@ class _Kept:
         if len(name) > MAX_NAME:
             return None
         path = PurePosixPath(name.lstrip("/"))
-        known = files.parse(path.name) is not None or path.name == _PROPERTIES
+        is_segment = files.parse(path.name) is not None and path.parent.name in (FOLDER, "")  # no topic's
+        known = is_segment or path.name == _PROPERTIES
         return path if known and ".." not in path.parts and path not in self.places else None
 
     def copy(self, path: PurePosixPath, source: IO[bytes]) -> None:

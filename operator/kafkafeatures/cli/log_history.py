@@ -55,9 +55,8 @@ class History:
         self._segments = folder.segments
         self._snapshots = folder.snapshots
         self.end = self._segments[0].base_offset if self._segments else 0
-        has_beginning = bool(self._segments) and self.end == 0
-        bootstrap = bool(self._snapshots) and self._snapshots[0].end_offset == 0  # the voters of a new cluster
-        self._reader = HistoryReader(begins_at=0 if has_beginning and not bootstrap else -1)
+        # What a controller was formatted with (0-0.checkpoint) its log says once more, and says when.
+        self._reader = HistoryReader(begins_at=self.end if self._segments else -1)
 
     @property
     def open_transaction(self) -> int | None:

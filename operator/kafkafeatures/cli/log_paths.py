@@ -100,9 +100,10 @@ def _bundle_of(path: Path) -> Path | None:
 
 
 def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
+    """Of what lies deeper only what is called as Kafka calls it: the segments of topics have the same names."""
     entries = sorted(os.scandir(folder), key=lambda one: one.name)
     names = tuple(one.name for one in entries if files.parse(one.name))
-    if names:
+    if names and (depth == DEPTH or folder.name == FOLDER):
         yield LogFolder(str(folder), names, lambda name: Opened(folder / name), _properties(folder))
         return
     for entry in entries if depth else ():

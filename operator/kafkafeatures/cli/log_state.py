@@ -7,17 +7,19 @@ only: no secret of a log is part of a state.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.log_clients import client_lines, clients_shape
 from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_paths import log_folder
 from kafkafeatures.cli.log_words import format_ranges, format_time, migration_state, show_table
 from kafkafeatures.cli.output import console, print_document, tell
 from kafkafeatures.core.releases import format_level, level_name
-from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError
+from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError, Section
+from kraftlog.image import SMALL
 from kraftlog.records import kafka_uuid
 from kraftlog.restored import Restored, StateUnknown, image_at
 
@@ -34,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the state. 0 where it is exact and all of it was understood, 1 where something is missing or damaged."""
     (path,) = arguments.paths
     folder = log_folder(path)
-    found = restored(folder, arguments.at)
+    found = restored(folder, arguments.at, _sections())
     committed = folder.committed()
     problems = problems_of(found)
     if arguments.output in ("text", "table"):
@@ -48,10 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.FAILED if problems else Exit.DONE
 
 
-def restored(folder: LogFolder, at: int | None) -> Restored:
+def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SMALL) -> Restored:
     """The image at an offset, or at the end. Raises CommandFailed where it cannot be known."""
     try:
-        return image_at(folder.names, folder.opened, at=at, limit=MAX_IMAGE)
+        return image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
     except StateUnknown as error:
         until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
         where = "" if at is None else f"the state at offset {at} is not known: "
@@ -71,6 +73,13 @@ def problems_of(found: Restored) -> list[str]:
     return says
 
 
+def _sections() -> frozenset[Section]:
+    """All; without topics and partitions where the library that holds them is not installed."""
+    from importlib.util import find_spec
+
+    return frozenset(Section) if find_spec("numpy") else frozenset(Section) - {Section.PARTITIONS}
+
+
 def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
     """The document of `log state -o json`."""
     image = found.image
@@ -85,6 +94,7 @@ def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
         "quorum": {"voters": voters, "leader": image.leader_id},
         "migration": None if code is None else {"state": migration_state(code), "code": code},
         "registrations": [_registration(role, one) for role, one in registrations(image)],
+        **clients_shape(image),
         "unreadable": image.unreadable,
         "problems": problems_of(found),
     }
@@ -172,6 +182,10 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
     if rows:
         screen.print()
         show_table(screen, ("REGISTERED", "STATE", "METADATA.VERSION", "ADDRESS"), rows)
+    if lines := list(client_lines(image)):
+        screen.print()
+        for line in lines:
+            screen.print(Text(line), overflow="fold")
 
 
 def _quorum(image: Image) -> str:

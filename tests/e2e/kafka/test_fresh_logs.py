@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -106,6 +107,43 @@ def test_every_byte_is_accounted_for_and_every_record_decoded(written: Cluster) 
         assert reading.account.kept == {}
         found.update({kind: share.records for kind, share in reading.account.decoded.items()})
     assert found.keys() >= EVERY_CLUSTER
+
+
+def test_what_the_log_says_as_a_whole_is_what_happened(
+    written: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*words: str) -> str:
+        assert main([*words, "-o", "json"]) == Exit.DONE
+        return capsys.readouterr().out
+
+    bundle = tmp_path / "bundle.tar.gz"
+    with tarfile.open(bundle, "w:gz") as archive:
+        for node in written.nodes.values():
+            archive.add(node.metadata_dir, f"{node.id}/data/__cluster_metadata-0")
+            archive.add(node.metadata_dir.parent / "meta.properties", f"{node.id}/data/meta.properties")
+    started, level = RELEASES[written.version]
+    for node in written.nodes.values():
+        for path in (str(node.metadata_dir.parent), f"{bundle}:{node.id}/data/__cluster_metadata-0"):
+            found = json.loads(said("log", "state", path))
+            assert found["source"]["node"] == node.id
+            assert {one["name"]: one["finalized"] for one in found["features"]}["metadata.version"] == level
+            assert [(one["id"], one["role"]) for one in found["registrations"]] == [
+                (3001, "Controller"), (1, "Broker"), (2, "Broker"),
+            ]  # fmt: skip
+            assert PASSWORD not in str(found)
+            told = [json.loads(line) for line in said("log", "timeline", path).splitlines()]
+            moved = [one for one in told if one.get("feature") == "metadata.version"]
+            assert moved[0]["levelName"].startswith(started)
+            assert (moved[-1]["level"], moved[0]["previous"]) == (level, 0)
+            for one in told:
+                if "feature" in one and "takesEffect" not in one:
+                    behind = str(one.get("effectiveOffset", one["offset"]) + 1)
+                    at = json.loads(said("log", "state", "--at", behind, path))
+                    levels = {each["name"]: each["finalized"] for each in at["features"]}
+                    assert levels.get(one["feature"], 0) == one["level"]
+            stopped = [one for one in told if one.get("id") == 2][-1]
+            assert stopped["event"] in ("Fencing", "Registration")
+            assert json.loads(said("log", "ghosts", path))["ghosts"] == []
 
 
 def test_no_secret_of_a_node_is_shown(written: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

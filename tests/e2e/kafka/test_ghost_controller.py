@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -54,6 +55,18 @@ def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
     return done
 
 
+def on_disk(cluster: Cluster, *words: str, of: int) -> Any:
+    """What the files of a node say while it runs."""
+    done = run(*words, str(cluster.nodes[of].metadata_dir.parent), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()] if "timeline" in words else json.loads(done.stdout)
+
+
+def suspected(cluster: Cluster, of: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = on_disk(cluster, "log", "ghosts", of=of)["ghosts"]
+    return found
+
+
 def state(cluster: Cluster) -> str:
     """Empty where it is not in the picture."""
     found = [one["state"] for one in describe(cluster)["nodes"] if one["id"] == GONE]
@@ -84,6 +97,24 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     # Now it is a ghost, of which Kafka's own tool says no more than its range, and which cannot be unregistered yet.
     wait_for(cluster, NodeState.GHOST, GONE)
     assert node(describe(cluster), GONE)["features"]["metadata.version"] == {"min": 7, "max": 30}
+
+    # The files of any node name the same one, with the record of its last registration.
+    for one in (leader, voter, cluster.brokers[0].id):
+        (ghost,) = suspected(cluster, one)
+        assert (ghost["id"], ghost["role"], ghost["reason"]) == (GONE, "Controller", "registered, but not a voter")
+        assert ghost["features"]["metadata.version"] == {"min": 7, "max": 30}
+        told = on_disk(cluster, "log", "timeline", of=one)
+        *_, last = (item for item in told if item["event"] == "Registration" and item["id"] == GONE)
+        assert ghost["lastRegistration"] == {name: last[name] for name in ("file", "offset", "timestamp")}
+        assert last["incarnation"] == ghost["incarnation"]
+        seen = on_disk(cluster, "describe", "--from", of=one)
+        live = describe(cluster)
+        assert seen["clusterId"] == live["clusterId"]
+        assert {item["id"]: item["features"] for item in seen["nodes"]} == {
+            item["id"]: item["features"] for item in live["nodes"]
+        }
+        levels_there = {item["name"]: item["finalized"] for item in seen["features"]}
+        assert levels_there == {item["name"]: item["finalized"] for item in live["features"]}
     theirs = cluster.tool(
         "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
         "upgrade", "--feature", "metadata.version=33",
@@ -111,6 +142,7 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     cured = typed(cluster, str(GONE))
     assert (cured.returncode, cured.stdout) == (0, f"controller {GONE} is no longer registered\n".encode()), cured
     assert state(cluster) == ""
+    wait_until("the files say so", lambda: not suspected(cluster, leader))
 
     # Kafka itself unregisters whom it is told to, also one that was stopped this moment: that is no refused broker.
     gone.start()

@@ -25,6 +25,7 @@ from tests.kraftlog.golden import CHANGES, KRAFT
 
 FIRST = f"{0:020}.log"
 NODE = "cluster/node-1/data"
+FOLDER = "__cluster_metadata-0"
 LOG = f"{NODE}/__cluster_metadata-0/{FIRST}"
 SMALL = log([level("metadata.version", 9)])
 Members = dict[str, bytes]
@@ -34,7 +35,7 @@ def node(name: str, source: Path = CHANGES) -> Members:
     """What a collector copies of a node: its log, and much else."""
     files = {f"{name}/__cluster_metadata-0/{one.name}": one.read_bytes() for one in sorted(source.parent.iterdir())}
     properties = {f"{name}/meta.properties": b"cluster.id=abc\nnode.id=3001\n"}
-    return files | properties | {f"{name}/server.log": b"x" * 1000, f"{name}/t-0/{FIRST}.swp": b"?"}
+    return files | properties | {f"{name}/server.log": b"x" * 1000, f"{name}/t-0/{FIRST}": b"of a topic"}
 
 
 def as_tar(path: Path, members: Members, *, packed: bool = False) -> Path:
@@ -132,9 +133,9 @@ def test_no_path_of_a_bundle_leads_anywhere(
 ) -> None:
     (tmp_path / "here").mkdir()
     before = sorted(tmp_path.rglob("*"))
-    out = {f"../{FIRST}": b"?", f"a/../../../{FIRST}": b"?", f"a/..//{FIRST}": b"?"}
-    path = bundled(tmp_path / "here" / "bundle", {**out, f"/absolute/{FIRST}": SMALL})
-    assert said(capsys, "log", "verify", str(path)).startswith(f"{path}:absolute/{FIRST}: ")
+    out = {f"../{FIRST}": b"?", f"a/../../../{FOLDER}/{FIRST}": b"?", f"a/..//{FOLDER}/{FIRST}": b"?"}
+    path = bundled(tmp_path / "here" / "bundle", {**out, f"/absolute/{FOLDER}/{FIRST}": SMALL})
+    assert said(capsys, "log", "verify", str(path)).startswith(f"{path}:absolute/{FOLDER}/{FIRST}: ")
     assert sorted(tmp_path.rglob("*")) == sorted([*before, path])
 
 
@@ -142,7 +143,7 @@ def test_links_and_devices_are_no_files_of_a_log(tmp_path: Path, capsys: pytest.
     path = tmp_path / "bundle.tar"
     with tarfile.open(path, "w") as bundle:
         for number, kind in enumerate((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE)):
-            about = tarfile.TarInfo(f"a/{number:020}.log")
+            about = tarfile.TarInfo(f"{FOLDER}/{number:020}.log")
             about.type, about.linkname = kind, str(CHANGES)
             bundle.addfile(about)
     assert "no file of a metadata log is in this bundle" in refused(capsys, path)
@@ -166,7 +167,7 @@ def test_of_a_name_that_comes_twice_the_first_counts(
 def test_what_is_more_than_any_bundle_has_is_refused(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = bundled(tmp_path / "bundle", {f"{at}/{FIRST}": bytes(1000) for at in range(20)})
+    path = bundled(tmp_path / "bundle", {f"{at}/{FOLDER}/{FIRST}": bytes(1000) for at in range(20)})
     monkeypatch.setattr(log_bundle, "MAX_KEPT", 20_000)
     assert main(["log", "verify", str(path)]) == Exit.DONE
     capsys.readouterr()
@@ -251,7 +252,7 @@ def test_a_zip_that_claims_sizes_is_believed_by_none(tmp_path: Path, capsys: pyt
 
 
 def test_names_of_a_bundle_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = as_tar(tmp_path / "bundle", {f"\x1b[2J\u202e/{FIRST}": SMALL, f"\x1b[3J/{FIRST}": SMALL})
+    path = as_tar(tmp_path / "bundle", {f"\x1b[2J\u202e/{FOLDER}/{FIRST}": SMALL, f"\x1b[3J/{FOLDER}/{FIRST}": SMALL})
     for words in (("log", "verify"), ("log", "state"), ("describe", "--from")):
         main([*words, str(path)])
         streams = capsys.readouterr()

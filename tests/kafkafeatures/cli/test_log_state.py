@@ -6,15 +6,20 @@ import json
 import os
 import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import yaml
 
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import main
+from kraftlog.records import frame
+from kraftlog.schema import table
+from kraftlog.schema.others import PRODUCER_IDS
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
 from tests.kraftlog.build import batch, begin, broker, level, log, no_op
 from tests.kraftlog.golden import CHANGES, MIGRATION
+from tests.kraftlog.test_clients import credential, quota, right, token
 
 FIRST = f"{0:020}.log"
 SNAPSHOT = f"{442:020}-{9:010}.checkpoint"
@@ -82,6 +87,51 @@ def test_a_migration_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) ->
     assert "Migration from ZooKeeper: PreMigration (2)" in state(
         capsys, "--at", "300", str(MIGRATION.parent), form="text"
     )
+
+
+def test_clients_are_shown_by_their_names_and_without_their_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = frame(table.TOPIC, {"name": "orders", "topicId": UUID(int=1)})
+    place = {"partitionId": 0, "topicId": UUID(int=1), "replicas": (1,), "isr": (1,), "removingReplicas": ()}
+    leads = {"addingReplicas": (), "leader": 1, "leaderEpoch": 0, "partitionEpoch": 0}
+    ids = frame(PRODUCER_IDS, {"brokerId": 1, "brokerEpoch": 5, "nextProducerId": 2000})
+    values = right(1), right(2), credential("alice"), token("t1"), quota(5.0, ("user", None)), ids
+    (tmp_path / FIRST).write_bytes(log([topic, frame(table.PARTITION, {**place, **leads}), *values]))
+    found = json.loads(state(capsys, str(tmp_path)))
+    assert found["topics"] == {"count": 1, "partitions": 1}
+    assert found["rights"] == 2 * [
+        {
+            "principal": "User:alice", "permission": "Allow", "operation": "Read", "host": "*",
+            "resource": {"type": "Topic", "name": "t", "pattern": "Literal"},
+        }
+    ]  # fmt: skip
+    assert found["credentials"] == [{"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096}]
+    assert found["delegationTokens"] == [
+        {"id": "t1", "owner": "User:alice", "requester": "User:bob", "expires": "1970-01-01T00:00:00.002Z"}
+    ]
+    assert found["quotas"] == [{"entity": {"user": None}, "key": "consumer_byte_rate", "value": 5.0}]
+    assert found["nextProducerId"] == 2000
+    text = state(capsys, str(tmp_path), form="text")
+    for line in (
+        "Topics: 1, with 1 partition",
+        "Rights: 2 ACL entries of User:alice",
+        "SCRAM credentials: alice (SCRAM-SHA-256)",
+        "Delegation tokens: 1, of User:alice",
+        "Quotas: 1, for user (default)",
+        "Next producer id: 2000",
+    ):
+        assert line in text
+    assert "9f3c" not in text + str(found)
+
+
+def test_without_numpy_topics_are_not_counted_and_all_else_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.loads(state(capsys, str(CHANGES.parent)))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert json.loads(state(capsys, str(CHANGES.parent))) == whole | {"topics": None}
+    assert "Topics: not counted, numpy is not installed" in state(capsys, str(CHANGES.parent), form="text")
 
 
 def test_one_file_says_what_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,6 +218,8 @@ def test_a_path_that_holds_no_log_or_those_of_several_nodes_is_refused(
     for name in ("one", "two"):
         (tmp_path / name / "disk" / "__cluster_metadata-0").mkdir(parents=True)
         (tmp_path / name / "disk" / "__cluster_metadata-0" / FIRST).write_bytes(log([no_op()]))
+    (tmp_path / "one" / "disk" / "topic-0").mkdir()
+    (tmp_path / "one" / "disk" / "topic-0" / FIRST).write_bytes(b"of a topic")
     (tmp_path / "none").mkdir()
     (tmp_path / "notes.txt").write_text("nothing")
     for path, says in (

@@ -92,6 +92,16 @@ def test_a_snapshot_alone_is_a_state_and_no_events(capsys: pytest.CaptureFixture
         assert [one["event"] for one in found] == ["State", "End"]
 
 
+def test_what_a_controller_was_formatted_with_is_told_by_its_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / f"{0:020}-{0:010}.checkpoint").write_bytes(snapshot(level(METADATA, 25)))
+    (tmp_path / FIRST).write_bytes(log([level(METADATA, 25)]))
+    found = timeline(capsys, tmp_path)
+    assert (levels(found), [one["event"] for one in found]) == ([(0, 25, 0)], ["FeatureLevel", "End"])
+    assert found[0]["committed"] is None
+
+
 def test_behind_a_gap_nothing_is_known_of_before_until_a_snapshot_tells(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,150 @@
+"""What a metadata log says of clients: rights, credentials, tokens, quotas, the next producer id (`Section.CLIENTS`).
+
+The values, and the state behind them, which `state` writes to. No secret is kept: of a SCRAM credential there are user,
+mechanism and iterations; a delegation token has none in a log. It says what it weighs, as `state` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from sys import getsizeof
+from typing import Any
+from uuid import UUID
+
+from kraftlog.errors import ContradictionError
+from kraftlog.maps import VersionedMap
+
+Data = Mapping[str, Any]
+Entity = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for: (type, name) by type; None for the default of that type."""
+
+_RIGHT, _CREDENTIAL, _TOKEN, _QUOTA, _TEXT = 700, 300, 600, 500, 100  # bytes of objects without their texts, and more
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One entry of an ACL, by Kafka's codes (`ResourceType`, `PatternType`, `AclOperation`, `AclPermissionType`)."""
+
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A delegation token. requester: None where the record is of Kafka 3.5 or older. Times in ms."""
+
+    owner: str
+    requester: str | None
+    renewers: tuple[str, ...]
+    issued_ms: int
+    latest_ms: int
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """rights: by the id of the entry. credentials: iterations by (user, mechanism); 1 is SCRAM-SHA-256, 2 is SHA-512.
+
+    tokens: by id. quotas: values by (entity, key). next_producer_id: of the block that a broker asks for next; None
+    where no record says.
+    """
+
+    rights: Mapping[UUID, Right]
+    credentials: Mapping[tuple[str, int], int]
+    tokens: Mapping[str, Token]
+    quotas: Mapping[tuple[Entity, str], float]
+    next_producer_id: int | None
+
+
+class ClientState:
+    """All of it, written to."""
+
+    __slots__ = ("credentials", "next_producer_id", "quotas", "rights", "tokens")
+
+    def __init__(self) -> None:
+        self.rights: VersionedMap[UUID, Right] = VersionedMap(_weight_of_right)
+        self.credentials: VersionedMap[tuple[str, int], int] = VersionedMap(
+            lambda key, _: _CREDENTIAL + getsizeof(key[0])
+        )
+        self.tokens: VersionedMap[str, Token] = VersionedMap(_weight_of_token)
+        self.quotas: VersionedMap[tuple[Entity, str], float] = VersionedMap(_weight_of_quota)
+        self.next_producer_id: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory, roughly."""
+        return self.rights.weight + self.credentials.weight + self.tokens.weight + self.quotas.weight
+
+    def view(self) -> Clients:
+        """What is in it now; later writes do not show."""
+        maps = self.rights.view(), self.credentials.view(), self.tokens.view(), self.quotas.view()
+        return Clients(*maps, self.next_producer_id)
+
+    def grant(self, data: Data) -> None:
+        """ACCESS_CONTROL_ENTRY_RECORD."""
+        who = data["principal"], data["host"], data["operation"], data["permissionType"]
+        self.rights.put(data["id"], Right(*who, data["resourceType"], data["resourceName"], data["patternType"]))
+
+    def grant_without_id(self, data: Data) -> None:
+        """ACCESS_CONTROL_RECORD: in the definitions of Kafka 3.0 to 3.4, and written by none of them."""
+        raise ContradictionError(f"an entry without an id, for {data['principal']}")
+
+    def revoke(self, data: Data) -> None:
+        """REMOVE_ACCESS_CONTROL_ENTRY_RECORD; of an entry that is not there Kafka makes an error (`AclsDelta`)."""
+        if self.rights.get(data["id"]) is None:
+            raise ContradictionError(f"no entry has the id {data['id']}")
+        self.rights.drop(data["id"])
+
+    def scram(self, data: Data) -> None:
+        """USER_SCRAM_CREDENTIAL_RECORD, also in the layout of Kafka 3.0 to 3.4, which has several."""
+        for one in data.get("credentialInfos", (data,)):
+            self.credentials.put((data["name"], one["mechanism"]), one["iterations"])
+
+    def remove_scram(self, data: Data) -> None:
+        """REMOVE_USER_SCRAM_CREDENTIAL_RECORD."""
+        self.credentials.drop((data["name"], data["mechanism"]))
+
+    def token(self, data: Data) -> None:
+        """DELEGATION_TOKEN_RECORD, new or renewed."""
+        times = data["issueTimestamp"], data["maxTimestamp"], data["expirationTimestamp"]
+        self.tokens.put(data["tokenId"], Token(data["owner"], data.get("requester"), tuple(data["renewers"]), *times))
+
+    def remove_token(self, data: Data) -> None:
+        """REMOVE_DELEGATION_TOKEN_RECORD."""
+        self.tokens.drop(data["tokenId"])
+
+    def quota(self, data: Data) -> None:
+        """CLIENT_QUOTA_RECORD."""
+        entity = tuple(sorted(((one["entityType"], one["entityName"]) for one in data["entity"]), key=_type))
+        if data["remove"]:
+            self.quotas.drop((entity, data["key"]))
+        else:
+            self.quotas.put((entity, data["key"]), data["value"])
+
+    def producer_ids(self, data: Data) -> None:
+        """PRODUCER_IDS_RECORD: a broker was given a block."""
+        self.next_producer_id = data["nextProducerId"]
+
+
+def _type(part: tuple[str, str | None]) -> str:
+    return part[0]
+
+
+def _weight_of_right(_: UUID, right: Right) -> int:
+    return _RIGHT + getsizeof(right.principal) + getsizeof(right.host) + getsizeof(right.resource_name)
+
+
+def _weight_of_token(id_: str, token: Token) -> int:
+    texts = id_, token.owner, token.requester or "", *token.renewers
+    return _TOKEN + sum(map(getsizeof, texts))
+
+
+def _weight_of_quota(key: tuple[Entity, str], _: float) -> int:
+    entity, name = key
+    return _QUOTA + getsizeof(name) + sum(_TEXT + getsizeof(kind) + getsizeof(of or "") for kind, of in entity)

@@ -1,0 +1,142 @@
+"""What an image says of clients: rights, credentials, tokens, quotas and producer ids, and no secret of them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kraftlog import Image, Replay, Section, TooLargeError
+from kraftlog.clients import Right, Token
+from kraftlog.records import Decoded, encode, frame
+from kraftlog.replay import MAX_DECODED
+from kraftlog.schema.others import (
+    ACCESS_CONTROL,
+    ACCESS_CONTROL_ENTRY,
+    CLIENT_QUOTA,
+    DELEGATION_TOKEN,
+    PRODUCER_IDS,
+    REMOVE_ACCESS_CONTROL_ENTRY,
+    REMOVE_DELEGATION_TOKEN,
+    REMOVE_USER_SCRAM_CREDENTIAL,
+    USER_SCRAM_CREDENTIAL,
+)
+from tests.kraftlog.build import abort, begin, end, log, snapshot
+
+SECRET = b"salt-of-alice-9f3c"
+SAID = {"resourceType": 2, "resourceName": "t", "patternType": 3, "host": "*", "operation": 3, "permissionType": 3}
+TIMES = {"issueTimestamp": 1, "maxTimestamp": 3, "expirationTimestamp": 2}
+
+
+def right(number: int, principal: str = "User:alice") -> bytes:
+    return frame(ACCESS_CONTROL_ENTRY, {"id": UUID(int=number), "principal": principal, **SAID})
+
+
+def credential(name: str, mechanism: int = 1, iterations: int = 4096) -> bytes:
+    secrets = {"salt": SECRET, "storedKey": SECRET, "serverKey": SECRET}
+    return frame(USER_SCRAM_CREDENTIAL, {"name": name, "mechanism": mechanism, "iterations": iterations, **secrets})
+
+
+def token(id_: str, owner: str = "User:alice") -> bytes:
+    data = {"tokenId": id_, "owner": owner, "requester": "User:bob", "renewers": ("User:c",), **TIMES}
+    return frame(DELEGATION_TOKEN, data)
+
+
+def quota(value: float, *entity: tuple[str, str | None], remove: bool = False) -> bytes:
+    of = tuple({"entityType": kind, "entityName": name} for kind, name in entity)
+    return frame(CLIENT_QUOTA, {"entity": of, "key": "consumer_byte_rate", "value": value, "remove": remove})
+
+
+def image_of(*values: bytes) -> Image:
+    replay = Replay(sections=[Section.CLIENTS])
+    replay.append(log(values), below=1 << 40)
+    return replay.image()
+
+
+def test_rights_come_and_go_by_their_id() -> None:
+    found = image_of(right(1), right(2, "User:bob"), frame(REMOVE_ACCESS_CONTROL_ENTRY, {"id": UUID(int=1)}))
+    assert dict(found.clients.rights) == {UUID(int=2): Right("User:bob", "*", 3, 3, 2, "t", 3)}
+    assert found.unreadable == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        frame(REMOVE_ACCESS_CONTROL_ENTRY, {"id": UUID(int=9)}),
+        frame(ACCESS_CONTROL, {"principal": "User:alice", **SAID}),
+    ],
+    ids=["nothing to remove", "without an id"],
+)
+def test_what_contradicts_the_rights_counts_against_the_image(value: bytes) -> None:
+    found = image_of(right(1), value)
+    assert (len(found.clients.rights), found.unreadable) == (1, 1)
+
+
+def test_credentials_are_known_by_user_and_mechanism_in_both_layouts_without_their_secrets() -> None:
+    old: dict[str, Any] = {"salt": SECRET, "saltedPassword": SECRET, "iterations": 8192}
+    infos = tuple({"mechanism": one, **old} for one in (1, 2))
+    of_3_4 = encode(Decoded(USER_SCRAM_CREDENTIAL, 0, {"name": "bob", "credentialInfos": infos}, "3.0-3.4"))
+    gone = frame(REMOVE_USER_SCRAM_CREDENTIAL, {"name": "bob", "mechanism": 1})
+    found = image_of(credential("alice"), of_3_4, gone)
+    assert dict(found.clients.credentials) == {("alice", 1): 4096, ("bob", 2): 8192}
+    assert b"9f3c" not in pickle.dumps(found)
+
+
+def test_tokens_come_are_renewed_and_go() -> None:
+    old = {"tokenId": "old", "owner": "User:alice", "renewers": (), **TIMES}
+    of_3_5 = encode(Decoded(DELEGATION_TOKEN, 0, old, "3.0-3.5"))
+    found = image_of(
+        token("a"), token("b"), of_3_5, token("a", "User:dora"), frame(REMOVE_DELEGATION_TOKEN, {"tokenId": "b"})
+    )
+    assert dict(found.clients.tokens) == {
+        "a": Token("User:dora", "User:bob", ("User:c",), 1, 3, 2),
+        "old": Token("User:alice", None, (), 1, 3, 2),
+    }
+
+
+def test_quotas_are_known_by_whom_they_are_for_in_any_order_of_its_parts() -> None:
+    client, user = ("client-id", "c"), ("user", None)
+    found = image_of(quota(1.0, client, user), quota(2.0, user, client), quota(3.0, user), quota(4.0, client))
+    key = "consumer_byte_rate"
+    assert dict(found.clients.quotas) == {((client, user), key): 2.0, ((user,), key): 3.0, ((client,), key): 4.0}
+    assert dict(image_of(quota(3.0, user), quota(0.0, user, remove=True)).clients.quotas) == {}
+
+
+def test_the_next_producer_id_is_the_last_one_said() -> None:
+    blocks = [frame(PRODUCER_IDS, {"brokerId": 1, "brokerEpoch": 5, "nextProducerId": at}) for at in (1000, 2000)]
+    assert image_of(*blocks).clients.next_producer_id == 2000
+    assert image_of(right(1)).clients.next_producer_id is None
+
+
+def test_a_transaction_changes_them_at_its_end_only() -> None:
+    assert len(image_of(begin(), right(1)).clients.rights) == 0
+    assert len(image_of(begin(), right(1), abort()).clients.rights) == 0
+    assert len(image_of(begin(), right(1), end()).clients.rights) == 1
+
+
+def test_an_image_stays_as_it_was() -> None:
+    replay = Replay(sections=[Section.CLIENTS])
+    replay.append(log([right(1)]), below=9)
+    before = replay.image()
+    replay.append(log([right(2)], start=1), below=9)
+    assert (len(before.clients.rights), len(replay.image().clients.rights)) == (1, 2)
+
+
+def test_a_snapshot_may_have_more_rights_in_a_batch_than_a_cluster_has_nodes() -> None:
+    rights = [right(number) for number in range(MAX_DECODED + 1)]
+    replay = Replay(sections=[Section.CLIENTS])
+    replay.load_snapshot(snapshot(*rights), end_offset=9, epoch=1)
+    assert len(replay.image().clients.rights) == MAX_DECODED + 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [right, lambda n: credential(f"u{n}"), lambda n: token(f"t{n}"), lambda n: quota(1.0, ("user", f"u{n}"))],
+    ids=["rights", "credentials", "tokens", "quotas"],
+)
+def test_all_of_it_weighs_something_and_is_bounded(make: Any) -> None:
+    replay = Replay(sections=[Section.CLIENTS], limit=200_000)
+    with pytest.raises(TooLargeError):
+        replay.append(log(*([make(number)] for number in range(1000))), below=1 << 40)

@@ -9,6 +9,7 @@ not read is an error of one tree (`KraftLogError`) or a value that says so. What
 from kraftlog.batches import Batch, Codec, Damage, DamageReason, Header, Record
 from kraftlog.encoding import encode_batch
 from kraftlog.errors import (
+    CodecMissing,
     DamagedError,
     GapError,
     ImageTooLargeError,
@@ -41,6 +42,7 @@ __all__ = [
     "Batch",
     "BrokerRegistration",
     "Codec",
+    "CodecMissing",
     "ControllerRegistration",
     "Damage",
     "DamageReason",

@@ -101,6 +101,7 @@ class DamageReason(enum.Enum):
     MAGIC = "the batch has another magic than 2"
     CRC = "the CRC-32C of the batch is wrong"
     RECORDS = "the records of the batch do not follow their layout"
+    CODEC = "the batch is compressed, and what reads its codec is not installed"
     OFFSET_ORDER = "the batch does not start where the one before it ended"
     EPOCH_ORDER = "the leader epoch goes back"
 
@@ -184,9 +185,7 @@ class Batch:
         return bool(self.attributes & Attribute.TRANSACTIONAL)
 
     def record_section(self) -> Bytes:
-        """The records uncompressed. Raises MalformedError for a codec other than none and gzip, or a gzip stream that
-        is none.
-        """
+        """The records uncompressed. Raises what `inflate` raises."""
         return inflate(self.data[HEADER_SIZE:], self.codec)
 
     def records(self) -> Iterator[Record]:
@@ -205,15 +204,20 @@ class Batch:
 
 
 def inflate(section: Bytes, codec: Codec) -> Bytes:
-    """A record section uncompressed; MalformedError for codecs this package does not carry. The Raft client itself
-    writes none (KafkaRaftClient).
+    """A record section uncompressed. Raises MalformedError for one that is none, CodecMissing where a library lacks.
+
+    The Raft client itself compresses nothing (KafkaRaftClient).
     """
     if codec is Codec.NONE:
         return section
-    if codec is not Codec.GZIP:
-        raise MalformedError(f"compressed with {codec.name.lower()}, which is not read here")
-    inflater = zlib.decompressobj(wbits=31)
     most = min(MAX_INFLATED, ALWAYS_INFLATED + MAX_RATIO * len(section))
+    if codec > Codec.ZSTD:
+        raise MalformedError(f"compressed with codec {int(codec)}, which no release of Kafka has")
+    if codec is not Codec.GZIP:
+        from kraftlog.codecs import inflated
+
+        return inflated(bytes(section), codec.name.lower(), most)
+    inflater = zlib.decompressobj(wbits=31)
     try:
         plain = inflater.decompress(section, most)
     except zlib.error as error:

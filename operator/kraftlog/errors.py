@@ -17,6 +17,10 @@ class MalformedError(KraftLogError):
     """A batch body, a frame or a record body does not follow its layout."""
 
 
+class CodecMissing(MalformedError):
+    """A batch is compressed, and the library that reads its codec is not installed; it says which."""
+
+
 class DamagedError(KraftLogError):
     """A batch in a stream is not what was written (length, magic or CRC-32C): fetch it again, do not skip it."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, Pieces, read_record
-from kraftlog.errors import MalformedError
+from kraftlog.errors import CodecMissing, MalformedError
 from kraftlog.records import MAX_RECORD, Decoded, Raw, Unreadable, decode, decode_control, key_of
 from kraftlog.walks import Run, Walk
 
@@ -157,7 +157,8 @@ class Reading:
         try:
             section = batch.record_section()
         except MalformedError as error:
-            yield self.damage(_in(batch, 0, left, str(error)), batch.count)
+            reason = DamageReason.CODEC if isinstance(error, CodecMissing) else DamageReason.RECORDS
+            yield self.damage(_in(batch, 0, left, str(error), reason), batch.count)
             return
         if batch.codec is not Codec.NONE:
             account.inflated += len(section) - left
@@ -199,7 +200,7 @@ def content_of(value: bytes | None, key: bytes | None = None, *, control: bool =
     return decode_control(key, value) if control else decode(value)
 
 
-def _in(batch: Batch, at: int, size: int, why: str) -> Damage:
+def _in(batch: Batch, at: int, size: int, why: str, reason: DamageReason = DamageReason.RECORDS) -> Damage:
     """Damage at a byte of the records of a batch whose CRC holds: it was written so."""
     position = batch.position + HEADER_SIZE + (at if batch.codec is Codec.NONE else 0)
-    return Damage(position, size, DamageReason.RECORDS, f"{why}; batch at offset {batch.base_offset}")
+    return Damage(position, size, reason, f"{why}; batch at offset {batch.base_offset}")

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 from kraftlog import Batch, files, walk
+from tests.kraftlog.build import level
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 LOGS = GOLDEN / "logs"
@@ -15,6 +16,9 @@ CHANGES = LOGS / "4.2.0-feature-changes/00000000000000000000.log"
 SEGMENTS = (MIGRATION, KRAFT, CHANGES)
 SNAPSHOTS = tuple(sorted(LOGS.glob("*/*.checkpoint")))
 FILES = (*SEGMENTS, *SNAPSHOTS)
+CODECS = GOLDEN / "codecs"
+COMPRESSED = tuple(level(f"feature.{number}.version", number) for number in range(50))
+"""What is in each file of `CODECS`, in one batch or a few."""
 
 
 def name(path: Path) -> str:

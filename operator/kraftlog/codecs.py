@@ -1,0 +1,67 @@
+"""Record sections that are compressed with snappy, lz4 or zstd, uncompressed: by pyarrow, where it is installed.
+
+What it decides: how far a section may grow before it is refused. A controller compresses nothing, so the library is an
+extra (`kraftlog[arrow]`), imported when the first such batch is met. Called by `batches.inflate`, which has the bound.
+
+Kafka's snappy is that of snappy-java (`SnappyInputStream`): a header, and blocks with their length in front; a block
+without any of it is taken as well. Each says how long it is uncompressed, which is judged before memory is taken.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.errors import CodecMissing, MalformedError
+from kraftlog.varints import read_unsigned
+
+_SNAPPY_JAVA = b"\x82SNAPPY\x00"
+_HEADER = len(_SNAPPY_JAVA) + 8  # with two versions
+_LENGTH = struct.Struct(">i")
+
+
+def inflated(section: bytes, name: str, most: int) -> bytes:
+    """At most `most` bytes. Raises CodecMissing without the library, MalformedError for what is too large or none."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise CodecMissing(f"compressed with {name}: to read it, install pyarrow (kraftlog[arrow])") from None
+    try:
+        if name == "snappy":
+            return _snappy(section, most)
+        with pyarrow.CompressedInputStream(pyarrow.py_buffer(section), name) as stream:
+            plain: bytes = stream.read(most + 1)
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        if isinstance(error, MalformedError):
+            raise
+        raise MalformedError(f"{name}: the section is cut or damaged") from None
+    if len(plain) > most:
+        raise MalformedError(f"{name}: more than {most} bytes uncompressed")
+    return plain
+
+
+def _snappy(section: bytes, most: int) -> bytes:
+    if not section.startswith(_SNAPPY_JAVA):
+        return _block(section, most)
+    parts, position = [], _HEADER
+    while position < len(section):
+        if position + _LENGTH.size > len(section):
+            raise MalformedError("snappy: the section is cut")
+        (size,) = _LENGTH.unpack_from(section, position)
+        position += _LENGTH.size
+        if not 0 < size <= len(section) - position:
+            raise MalformedError(f"snappy: a block of {size} bytes at byte {position}")
+        part = _block(section[position : position + size], most)
+        most -= len(part)
+        parts.append(part)
+        position += size
+    return b"".join(parts)
+
+
+def _block(block: bytes, most: int) -> bytes:
+    import pyarrow
+
+    size, _ = read_unsigned(block, 0)
+    if size > most:
+        raise MalformedError("snappy: too large uncompressed")
+    plain: bytes = pyarrow.decompress(block, decompressed_size=size, codec="snappy", asbytes=True)
+    return plain

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import pyarrow as pa
+
 from featurelog.tables.inputs import ClusterCopies
 from featurelog.tables.scans import Scan, scan
 from kraftlog import files
@@ -110,16 +112,7 @@ class _Run:
 
 def _merge(scans: Sequence[Scan]) -> Merged:
     found = Merged(list(scans))
-    found.snapshots = sorted(
-        (
-            SnapshotFile(one.name.end_offset, one.name.epoch, one)
-            for one in scans
-            if isinstance(one.name, files.Snapshot) and not one.incomplete
-        ),
-        key=lambda one: (one.end, one.epoch),
-    )
-    for snapshot in found.snapshots:
-        _holds(found, snapshot.scan, snapshot.end)
+    _snapshots(found)
     runs = sorted(
         (
             _Run(span.begin, span.end, span.epoch, span.end_ms, place)
@@ -163,6 +156,28 @@ def _merge(scans: Sequence[Scan]) -> Merged:
             _holds(found, one, end)
         _append(found.pieces, Piece(begin, end, best.epoch, winner, best.end_ms), snapshot_ends)
     return found
+
+
+def _snapshots(found: Merged) -> None:
+    """Whole ones by offset; those that say the same as another node's only once."""
+    whole = [
+        SnapshotFile(one.name.end_offset, one.name.epoch, one)
+        for one in found.scans
+        if isinstance(one.name, files.Snapshot) and not one.incomplete
+    ]
+    last: pa.Table | None = None
+    for snapshot in sorted(whole, key=lambda one: (one.end, one.epoch)):
+        _holds(found, snapshot.scan, snapshot.end)
+        says = snapshot.scan.small.select(_OF_A_SNAPSHOT)
+        is_other = not found.snapshots or (found.snapshots[-1].end, found.snapshots[-1].epoch) != (
+            snapshot.end, snapshot.epoch,
+        )  # fmt: skip
+        if is_other or last is None or not says.equals(last):
+            found.snapshots.append(snapshot)
+            last = says
+
+
+_OF_A_SNAPSHOT = ["offset", "is_control", "api_key", "status", "body"]  # when it was written differs from node to node
 
 
 def _append(pieces: list[Piece], more: Piece, cuts: Iterable[int]) -> None:

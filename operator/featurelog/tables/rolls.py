@@ -8,6 +8,7 @@ kept: what is remembered grows with the partitions that there are, not with thei
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -281,9 +282,10 @@ def _outcome(one: Absence) -> str:
 
 def _where(history: History, offset: int) -> tuple[str | None, str | None]:
     """Which file a record was read from; of a snapshot, which has its end as its offset, that of the snapshot."""
-    for piece in history.log.pieces:
-        if piece.begin <= offset < piece.end:
-            return piece.scan.source.node, piece.scan.source.file
+    pieces = history.log.pieces
+    at = bisect_right(pieces, offset, key=lambda piece: piece.begin) - 1
+    if at >= 0 and offset < pieces[at].end:
+        return pieces[at].scan.source.node, pieces[at].scan.source.file
     return None, None
 
 

@@ -143,6 +143,17 @@ def test_a_snapshot_that_is_not_whole_is_not_used(lacks: str, why: str) -> None:
     assert rows(found, "feature_timeline") == []
 
 
+def test_snapshots_of_several_nodes_that_differ_make_every_verdict_unknown() -> None:
+    ours, other = (snapshot_of(image_of(log(healthy(version=version)), 9)) for version in (27, 26))
+    rest = {segment_name(9): log([leader(3002)], start=9)}
+    same = [copy(node, {snapshot_name(9): ours, **rest}) for node in ("3001", "3002", "3003")]
+    assert len(history(*same).log.snapshots) == 1
+    assert verdicts(same)["4.2"] == "ready"
+    found = [*same[:2], copy("3003", {snapshot_name(9): other, **rest})]
+    assert kinds(found) == ["snapshot_contradicts_log"]
+    assert set(verdicts(found).values()) == {"unknown"}
+
+
 def test_damage_is_named_with_its_place() -> None:
     data = bytearray(log([*healthy(), no_op(), no_op()]))
     at = len(log(healthy()))
@@ -208,10 +219,10 @@ def test_rows_may_come_in_batches_of_any_size() -> None:
 
 
 def blocks(how_many: int) -> Callable[[], Iterator[pa.RecordBatch]]:
-    """Rows of a log with so many times ten thousand changes of partitions, made when they are asked for."""
+    """Rows of a log with so many times four thousand changes of partitions, made when they are asked for."""
     items = [*healthy(), topic(1, "orders"), *[partition(1, number, 1, 2) for number in range(100)]]
     first = rows_of(segment_name(0), log(items))
-    values = [partition_change(1, number % 100, leader=number % 2 + 1) for number in range(10_000)]
+    values = [partition_change(1, number % 100, leader=number % 2 + 1) for number in range(4000)]
     block = rows_of("", batch(len(items), *values)).combine_chunks().to_batches()[0]
 
     def generate() -> Iterator[pa.RecordBatch]:
@@ -219,7 +230,7 @@ def blocks(how_many: int) -> Callable[[], Iterator[pa.RecordBatch]]:
         for number in range(how_many):
             columns = {name: block[name] for name in block.schema.names}
             for name in ("offset", "timestamp_ms", "batch_position"):
-                columns[name] = pc.add(block[name], 10_000 * number)
+                columns[name] = pc.add(block[name], 4000 * number)
             yield pa.RecordBatch.from_arrays(list(columns.values()), schema=block.schema)
 
     return generate
@@ -227,14 +238,14 @@ def blocks(how_many: int) -> Callable[[], Iterator[pa.RecordBatch]]:
 
 def test_changes_of_partitions_are_never_all_there_as_objects() -> None:
     peaks = {}
-    for how_many in (1, 8):
+    for how_many in (1, 4):
         cluster = one([NodeCopy("prod", "3001", None, (FileRecords("3001", segment_name(0), blocks(how_many)),))])
         tracemalloc.start()
         made = tables_of(cluster, NO_DOCUMENTS, Judging(0))
         peaks[how_many] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert made["upgrade_readiness"]["watermark_offset"][0].as_py() == 110 + 10_000 * how_many
-    assert peaks[8] < peaks[1] + 1_000_000, "of 70,000 more, which are some 100 MB as objects"
+        assert made["upgrade_readiness"]["watermark_offset"][0].as_py() == 110 + 4000 * how_many
+    assert peaks[4] < peaks[1] + 1_000_000, "of 12,000 more, which are some 10 MB as objects"
 
 
 def test_tables_have_their_schema_and_no_row_has_the_key_of_another() -> None:

@@ -41,7 +41,7 @@ T = TypeVar("T")
 Files = Mapping[str, Mapping[str, bytes]]
 """Of each node, its files by name."""
 
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = settings(max_examples=40, deadline=None)
 STEPS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.booleans()), max_size=12)
 
 
@@ -89,28 +89,50 @@ class Inputs:
 
 @st.composite
 def inputs(draw: st.DrawFn) -> Inputs:
-    """Copies that end where they like, some of a node that was a leader once, in segments and with snapshots."""
-    made = batches(story(draw(STEPS)))
+    """Copies that end where they like, in segments and with snapshots; one may be of a leader that lost its office, and
+    end with records that no other node has.
+    """
+    items = story(draw(STEPS))
+    elected = draw(st.integers(9, len(items)))
+    made = batches(items[:elected]) + batches([leader(3002), *items[elected:]], start=elected, epoch=2)
     whole = b"".join(made)
     lengths = [draw(st.integers(max(9, len(made) - 4), len(made))) for _ in VOTERS]
     lengths[draw(st.integers(0, 2))] = len(made)
+    lost = draw(st.sampled_from([None, *VOTERS]))
     files = {}
     for node, length in zip(VOTERS, lengths, strict=True):
+        own = made
+        if node == lost and length < len(made) and length > elected:
+            alone = draw(
+                st.lists(st.sampled_from(OF_A_LOST_LEADER), min_size=length - elected, max_size=length - elected)
+            )
+            own = batches([*items[:elected], *alone])
         cuts = sorted({0, *draw(st.lists(st.integers(1, length - 1), max_size=2))})
         of_node = {
-            segment_name(begin_at): b"".join(made[begin_at:until])
+            segment_name(begin_at): b"".join(own[begin_at:until])
             for begin_at, until in zip(cuts, [*cuts[1:], length], strict=True)
         }
-        for at in draw(st.lists(st.integers(9, length), max_size=1)):
+        for at in draw(st.lists(st.integers(9, elected if own is not made else length), max_size=1)):
             image = image_of(whole, at)
             if not image.in_transaction and not image.unreadable:
-                of_node[snapshot_name(at)] = snapshot_of(image)
+                of_node[snapshot_name(at, image.epoch)] = snapshot_of(image)
         if draw(st.booleans()) and any(name.endswith(".checkpoint") for name in of_node):
             del of_node[segment_name(0)]
         files[str(node)] = of_node
     found = history_of(one(copies(files)))
     assert found.end_ms is not None
     return Inputs(files, found.end_ms)
+
+
+OF_A_LOST_LEADER: tuple[Item, ...] = (
+    no_op(),
+    unregistered_broker(2, 102),
+    level("metadata.version", 33),
+    registered_broker(9, 900, supports=OF_3_9),
+    registered_controller(3003, 99, supports=OF_3_9),
+    end(),
+    begin(),
+)
 
 
 def copies(files: Files) -> list[NodeCopy]:
@@ -149,6 +171,24 @@ def test_removing_a_file_never_makes_a_verdict_ready(before: Inputs, data: st.Da
 def test_removing_a_node_never_makes_a_verdict_ready(before: Inputs, data: st.DataObject) -> None:
     node = data.draw(st.sampled_from(sorted(before.files)))
     never_ready_by(before, {key: value for key, value in before.files.items() if key != node} or {"3001": {}})
+
+
+@EXAMPLES
+@given(STEPS, st.data())
+def test_removing_the_same_offsets_of_all_nodes_never_makes_a_verdict_ready(
+    steps: Sequence[tuple[int, int, bool]], data: st.DataObject
+) -> None:
+    made = batches([*story(steps), leader(3002)])  # so that who votes is known behind any gap
+    cuts = sorted({0, *data.draw(st.lists(st.integers(9, len(made) - 1), min_size=1, max_size=3))})
+    files = {
+        segment_name(begin_at): b"".join(made[begin_at:until])
+        for begin_at, until in zip(cuts, [*cuts[1:], len(made)], strict=True)
+    }
+    gone = data.draw(st.sampled_from(sorted(files)))
+    less = {name: content for name, content in files.items() if name != gone}
+    before = {str(node): files for node in VOTERS}
+    end_ms = ended(history_of(one(copies(before))))
+    never_ready_by(Inputs(before, end_ms), {str(node): less for node in VOTERS})
 
 
 @EXAMPLES

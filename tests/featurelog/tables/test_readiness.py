@@ -283,7 +283,7 @@ def test_a_leader_epoch_that_is_damaged_voids_no_other_copy() -> None:
 
 
 def test_features_of_a_hostile_log_are_bounded() -> None:
-    many = tuple({"name": f"f{n:05}", "minSupportedVersion": 0, "maxSupportedVersion": 32767} for n in range(500))
+    many = tuple({"name": f"f{n:05}", "minSupportedVersion": 0, "maxSupportedVersion": 32767} for n in range(150))
     found = rows(
         copies_of(log([*healthy(), registered_broker(7, 500, supports=(*LATEST, *many))])), "upgrade_readiness"
     )

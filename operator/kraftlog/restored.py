@@ -119,7 +119,7 @@ def _continued(
     left_out: Sequence[str],
 ) -> Restored:
     """The log behind the base, as far as asked for."""
-    below, stopped = END if at is None else at, ""
+    below, stopped, before = END if at is None else at, "", ""
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
         if not is_last and segments[index + 1].base_offset <= replay.offset:
@@ -131,10 +131,13 @@ def _continued(
                 f"offsets {replay.offset} to {segment.base_offset - 1} are missing: {segment.name} is the next file"
             )
             break
-        before = replay.offset
+        if before and segment.base_offset < replay.offset:
+            stopped = f"{segment.name}: begins at offset {segment.base_offset}, which {before} has already"
+            break
+        offset, before = replay.offset, segment.name
         with opened(segment.name) as data:
             stopped = _appended(replay, data, segment.name, below, is_last)
-        if replay.offset > before:
+        if replay.offset > offset:
             made_of.append(segment.name)
     if at is not None and replay.offset < at:
         raise StateUnknown(stopped or f"the log ends at offset {replay.offset}", replay.offset)

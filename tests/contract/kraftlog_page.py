@@ -84,6 +84,17 @@ with pq.ParquetWriter("records.parquet", RECORDS, **PARQUET) as file:
         file.write_batch(found)
 print(reading.account.is_balanced, pq.read_metadata("records.parquet").num_rows)
 '''
+AT = f'''
+from contextlib import nullcontext
+from pathlib import Path
+from kraftlog.restored import image_at
+
+folder = Path("{FOLDER}")
+names = [path.name for path in folder.iterdir()]
+found = image_at(names, lambda name: nullcontext(memoryview((folder / name).read_bytes())), at=142)
+print(found.image.offset, found.image.features["metadata.version"], found.made_of)
+'''
+AT_SAYS = "142 25 ('00000000000000000000.log',)"
 HEAD = """
 Reads and writes the metadata logs of KRaft clusters: what lies in `__cluster_metadata-0` on the disk of a controller,
 and what a controller sends to whoever follows it. It opens no file and no connection: it is given bytes.
@@ -103,6 +114,16 @@ pyarrow: `pip install './operator/kraftlog[arrow]'`. Install only one of the two
 AFTER_IMAGE = """
 `below` is the first offset that does not count. A node's own files may end with records that are not committed yet, and
 that a new leader may truncate: who knows the high watermark gives it.
+
+`kraftlog.restored.image_at` makes the image at any offset of a directory, also inside of a batch, and refuses with
+`StateUnknown` what the files do not say: a gap, damage, an offset before the oldest snapshot.
+
+```python{AT}```
+
+    {AT_SAYS}
+
+`kraftlog.history.HistoryReader` takes batches in order and gives what changed: levels, registrations, fencing, voters,
+leaders, the migration. Changes of a metadata transaction come at its end.
 
 An image is immutable and can be pickled. Taking one costs nothing, and a change in one of a million keys copies a
 few hundred of them. What was not asked for with `sections` is counted and skipped; reading it raises `SectionNotRead`.
@@ -129,6 +150,9 @@ jars. Four things in them are not what a reader of the KIPs expects:
 - `BROKER_REGISTRATION_CHANGE_RECORD` has key 17, not 15 as in KIP-746. 16 was `REMOVE_FEATURE_LEVEL_RECORD` up to
   Kafka 3.2, and 6 `ACCESS_CONTROL_RECORD` up to 3.4.
 
+Batches that are compressed with snappy, lz4 or zstd are read with pyarrow (`kraftlog[arrow]`), within the bounds that
+gzip has. A controller writes none; without pyarrow they are damage that says so (`DamageReason.CODEC`).
+
 ## To the last byte, and without secrets
 
 `kraftlog.reading.Reading` walks over a file, yields every record and every `Damage`, and keeps an account: each byte
@@ -150,6 +174,11 @@ of what could not be decoded left out, unless `redact=False`.
 
 ```python{ARROW}```
 
+## Clients
+
+`Section.CLIENTS` holds rights, SCRAM credentials (user, mechanism, iterations), delegation tokens, quotas, and the next
+producer id; no secret of any. It is read only where it is asked for by name.
+
 ## Partitions as columns
 
 `Section.PARTITIONS` holds topics, partitions and what was set of `min.insync.replicas`, in numpy arrays: a million
@@ -163,7 +192,8 @@ shared between images: do not write to them. `kraftlog.partitions` says what eac
 
 ## What an image says
 
-Beside the fields of its sections (`registrations`, `finalized`, `quorum`, `migration`, `partitioned`) an image has
+Beside the fields of its sections (`registrations`, `finalized`, `quorum`, `migration`, `partitioned`,
+`client_data`) an image has
 `offset`, `epoch`, `timestamp_ms`, `in_transaction`, `counts` of records by type, and `unreadable`: records that could
 not be understood. Above 0 it means that something may be missing. The fields of the sections can be read from the
 image itself:
@@ -184,7 +214,8 @@ def page(note: str) -> str:
     after_walk = (
         AFTER_WALK.replace("{PARTITIONED}", PARTITIONED).replace("{READING}", READING).replace("{ARROW}", ARROW)
     )
-    shown = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{AFTER_IMAGE}\n```python{WALK}```\n{after_walk}"
+    after_image = AFTER_IMAGE.replace("{AT}", AT).replace("{AT_SAYS}", AT_SAYS)
+    shown = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{after_image}\n```python{WALK}```\n{after_walk}"
     fields = [_row(name, found) for name, found in vars(kraftlog.Image).items() if isinstance(found, property)]
     exports = [_row(name, getattr(kraftlog, name)) for name in kraftlog.__all__]
     return f"# kraftlog\n\n{note}{shown}" + "\n".join([*fields, EXPORTS.rstrip(), *exports, ""])

@@ -12,7 +12,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from tests.contract.kraftlog_page import ARROW, FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, READING, WALK
+from tests.contract.kraftlog_page import ARROW, AT, AT_SAYS, FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, READING, WALK
 from tests.kraftlog.dump import parse_dump
 from tests.kraftlog.golden import CHANGES, KRAFT, dump_of
 
@@ -77,6 +77,10 @@ def test_it_needs_less_than_the_operator_and_no_other_version() -> None:
 
 def test_a_directory_is_read_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
     assert run(IMAGE, place) == IMAGE_SAYS + "\n"
+
+
+def test_the_image_at_an_offset_is_made_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
+    assert run(AT, place) == AT_SAYS + "\n"
 
 
 def test_a_file_is_walked_over_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:

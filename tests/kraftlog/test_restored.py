@@ -100,6 +100,7 @@ def test_the_newest_whole_snapshot_before_the_offset_is_begun_with_and_others_ar
 GAP = {FIRST: log([level(METADATA, 7)], [no_op()]), segment(4): log([level(METADATA, 8)], start=4)}
 WITHIN = {FIRST: batch(0, level(METADATA, 7)) + batch(3, no_op())}
 DAMAGED = {FIRST: batch(0, level(METADATA, 7)) + batch(1, no_op())[:-1] + b"?" + batch(2, level(METADATA, 9))}
+TWICE = {FIRST: log([level(METADATA, 7)], [no_op()]), segment(1): log([level(METADATA, 9)], [no_op()], start=1)}
 CUT = {FIRST: log([level(METADATA, 7)], [no_op()])[:-5], segment(2): log([no_op()], start=2)}
 
 
@@ -110,8 +111,9 @@ CUT = {FIRST: log([level(METADATA, 7)], [no_op()])[:-5], segment(2): log([no_op(
         (WITHIN, 1, f"{FIRST}: offsets 1 to 2 are missing"),
         (DAMAGED, 1, f"{FIRST}: at byte 91: the CRC-32C of the batch is wrong (base offset 1)"),
         (CUT, 1, f"{FIRST}: at byte 91: the last batch is cut"),
+        (TWICE, 2, f"{segment(1)}: begins at offset 1, which {FIRST} has already"),
     ],
-    ids=["between files", "within a file", "damage", "cut"],
+    ids=["between files", "within a file", "damage", "cut", "overlap"],
 )
 def test_behind_what_is_missing_no_state_is_known_and_up_to_it_every_one(
     files: Mapping[str, bytes], known: int, why: str

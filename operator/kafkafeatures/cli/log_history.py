@@ -55,6 +55,7 @@ class History:
         self._segments = folder.segments
         self._snapshots = folder.snapshots
         self.end = self._segments[0].base_offset if self._segments else 0
+        self._read = -1  # the end of the log that was read: no snapshot moves it
         # What a controller was formatted with (0-0.checkpoint) its log says once more, and says when.
         self._reader = HistoryReader(begins_at=self.end if self._segments else -1)
 
@@ -78,15 +79,18 @@ class History:
                         detail = f" ({found.detail})" if found.detail else ""
                         yield self._miss(segment.name, None, f"at byte {found.position}: {found.reason.value}{detail}")
                     continue
+                if found.base_offset < self._read:
+                    last = min(found.last_offset, self._read - 1)
+                    yield self._miss(segment.name, None, f"offsets {found.base_offset} to {last} are there twice")
                 if found.last_offset < self.end:
-                    continue  # in another file as well
+                    continue  # what a snapshot says already, or what was there twice
                 yield from self._states(until=found.base_offset)
                 if found.base_offset > self.end:
                     last = found.base_offset - 1
                     yield self._miss(segment.name, found.base_offset, f"offsets {self.end} to {last} are missing")
                 for event in self._reader.take(found):
                     yield Happened(segment.name, event)
-                self.end = found.last_offset + 1
+                self.end = self._read = found.last_offset + 1
 
     def _miss(self, file: str, until: int | None, why: str) -> Missing:
         self._reader.miss()

@@ -21,6 +21,7 @@ from kraftlog import files
 DEPTH = 4
 """Folders below the one that was given: `<cluster>/<node>/<disk>/__cluster_metadata-0`."""
 MAX_FOLDERS = 1000
+_UNFINISHED = (".checkpoint.part", ".checkpoint.deleted", ".log.deleted", ".log.cleaned", ".log.swap")
 
 
 def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
@@ -46,6 +47,12 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
                 folders[path.parent] = []
         every.append(file_of(path, folders[path.parent]))
     return every
+
+
+def unfinished(paths: Iterable[Path]) -> list[str]:
+    """What Kafka had not finished, or was about to delete, in the directories among paths: none of it is read."""
+    folders = [path / FOLDER if (path / FOLDER).is_dir() else path for path in paths if path.is_dir()]
+    return sorted(str(folder / name) for folder in folders for name in os.listdir(folder) if name.endswith(_UNFINISHED))
 
 
 def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:

@@ -217,6 +217,21 @@ def test_verify_says_what_a_directory_lacks(
     assert [one["sound"] for one in documents] == [not one["missing"] for one in documents]
 
 
+def test_verify_lists_what_is_not_finished_or_about_to_be_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    three_segments(tmp_path)
+    names = f"{2:020}-0000000001.checkpoint.part", f"{2:020}-0000000001.checkpoint.deleted", f"{0:020}.log.deleted"
+    for unfinished in names:
+        (tmp_path / unfinished).write_bytes(b"?")
+    assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 3
+    assert sorted(line.split(": ")[0] for line in said.err.splitlines()) == sorted(str(tmp_path / one) for one in names)
+    assert main(["log", "decode", str(tmp_path)]) == Exit.DONE
+    assert "not finished" not in capsys.readouterr().err
+
+
 def test_a_log_whose_beginning_is_in_a_whole_snapshot_lacks_nothing(tmp_path: Path) -> None:
     three_segments(tmp_path)
     (tmp_path / FIRST).unlink()

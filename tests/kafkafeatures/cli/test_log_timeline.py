@@ -130,6 +130,24 @@ def test_damage_is_named_and_what_is_behind_it_is_shown(tmp_path: Path, capsys: 
     ]  # fmt: skip
 
 
+def test_offsets_that_are_there_twice_are_named_and_what_was_before_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / FIRST).write_bytes(log([level("a", 1)], [level("a", 2)]))
+    (tmp_path / segment(1)).write_bytes(log([level("a", 3)], [level("a", 4)], start=1))
+    found = timeline(capsys, tmp_path, Exit.FAILED)
+    assert levels(found) == [(0, 1, 0), (1, 2, 1), (2, 4, None)]
+    assert [one["why"] for one in found if one["event"] == "Missing"] == ["offsets 1 to 1 are there twice"]
+
+
+def test_a_leader_epoch_that_goes_back_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FIRST).write_bytes(batch(0, level("a", 1), epoch=2) + batch(1, level("a", 2), epoch=1))
+    found = timeline(capsys, tmp_path, Exit.FAILED)
+    assert levels(found) == [(0, 1, 0), (1, 2, None)]
+    (why,) = (one["why"] for one in found if one["event"] == "Missing")
+    assert "the leader epoch goes back (leader epoch 1 after 2)" in why
+
+
 def test_the_end_of_the_newest_segment_may_be_in_the_making(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, level("a", 1)) + batch(1, no_op())[:-3])
     assert timeline(capsys, tmp_path)[-1]["offset"] == 1

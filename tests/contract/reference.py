@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTE = "<!-- made by `make docs`; do not edit -->\n"
 _EXITS = {
     Exit.DONE: "done, or in sync",
-    Exit.FAILED: "failed: an internal error, or an unregistration that had no effect",
+    Exit.FAILED: "failed: an internal error, an unregistration without effect, or a log with damaged or missing files",
     Exit.CHANGES: "there are changes (`plan --detailed-exitcode`)",
     Exit.APPROVAL: "a plan is waiting for approval",
     Exit.BLOCKED: "blocked or refused; also a document or credentials that are not valid",

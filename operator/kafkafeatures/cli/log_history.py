@@ -13,9 +13,12 @@ from msgspec import Struct
 
 from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_state import MAX_IMAGE
-from kraftlog import Damage, DamageReason, Image, KraftLogError, SnapshotReader, files, walk
+from kraftlog import Batch, Damage, DamageReason, Image, KraftLogError, SnapshotReader, files
+from kraftlog.batches import HEADER_SIZE, Pieces
 from kraftlog.history import Event, HistoryReader
+from kraftlog.replay import ONLY_NO_OP
 from kraftlog.restored import PIECE
+from kraftlog.walks import Walk
 
 
 class Happened(Struct, frozen=True):
@@ -71,7 +74,7 @@ class History:
 
     def _segment(self, segment: files.Segment, *, is_last: bool) -> Iterator[Item]:
         with self._folder.opened(segment.name) as data:
-            for found in walk(data):
+            for found in self._batches(data):
                 if isinstance(found, Damage):
                     if found.reason is DamageReason.OFFSET_ORDER:
                         continue  # said below, with the offsets
@@ -82,6 +85,7 @@ class History:
                 if found.base_offset < self._read:
                     last = min(found.last_offset, self._read - 1)
                     yield self._miss(segment.name, None, f"offsets {found.base_offset} to {last} are there twice")
+                self._read = found.last_offset + 1
                 if found.last_offset < self.end:
                     continue  # what a snapshot says already, or what was there twice
                 yield from self._states(until=found.base_offset)
@@ -90,7 +94,31 @@ class History:
                     yield self._miss(segment.name, found.base_offset, f"offsets {self.end} to {last} are missing")
                 for event in self._reader.take(found):
                     yield Happened(segment.name, event)
-                self.end = self._read = found.last_offset + 1
+                self.end = self._read
+
+    def _batches(self, data: Pieces) -> Iterator[Batch | Damage]:
+        """All but those of an idle controller, a NoOp each, where everything is known: they are most of a log."""
+        steps = Walk(data)
+        while steps.is_open:
+            run = steps.run()
+            if run is None:
+                yield from steps.next()
+                continue
+            breaks: dict[int, list[Damage]] = {}
+            for number, damage in run.breaks:
+                breaks.setdefault(number, []).append(damage)
+            for number, start in enumerate(run.starts[:-1]):
+                if number in breaks:
+                    yield from breaks[number]
+                elif (
+                    number
+                    and self._reader.is_complete
+                    and run.data[start + HEADER_SIZE : run.starts[number + 1]] == ONLY_NO_OP
+                ):
+                    self._read += 1
+                    self.end = max(self.end, self._read)
+                    continue
+                yield run.batch(number)
 
     def _miss(self, file: str, until: int | None, why: str) -> Missing:
         self._reader.miss()

@@ -119,6 +119,23 @@ def test_behind_a_gap_nothing_is_known_of_before_until_a_snapshot_tells(
     assert [one["event"] for one in found][1:3] == ["Missing", "State"]
 
 
+def test_what_an_idle_controller_writes_is_counted_and_no_gap(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    idle = [[no_op()]] * 20
+    (tmp_path / FIRST).write_bytes(log([level("a", 1)], *idle, [level("a", 2)], *idle))
+    (tmp_path / segment(42)).write_bytes(log(*idle, [level("a", 3)], start=42))
+    found = timeline(capsys, tmp_path)
+    assert levels(found) == [(0, 1, 0), (21, 2, 1), (62, 3, 2)]
+    assert found[-1]["offset"] == 63
+    (tmp_path / FIRST).write_bytes(log([level("a", 1)], *idle))
+    (tmp_path / checkpoint(50)).write_bytes(snapshot(level("a", 2)))
+    found = timeline(capsys, tmp_path, Exit.FAILED)
+    assert levels(found) == [(0, 1, 0), (62, 3, 2)]
+    assert [one["why"] for one in found if one["event"] == "Missing"] == ["offsets 21 to 41 are missing"]
+    assert [one["offset"] for one in found if one["event"] == "State"] == [50]
+
+
 def test_damage_is_named_and_what_is_behind_it_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = [batch(0, level("a", 1)), batch(1, level("a", 2)), batch(2, level("a", 3))]
     (tmp_path / FIRST).write_bytes(parts[0] + parts[1][:-1] + b"?" + parts[2])

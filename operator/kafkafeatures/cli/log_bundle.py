@@ -55,8 +55,8 @@ def is_bundle(path: Path) -> bool:
 
 def of_bundle(path: Path) -> list[LogFolder]:
     """The logs in a bundle, by the paths that they have there. Raises CommandFailed for one that cannot be read."""
-    kept = _Kept(path)
     try:
+        kept = _Kept(path)
         with open(path, "rb", opener=without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise refused(path, "not a regular file; give a file or a directory")
@@ -96,7 +96,8 @@ class _Kept:
     places: dict[PurePosixPath, tuple[int, int]] = field(default_factory=dict)
 
     def __del__(self) -> None:
-        self.file.close()
+        if hasattr(self, "file"):  # there may have been no room for it
+            self.file.close()
 
     def wants(self, name: str) -> PurePosixPath | None:
         """Where a member belongs in the bundle, if it is one that is read."""

@@ -18,6 +18,7 @@ from kafkafeatures.cli.log_paths import log_folder
 from kafkafeatures.cli.log_words import format_ranges, format_time, migration_state, show_table
 from kafkafeatures.cli.output import console, print_document, tell
 from kafkafeatures.core.releases import format_level, level_name
+from kafkafeatures.core.words import printable
 from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError, Section
 from kraftlog.image import SMALL
 from kraftlog.records import kafka_uuid
@@ -52,14 +53,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SMALL) -> Restored:
     """The image at an offset, or at the end. Raises CommandFailed where it cannot be known."""
+    shown = printable(folder.shown)
     try:
         return image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
     except StateUnknown as error:
         until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
         where = "" if at is None else f"the state at offset {at} is not known: "
-        raise CommandFailed(f"{folder.shown}: {where}{error}{until}", Exit.FAILED) from None
+        raise CommandFailed(f"{shown}: {where}{error}{until}", Exit.FAILED) from None
     except KraftLogError as error:
-        raise CommandFailed(f"{folder.shown}: {error}", Exit.FAILED) from None
+        raise CommandFailed(f"{shown}: {error}", Exit.FAILED) from None
 
 
 def problems_of(found: Restored) -> list[str]:

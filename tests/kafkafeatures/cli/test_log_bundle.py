@@ -259,6 +259,14 @@ def test_names_of_a_bundle_do_nothing_to_a_terminal(tmp_path: Path, capsys: pyte
         assert all(one.isprintable() or one == "\n" for one in streams.out + streams.err)
 
 
+def test_without_room_for_temporary_files_it_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = as_tar(tmp_path / "bundle", {LOG: SMALL})
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert "No such file or directory" in refused(capsys, path)
+
+
 def test_a_pipe_is_no_bundle_and_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "bundle.tar")
     assert "not a regular file" in refused(capsys, tmp_path / "bundle.tar")

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kraftlog import arrow
-from kraftlog.arrow import RECORDS, columns, fields, plain, record_batches
+from kraftlog import arrow, as_json
+from kraftlog.arrow import RECORDS, columns, fields, plain, record_batches, runs
 from kraftlog.arrow.framing import Records
-from kraftlog.batches import HEADER_SIZE, Record
+from kraftlog.arrow.lines import Form, lines
+from kraftlog.batches import HEADER_SIZE, Damage, Record
 from kraftlog.edges import Positions
 from kraftlog.encoding import encode_batch
-from kraftlog.reading import Reading
+from kraftlog.reading import Entry, Reading
 from kraftlog.records import MAX_RECORD, Decoded, encode, frame
 from kraftlog.schema import Array, Field, RecordType, Scalar, Struct, table
 from kraftlog.schema.types import Layout
@@ -42,7 +43,7 @@ def _few_are_enough() -> Iterator[None]:
     """So that small inputs are read many at once too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "_FEW", 1)
-        patch.setattr(arrow, "_FEW", 1)
+        patch.setattr(runs, "_FEW", 1)
         yield
 
 
@@ -103,9 +104,9 @@ def test_usual_records_of_a_type_are_read_many_at_once_and_say_what_they_say_one
     alone: list[int] = []
     one_by_one = columns._one_by_one
 
-    def noted(reading: Reading, found: Records, which: Positions, redact: bool) -> pa.RecordBatch:
+    def noted(reading: Reading, found: Records, which: Positions) -> dict[int, Entry]:
         alone.extend(which.tolist())
-        return one_by_one(reading, found, which, redact)
+        return one_by_one(reading, found, which)
 
     monkeypatch.setattr(columns, "_one_by_one", noted)
     rows = compare(batch(0, *values))
@@ -225,3 +226,38 @@ def test_a_name_of_a_config_that_is_no_text_is_the_same_both_ways() -> None:
     whole = frame(table.CONFIG, {"resourceType": 2, "resourceName": "a", "name": "retention.ms", "value": "1"})
     rows = compare(batch(0, whole, whole.replace(b"retention", b"ret\xffntion"), whole))
     assert [one["status"] for one in rows] == [arrow.DECODED, arrow.DAMAGED, arrow.DECODED]
+
+
+FORM = Form(
+    lambda entry: f"{entry.offset:>6} {entry.timestamp_ms} {said(entry)}",
+    str,
+    ("offset", " ", "time", " ", "type", ":", "version", ":", "body"),
+    6,
+)
+
+
+def said(entry: Entry) -> str:
+    content = entry.content
+    if isinstance(content, Decoded) and not content.layout:
+        return f"{content.type.name}:{content.version}:{as_json.body(content)}"
+    return repr(content)
+
+
+@pytest.mark.parametrize("unusual", [False, True])
+def test_lines_of_many_records_are_those_of_each_one(unusual: bool) -> None:
+    data = BUSY
+    if unusual:
+        older = bytes((1, 12, 0, 2)) + b"a\0\1\0\5\0"
+        names = ("ünïcode", 'quo"te', "")
+        topics = [frame(table.TOPIC, {"name": name, "topicId": uuid.UUID(int=7)}) for name in names]
+        more = batch(1500, *WRITTEN_VALUES, older, *topics, bytes((1, 99, 0)), no_op() + b"\0")
+        data = BUSY + more + batch(9999, no_op()) + b"\2\2"
+    slow, fast = Reading(data), Reading(data)
+    expected = [FORM.one(item) + "\n" if isinstance(item, Entry) else item for item in slow]
+    found = list(lines(fast, FORM))
+    for kind in (str, Damage):
+        ours, theirs = ("".join(str(one) for one in each if isinstance(one, kind)) for each in (found, expected))
+        assert ours == theirs
+    assert fast.account == slow.account
+    assert (fast.first, fast.last) == (slow.first, slow.last)
+    assert len(found) < len(expected)

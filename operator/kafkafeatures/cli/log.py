@@ -12,7 +12,8 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
@@ -111,11 +112,10 @@ def _offset(text: str) -> int:
 
 def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: Callable[[str], object]) -> list[str]:
     """Write every record, and every damage where it is; gives what is wrong."""
-    show = _object if arguments.output == "json" else _line
     problems = []
-    for item in reading:
-        if isinstance(item, Entry):
-            write(show(item, arguments.no_redact) + "\n")
+    for item in _lines(reading, arguments):
+        if isinstance(item, str):
+            write(item)
             continue
         if not _is_end(item, file):
             problems.append(_damage(item))
@@ -125,6 +125,22 @@ def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: 
         else:
             write(f"# {printable(str(file.path))}: {_damage(item)}\n")
     return problems
+
+
+def _lines(reading: Reading, arguments: argparse.Namespace) -> Iterator[str | Damage]:
+    """A line for each record, or many of them; of a large file many at once, where what that needs is installed."""
+    show, parts, width = (_object, _OBJECT, 0) if arguments.output == "json" else (_line, _LINE, _OFFSET)
+    one = partial(show, no_redact=arguments.no_redact)
+    if reading.account.size >= _LARGE:
+        try:
+            from kraftlog.arrow.lines import Form, lines
+        except ModuleNotFoundError:  # without the extra `pipeline`
+            pass
+        else:
+            yield from lines(reading, Form(one, format_time, parts, width), redact=not arguments.no_redact)
+            return
+    for item in reading:
+        yield one(item) + "\n" if isinstance(item, Entry) else item
 
 
 def _object(entry: Entry, no_redact: bool) -> str:
@@ -137,10 +153,21 @@ def _object(entry: Entry, no_redact: bool) -> str:
 def _line(entry: Entry, no_redact: bool) -> str:
     """The same for people."""
     name, version, content = _shown(entry, no_redact)
-    return f"{entry.offset:>10}  {format_time(entry.timestamp_ms)}  {name} v{version}  {content.removeprefix(_DATA)}"
+    when = format_time(entry.timestamp_ms)
+    return f"{entry.offset:>{_OFFSET}}  {when}  {name} v{version}  {content.removeprefix(_DATA)}"
 
 
 _DATA = '"data":'
+_OFFSET = 10  # characters
+_LINE = ("offset", "  ", "time", "  ", "type", " v", "version", "  ", "body")
+_OBJECT = (
+    '{"offset":', "offset", ',"timestamp":"', "time", '","type":"', "type", '","version":', "version", f",{_DATA}",
+    "body", "}",
+)  # fmt: skip
+"""The lines of `_line` and `_object` of a decoded record, whose data has the layout of today."""
+
+_LARGE = 4 * 1024 * 1024
+"""Bytes of a file for which it is worth to start numpy and Arrow."""
 
 
 def _shown(entry: Entry, no_redact: bool) -> tuple[str, int, str]:

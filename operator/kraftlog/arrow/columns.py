@@ -7,6 +7,7 @@ column. Called by `kraftlog.arrow` with records that `framing` found; the accoun
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from kraftlog.arrow.schema import CONSTANT, DECODED, FIELDS, RECORDS
 from kraftlog.arrow.texts import bare, placed
 from kraftlog.edges import Positions
 from kraftlog.reading import Entry, Reading, content_of
-from kraftlog.records import FRAME_VERSION, MAX_RECORD
+from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded
 from kraftlog.schema import NAMES, RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 
@@ -37,7 +38,7 @@ _OF_CONTENT = RECORDS.names[RECORDS.get_field_index("api_key") :]
 
 def record_batch(reading: Reading, found: Records, origin: str, begins_at: int, redact: bool) -> pa.RecordBatch:
     """The rows of these records; counts them."""
-    rows, before = len(found), reading.first
+    rows = len(found)
     columns: dict[str, pa.Array] = {
         "origin": pa.repeat(origin, rows),
         "offset": pa.array(found.offset),
@@ -47,19 +48,48 @@ def record_batch(reading: Reading, found: Records, origin: str, begins_at: int, 
         "leader_epoch": pa.array(found.leader_epoch),
         "is_control": pa.repeat(False, rows),
     }
-    key, version = (found.view[found.value + at].astype(np.int16) for at in (1, 2))
-    pieces, done = _together(reading, found, key, version, redact)
-    others = np.flatnonzero(~done)
-    if len(others):
-        read = _one_by_one(reading, found, others, redact)
+    content = read(reading, found, redact)
+    pieces = content.pieces
+    if content.others:
+        alone = plain.record_batch([plain.row(entry, "", 0, redact) for entry in content.others.values()])
+        at = np.fromiter(content.others, dtype=np.int64)
         for name in _OF_CONTENT:
-            pieces.setdefault(name, []).append((others, read.column(name)))
+            pieces.setdefault(name, []).append((at, alone.column(name)))
     for name in _OF_CONTENT:
         columns[name] = placed(pieces.get(name, ()), rows, RECORDS.field(name).type)
-    made = pa.RecordBatch.from_arrays([columns[name] for name in RECORDS.names], schema=RECORDS)
-    first, last = (_name(made, row) for row in (0, rows - 1))
-    reading.first, reading.last = first if before is None else before, last
-    return made
+    return pa.RecordBatch.from_arrays([columns[name] for name in RECORDS.names], schema=RECORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What records say. pieces: by column, of those that are read at once. names, versions: of all, as they are framed.
+    others: those that are read one by one, by their row.
+    """
+
+    pieces: dict[str, list[Found]]
+    names: pa.Array
+    versions: NDArray[np.int16]
+    others: dict[int, Entry]
+
+    def name(self, row: int) -> str:
+        """The type of a record, "" if it is not decoded."""
+        other = self.others.get(row)
+        if other is None:
+            return str(self.names[row].as_py())
+        return other.content.type.name if isinstance(other.content, Decoded) else ""
+
+
+def read(reading: Reading, found: Records, redact: bool) -> Content:
+    """What these records say; counts them."""
+    before = reading.first
+    key, version = (found.view[found.value + at].astype(np.int16) for at in (1, 2))
+    pieces, done = _together(reading, found, key, version, redact)
+    names = _NAMES.take(pa.array(key & 0x7F))
+    pieces["api_key"], pieces["version"] = [(None, pa.array(key))], [(None, pa.array(version))]
+    pieces["record_type"], pieces["status"] = [(None, names)], [(None, pa.repeat(DECODED, len(found)))]
+    content = Content(pieces, names, version, _one_by_one(reading, found, np.flatnonzero(~done)))
+    reading.first, reading.last = content.name(0) if before is None else before, content.name(len(found) - 1)
+    return content
 
 
 def _together(
@@ -87,9 +117,6 @@ def _together(
         pieces.setdefault("body", []).append((at, text))
         for column, here, array in _typed(kind, values, len(at)):
             pieces.setdefault(column, []).append((at if here is None else at[here], array))
-    pieces["api_key"], pieces["version"] = [(None, pa.array(key))], [(None, pa.array(version))]
-    pieces["record_type"] = [(None, _NAMES.take(pa.array(key & 0x7F)))]
-    pieces["status"] = [(None, pa.repeat(DECODED, len(found)))]
     return pieces, done
 
 
@@ -117,18 +144,13 @@ def _typed(
         yield column, None, pa.repeat(pa.scalar(constant, RECORDS.field(column).type), rows)
 
 
-def _one_by_one(reading: Reading, found: Records, which: Positions, redact: bool) -> pa.RecordBatch:
+def _one_by_one(reading: Reading, found: Records, which: Positions) -> dict[int, Entry]:
     """What is not read at once; counted."""
-    rows = []
-    sizes = found.end - found.start
-    for value, behind, size in zip(*(one[which].tolist() for one in (found.value, found.behind, sizes)), strict=True):
-        content = content_of(found.view[value:behind].tobytes())
+    entries = {}
+    for row in which.tolist():
+        size = int(found.end[row] - found.start[row])
+        content = content_of(found.view[found.value[row] : found.behind[row]].tobytes())
         reading.count(content, size)
-        rows.append(plain.row(Entry(0, size, 0, 0, 0, False, content), "", 0, redact))
-    return plain.record_batch(rows)
-
-
-def _name(made: pa.RecordBatch, row: int) -> str:
-    """The type of a record, "" if it is not decoded."""
-    is_decoded = made.column("status")[row].as_py() == DECODED
-    return made.column("record_type")[row].as_py() if is_decoded else ""
+        place = int(found.batch_position[row]), size, int(found.offset[row]), int(found.timestamp[row])
+        entries[row] = Entry(*place, int(found.leader_epoch[row]), False, content)
+    return entries

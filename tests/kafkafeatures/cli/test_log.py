@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.cli import log
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import main
 from kraftlog.records import frame
@@ -47,6 +48,28 @@ def test_every_record_is_shown_as_the_dump_tool_shows_it(path: Path, capsys: pyt
     for one, (_, _, data) in zip(shown, dumped, strict=True):
         assert data is None or one["data"] == data
         assert one.keys() == {"offset", "timestamp", "type", "version", "data"}
+
+
+@pytest.mark.parametrize("flags", [[], ["-o", "json"], ["--no-redact"]], ids=["text", "json", "no-redact"])
+def test_a_large_file_is_shown_as_a_small_one(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = bytes((1, 12, 0, 2)) + b"a\0\1\0\5\0"
+    config = frame(
+        table.CONFIG, {"resourceType": 4, "resourceName": "1", "name": "sasl.jaas.config", "value": "hunter2"}
+    )
+    few = [frame(USER_SCRAM_CREDENTIAL, CREDENTIAL), older, bytes((1, 99, 0)) + SECRET, no_op() + b"\0"]
+    many = [batch(at, *[no_op()] * 300, *[config] * 100, *few) for at in range(0, 2020, 404)]
+    damaged = bytearray(batch(2020, no_op()))
+    damaged[-1] ^= 1
+    segment(tmp_path, CHANGES.read_bytes(), *many, bytes(damaged), batch(2021, no_op()))
+    said = []
+    for large in (0, 1 << 60):
+        monkeypatch.setattr(log, "_LARGE", large)
+        assert main(["log", "decode", *flags, str(tmp_path)]) == Exit.FAILED
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
+    assert "2516 records: 2506 decoded, 5 kept as bytes, 5 damaged" in said[0].err
 
 
 def test_a_directory_is_read_whole_and_what_became_of_it_is_said_beside(capsys: pytest.CaptureFixture[str]) -> None:

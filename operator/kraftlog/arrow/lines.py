@@ -1,0 +1,62 @@
+"""A line of text for each record, many at once: what `columns` reads of them, put into one text.
+
+Called by whoever shows large files, with what they say of one record; it is asked for those that are unusual, and what
+is written here of the others is the same. The account of the reading is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraftlog.arrow import columns
+from kraftlog.arrow.framing import Records
+from kraftlog.arrow.runs import items
+from kraftlog.arrow.texts import Parts, joined, numbers, placed
+from kraftlog.batches import Damage
+from kraftlog.reading import Entry, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a line is written. one: of any record. time: of milliseconds. many: the parts of a line, in which "offset",
+    "time", "type", "version" and "body" stand for those of a record. offset_width: characters at least.
+    """
+
+    one: Callable[[Entry], str]
+    time: Callable[[int], str]
+    many: tuple[str, ...]
+    offset_width: int = 0
+
+
+def lines(reading: Reading, form: Form, *, redact: bool = True) -> Iterator[str | Damage]:
+    """Lines of one or many records, each with its end; and damage where it was met."""
+    for item in items(reading):
+        if isinstance(item, Records):
+            yield _many(reading, item, form, redact)
+        else:
+            yield item if isinstance(item, Damage) else form.one(item) + "\n"
+
+
+def _many(reading: Reading, found: Records, form: Form, redact: bool) -> str:
+    rows = len(found)
+    content = columns.read(reading, found, redact)
+    times = pa.array(found.timestamp).dictionary_encode()
+    written = {
+        "offset": pc.utf8_lpad(numbers(found.offset), form.offset_width),
+        "time": pa.array(map(form.time, times.dictionary.to_pylist()), pa.string()).take(times.indices),
+        "type": content.names,
+        "version": numbers(content.versions),
+        "body": placed(content.pieces.get("body", ()), rows, pa.string()),
+    }
+    parts: Parts = [written.get(part, part) for part in form.many]
+    text = joined([*parts, "\n"], rows)
+    if content.others:
+        at = np.fromiter(content.others, dtype=np.int64)
+        alone = [form.one(entry) + "\n" for entry in content.others.values()]
+        text = placed([(None, text), (at, pa.array(alone, pa.string()))], rows, pa.string())
+    return str(memoryview(text.buffers()[2])[: np.frombuffer(text.buffers()[1], dtype=np.int32)[rows]], "utf-8")

@@ -1,0 +1,63 @@
+"""What is in a file, in order: many usual records at once, everything else one by one.
+
+What it decides: how many records are taken together, so that memory is bounded. Called by whoever makes rows or lines
+of them, who also counts the records; batches and what is read one by one are counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kraftlog.arrow.framing import Framed, Records, framed
+from kraftlog.batches import HEADER_SIZE, Damage
+from kraftlog.reading import Entry, Reading
+from kraftlog.walks import Run
+
+ROWS = 65_536
+BYTES = 4 * 1024 * 1024
+"""Of records that are in one batch of rows at most, and one more: their text may take some times as much."""
+_FEW = 256  # records of a run that are quicker one by one
+
+
+def items(reading: Reading) -> Iterator[Records | Entry | Damage]:
+    """What is in the file, in order: many usual records at once, everything else one by one."""
+    for found in reading.runs():
+        if isinstance(found, Run):
+            yield from _of_run(reading, found)
+        else:
+            yield found
+
+
+def _of_run(reading: Reading, run: Run) -> Iterator[Records | Entry | Damage]:
+    frames, breaks, begin = framed(run), dict[int, list[Damage]](), 0
+    for number, damage in run.breaks:
+        breaks.setdefault(number, []).append(damage)
+    last = len(frames.usual)
+    for end in sorted({*np.flatnonzero(~frames.usual).tolist(), *breaks, last}):
+        yield from _usual(reading, run, frames, begin, end)
+        for damage in breaks.get(end, ()):
+            yield reading.damage(damage)
+        begin = end
+        if end < last and not frames.usual[end]:
+            yield from reading.entries(run.batch(end))
+            begin = end + 1
+
+
+def _usual(reading: Reading, run: Run, frames: Framed, begin: int, end: int) -> Iterator[Records | Entry | Damage]:
+    """Of batches that all are as usual."""
+    first, last = int(frames.first[begin]), int(frames.first[end])
+    if last - first < _FEW:
+        for number in range(begin, end):
+            yield from reading.entries(run.batch(number))
+        return
+    account = reading.account
+    account.batches += end - begin
+    account.headers += (end - begin) * HEADER_SIZE
+    account.claimed += last - first
+    while first < last:
+        limit = int(np.searchsorted(frames.records.start, frames.records.start[first] + BYTES))
+        stop = min(first + ROWS, last, max(limit, first + 1))
+        yield frames.records.part(first, stop)
+        first = stop

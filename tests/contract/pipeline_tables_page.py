@@ -23,9 +23,10 @@ Four rules hold for all of them:
 - Records of a metadata transaction take effect at its end. Behind a gap the state is in doubt until the next whole
   snapshot.
 
-`upgrade_readiness` is as of `watermark_ts`. What happened after that no file can tell: a verdict is to be taken as
-`unknown` from `valid_until` on. Up to then a file that is removed, cut or there twice never makes a verdict `ready`,
-as long as the time of judging stays the same.
+`upgrade_readiness` is as of `watermark_ts`. What happened after that no file can tell: take a verdict for `unknown`
+from `valid_until` on. A file that is removed, cut or there twice makes no verdict `ready`: a hole is a doubt, and where
+the end is missing from all copies the watermark is older. But records that only one copy has, at its end, can be
+missing without a trace for as long as `valid_until` allows: copy the logs of all voters. The gate needs two copies.
 """
 
 

@@ -4,7 +4,8 @@ It reproduces what the controller checks (`FeatureControlManager.java`): every r
 controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0) on every voter must be
 registered; a ghost is named so. `ready` needs all of it to be certain: any doubt about the state is `unknown`, and so
 is what only a record that may not be committed would allow. Removing, cutting or repeating inputs never makes a verdict
-`ready`: what is missing is a doubt, or makes what was read too old. It never overrules a live check.
+`ready`: what is missing is a doubt, or moves the end back, and what was read is too old after `valid_for_ms`. What only
+one copy had, at its end and within that time, is lost without a trace. It never overrules a live check.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from featurelog import cuts, manifest
 from featurelog.disk import Disk
-from featurelog.layout import NodeLog, Root
+from featurelog.layout import LOG, InputsError, NodeLog, Root
 from featurelog.ledger import Due, Ledger, Node, due
 from featurelog.manifest import Manifest, OutputError, TableFile
 from featurelog.parts import (
@@ -126,15 +126,19 @@ Progress = Callable[[int, int], None]
 
 
 class Run:
-    """Composed once, and run once. `start_engine` is called only if there is something to read."""
+    """Composed once, and run once.
+
+    start_engine: called only if there is something to read. beside: what tells whether anything else that `derive`
+    makes tables of has changed since the last run.
+    """
 
     def __init__(
-        self, settings: Settings, derive: Derive, start_engine: Callable[[], Engine] = OneCore,
-        disk: Disk | None = None, progress: Progress = lambda done, of: None,
+        self, settings: Settings, derive: Derive, start_engine: Callable[[], Engine] = OneCore, *,
+        disk: Disk | None = None, progress: Progress = lambda done, of: None, beside: str = "",
     ) -> None:  # fmt: skip
         self.settings = settings
         self.summary = Summary()
-        self._derive, self._start_engine = derive, start_engine
+        self._derive, self._start_engine, self._beside = derive, start_engine, beside
         self._disk, self._progress = disk or Disk(), progress
         self._manifest, self._ledger = Manifest(settings.output), Ledger()
 
@@ -168,7 +172,10 @@ class Run:
         logs: dict[tuple[str, str], tuple[str, NodeLog]] = {}
         again: dict[tuple[str, str], list[str]] = {}
         for root in map(Root.of, self.settings.inputs):
-            for log in root.nodes():
+            found = list(root.nodes())
+            if not found:
+                raise InputsError(f"{root.uri}: no metadata log is here; expected <cluster>/<node>/{LOG}/*")
+            for log in found:
                 key = log.cluster, log.node
                 if key in logs:
                     again.setdefault(key, []).append(root.uri)
@@ -258,7 +265,7 @@ class Run:
         }
         made: dict[str, str] = {}
         for one in clusters:
-            key, source = json.dumps(_id(one)), _source(one, nodes)
+            key, source = json.dumps(_id(one)), _source(one, nodes, self._beside)
             before = self._ledger.derived.get(key)
             if before == source or (folders is not None and one.cluster not in folders):
                 made |= {} if before is None else {key: before}
@@ -313,14 +320,14 @@ def _id(cluster: ClusterCopies) -> tuple[str, str | None]:
     return cluster.cluster, cluster.cluster_id
 
 
-def _source(cluster: ClusterCopies, nodes: Iterable[Node]) -> str:
+def _source(cluster: ClusterCopies, nodes: Iterable[Node], beside: str) -> str:
     """What tells whether the tables of a cluster would be the same again."""
     known = {(node.cluster, node.node, node.cluster_id): node for node in nodes}
     files = [
         [copy.node, copy.unused, [part.path for part in known[copy.cluster, copy.node, copy.cluster_id].parts()]]
         for copy in cluster.copies
     ]
-    return hashlib.sha256(json.dumps([DERIVED, cluster.doubts, files]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([DERIVED, beside, cluster.doubts, files]).encode()).hexdigest()
 
 
 def _stamp(uri: str, path: str, start: int, end: int) -> str:

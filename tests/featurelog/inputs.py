@@ -12,7 +12,7 @@ import pyarrow as pa
 from featurelog.layout import LOG
 from featurelog.manifest import load
 from featurelog.parts import ROWS
-from featurelog.run import METADATA_RECORDS, OneCore, Run, Settings, Summary
+from featurelog.run import METADATA_RECORDS, Run, Settings, Summary
 from featurelog.tables import NO_DOCUMENTS, TABLES, ClusterCopies, Judging, tables_of
 from tests.kraftlog.build import NOW, batch, broker, change, level, no_op, snapshot
 from tests.kraftlog.golden import CHANGES, KRAFT, SNAPSHOTS
@@ -63,9 +63,9 @@ def derive(cluster: ClusterCopies) -> dict[str, pa.Table]:
 
 def run(inputs: Sequence[Path], output: Path, **more: Any) -> Summary:
     """One run on one core, a commit for each cluster; small pieces, so that there are several of a file."""
-    parts = {name: more.pop(name) for name in ("disk", "start_engine") if name in more}
+    parts = {name: more.pop(name) for name in ("disk", "start_engine", "derive") if name in more}
     settings = {"piece": 500, "bytes_per_commit": 1, **more}
-    return Run(Settings(tuple(map(str, inputs)), output, **settings), derive, **{"start_engine": OneCore, **parts})()
+    return Run(Settings(tuple(map(str, inputs)), output, **settings), **{"derive": derive, **parts})()
 
 
 def tables(output: Path) -> dict[str, list[str]]:

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from featurelog.disk import Disk
 from featurelog.parts import Task
 from featurelog.run import OneCore, Outcome
-from tests.featurelog.inputs import run
+from featurelog.tables import ClusterCopies
+from tests.featurelog.inputs import derive, run
 
 
 class Points:
@@ -61,20 +64,41 @@ class KillingCore(OneCore):
             yield one
 
 
-def points_of(inputs: Sequence[Path], output: Path, **more: Any) -> int:
+class KillingTables(dict[str, pa.Table]):
+    """A point before each derived table that is written."""
+
+    def __init__(self, point: Points, cluster: ClusterCopies) -> None:
+        super().__init__(derive(cluster))
+        self._point = point
+
+    def items(self) -> Any:
+        for item in super().items():
+            self._point()
+            yield item
+
+
+def with_points(points: Points) -> dict[str, Any]:
+    """What a run is given."""
+    return {
+        "disk": KillingDisk(points),
+        "start_engine": lambda: KillingCore(points),
+        "derive": lambda cluster: KillingTables(points, cluster),
+    }
+
+
+def points_of(inputs: Sequence[Path], output: Path) -> int:
     """How many there are; the run ends well."""
     points = Points()
-    run(inputs, output, disk=KillingDisk(points), start_engine=lambda: KillingCore(points), **more)
+    run(inputs, output, **with_points(points))
     return points.count
 
 
-def killed(inputs: Sequence[Path], output: Path, point: int, **more: Any) -> bool:
+def killed(inputs: Sequence[Path], output: Path, point: int) -> bool:
     """Run until it is killed there; whether it was."""
     child = os.fork()
     if child == 0:
         try:
-            points = Points(point)
-            run(inputs, output, disk=KillingDisk(points), start_engine=lambda: KillingCore(points), **more)
+            run(inputs, output, **with_points(Points(point)))
         finally:
             os._exit(1)
     return os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL

@@ -8,6 +8,7 @@ people, to scripts (the exit code) and to a monitoring system (a file of metrics
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
@@ -74,7 +75,9 @@ def _run(config: Config) -> tuple[Summary, str]:
     from featurelog.run import OneCore, Run
     from featurelog.tables import NO_DOCUMENTS, Documents, Judging, tables_of
 
-    known = Documents.of(documents(config.documents)) if config.documents else NO_DOCUMENTS
+    given = list(documents(config.documents)) if config.documents else []
+    known = Documents.of(given) if config.documents else NO_DOCUMENTS
+    beside = hashlib.sha256(repr(given).encode()).hexdigest() if config.documents else ""
     judging = Judging(at_ms=int(time.time() * 1000))
     used = ["nothing new"]
     with ExitStack() as stack:
@@ -83,7 +86,9 @@ def _run(config: Config) -> tuple[Summary, str]:
             used[0] = f"Spark on {config.spark.master}" if config.spark.enabled else "one core"
             return _on_spark(config, stack) if config.spark.enabled else OneCore()
 
-        run = Run(config.settings, lambda one: tables_of(one, known, judging), start, progress=_progress())
+        run = Run(
+            config.settings, lambda one: tables_of(one, known, judging), start, progress=_progress(), beside=beside
+        )
         return run(), used[0]
 
 

@@ -33,7 +33,7 @@ def main(inputs: list[str], output: str, master: str, settings: dict[str, str], 
             return OnSpark(stack.enter_context(session(master, settings)), killed_once(bait) if bait else outcome)
 
         chosen = Settings(tuple(inputs), Path(output), piece=500, bytes_per_commit=1)
-        summary = Run(chosen, derive, start, KillingDisk(points))()
+        summary = Run(chosen, derive, start, disk=KillingDisk(points))()
     print(json.dumps({**asdict(summary), "points": points.count}))
 
 

@@ -77,7 +77,7 @@ def script(
     with one_at_a_time():
         return subprocess.run(
             [interpreter, "-m", module, *arguments],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False, **more,
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False, **more,
         )  # fmt: skip
 
 

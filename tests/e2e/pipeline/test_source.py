@@ -21,7 +21,7 @@ Said = dict[str, Any]
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("source")
     fleet(folder / "in")
-    run([folder / "in"], folder / "out")
+    run([folder / "in"], folder / "out", piece=2000)
     return folder
 
 
@@ -67,7 +67,7 @@ def test_a_filter_gives_the_rows_that_fit_wherever_it_is_applied(answers: Said, 
 
 def test_files_that_a_filter_leaves_out_are_not_opened_where_spark_says_so_before(answers: Said) -> None:
     every, some = answers["partitions"]["true"], answers["partitions"]["cluster = 'orders'"]
-    assert every > 10
+    assert every > 8  # files, and pieces of one
     assert (some < every / 2) is not answers["version"].startswith("4.0")
 
 

@@ -89,6 +89,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_there(
         (ONE_CORE.replace("metrics: metrics.prom", "mode: FAILFAST"), 1, "has another magic than 2; mode is"),
         ("inputs: [in]\noutput: out\ndocuments: gone", 4, "/gone: No such file or directory"),
         (ONE_CORE.replace("metrics: metrics.prom", "metrics: out/LATEST/m"), 1, "the tables are written, the"),
+        (ONE_CORE.replace("[in]", "[in/orders]"), 4, "no metadata log is here; expected <cluster>/<node>/__clu"),
         ("inputs: [in]", 4, "output: required field is missing"),
     ],
 )  # fmt: skip
@@ -116,6 +117,25 @@ def test_java_is_asked_for_only_where_something_is_to_be_read(
     put(config.parent / "in", "orders", "2", SEGMENT, made_log())
     assert pipeline(config) == 4
     assert "Spark needs Java 17 or newer" in capsys.readouterr().err
+
+
+def test_documents_that_changed_change_the_tables_although_no_log_did(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(config.parent / "in", "orders", "1", SEGMENT, made_log(), "orders-id")
+    (config.parent / "documents").mkdir()
+    config.write_text(ONE_CORE + "documents: documents\n")
+    assert pipeline(config) == 0
+    before = tables(config.parent / "out")["drift"]
+    document = {
+        "apiVersion": "features.kafka.dev/v1alpha1", "kind": "KafkaFeatures", "metadata": {"name": "orders"},
+        "spec": {"cluster": {"bootstrapServers": "a:1"}, "features": {"metadataVersion": "3.9"}},
+        "status": {"clusterId": "orders-id"},
+    }  # fmt: skip
+    (config.parent / "documents" / "orders.json").write_text(json.dumps(document))
+    assert pipeline(config) == 0
+    assert tables(config.parent / "out")["drift"] != before
+    assert "nothing new" in capsys.readouterr().out
 
 
 def test_a_second_run_at_the_same_time_is_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

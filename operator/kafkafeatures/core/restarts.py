@@ -152,7 +152,7 @@ class RestartNode(Struct, frozen=True):
 
     def _is_not_wanted(self, seen: Observation) -> bool:
         """The pod of before still runs, and its StatefulSet asks for it, or for another new one, by now, or it became
-        the controllers' turn; or nobody evicts pods any more. Whose turn it is, is decided anew.
+        another node's turn; or nobody evicts pods any more. Whose turn it is, is decided anew.
         """
         if self.pod and isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
             node = seen.node(self.node_id)
@@ -160,15 +160,20 @@ class RestartNode(Struct, frozen=True):
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid != self.pod_uid or pod.terminating:
             return False
-        return wanted not in ("", self.after) or pod.revision == wanted or self._is_behind_controllers(seen)
+        return wanted not in ("", self.after) or pod.revision == wanted or self.is_anothers_turn(seen)
 
-    def _is_behind_controllers(self, seen: Observation) -> bool:
-        """It is a broker, and a controller's pod is not of its update revision."""
+    def is_anothers_turn(self, seen: Observation) -> bool:
+        """It is a broker, or leads the quorum by now, and another controller's pod is not of its update revision."""
         node = seen.node(self.node_id)
-        if node is None or Role.CONTROLLER in node.roles or isinstance(seen.workloads, Unknown):
+        if node is None or isinstance(seen.workloads, Unknown):
+            return False
+        leads = isinstance(seen.quorum, Known) and seen.quorum.value.leader_id == self.node_id
+        if Role.CONTROLLER in node.roles and not leads:
             return False
         controllers = (one for one in seen.workloads.value.stateful_sets if one.role == "controllers" and one.observed)
-        return any(pod.revision != one.update_revision for one in controllers for pod in one.pods)
+        return any(
+            pod.revision != one.update_revision and pod.name != self.pod for one in controllers for pod in one.pods
+        )
 
     def _is_overtaken(self, seen: Observation) -> bool:
         """The new pod does not run, and is not wanted any more as it is; or the node was unregistered meanwhile."""

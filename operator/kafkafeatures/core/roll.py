@@ -225,15 +225,13 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
     """Its intent was written, and its pod still runs: the eviction may be on its way. No other node until that is seen.
 
     To ask again is safe, because it is for the same life of the pod. A pod that is what is wanted by now stays, and so
-    does one that runs another node: a status can be edited. Where the image was changed, it may be another one's turn.
+    does one that runs another node: a status can be edited. A new image or leader may make it another node's turn.
     """
     id_ = one.step.node_id
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     if id_ not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
         return waiting(question)
-    if owner is None or owner.update_revision != one.step.after:
-        return waiting(question)
-    if not question.is_controller(id_) and any(map(question.is_controller, question.fleet.needing)):
+    if owner is None or owner.update_revision != one.step.after or one.step.is_anothers_turn(question.seen):
         return waiting(question)
     refused = refusal(FOR_ONE_DECIDED, question)
     return refused or _allowed(question, id_) or Act(one.step)

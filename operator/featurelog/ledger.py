@@ -44,13 +44,14 @@ class Entry:
 
 @dataclass(slots=True)
 class Node:
-    """One node's log. unused: (file, why), as it was listed last. files: by name."""
+    """One node's log. unused: (file, why), voters: of a static quorum, both as listed last. files: by name."""
 
     cluster: str
     node: str
     cluster_id: str | None
     unused: tuple[tuple[str, str], ...] = ()
     files: dict[str, Entry] = field(default_factory=dict)
+    voters: tuple[int, ...] | None = None
 
     def parts(self) -> Iterator[Part]:
         """In the order of files."""
@@ -114,7 +115,7 @@ class Ledger:
         if not fits:
             fits = [Node(log.cluster, log.node, log.cluster_id)]
             self.nodes.append(fits[0])
-        fits[0].cluster_id = log.cluster_id or fits[0].cluster_id
+        fits[0].cluster_id, fits[0].voters = log.cluster_id or fits[0].cluster_id, log.voters
         return fits[0]
 
     def to_json(self) -> dict[str, Any]:
@@ -164,4 +165,5 @@ def _node(document: dict[str, Any]) -> Node:
         for name, one in document["files"].items()
     }
     unused = tuple((name, why) for name, why in document["unused"])
-    return Node(**{**document, "unused": unused, "files": files})
+    voters = None if document.get("voters") is None else tuple(document["voters"])
+    return Node(**{**document, "unused": unused, "files": files, "voters": voters})

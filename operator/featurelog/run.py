@@ -300,7 +300,7 @@ class Run:
     def _copy(self, node: Node) -> NodeCopy:
         root, files = self.settings.output, sorted(node.files.items())
         records = (FileRecords(node.node, name, _Rows(root, entry.parts)) for name, entry in files)
-        return NodeCopy(node.cluster, node.node, node.cluster_id, tuple(records), node.unused)
+        return NodeCopy(node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,12 @@ def _source(cluster: ClusterCopies, nodes: Iterable[Node], beside: str) -> str:
     """What tells whether the tables of a cluster would be the same again."""
     known = {(node.cluster, node.node, node.cluster_id): node for node in nodes}
     files = [
-        [copy.node, copy.unused, [part.path for part in known[copy.cluster, copy.node, copy.cluster_id].parts()]]
+        [
+            copy.node,
+            copy.unused,
+            copy.voters,
+            [part.path for part in known[copy.cluster, copy.node, copy.cluster_id].parts()],
+        ]
         for copy in cluster.copies
     ]
     return hashlib.sha256(json.dumps([DERIVED, beside, cluster.doubts, files]).encode()).hexdigest()

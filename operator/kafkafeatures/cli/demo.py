@@ -3,7 +3,7 @@
 It starts the simulator (`python -m kafkasim`) as a process, then runs the commands as processes of their own and shows
 each command line with its own output. It decides nothing about clusters: it only checks that every step did
 what the story says, and ends with exit code 1 where one did not. It never touches a cluster that is not its own.
-The roll of nodes is told by `demo_roll.py`.
+The roll of nodes is told by `demo_roll.py`, a fleet by `demo_fleet.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkafeatures.cli.demo_text import not_the_story, show, tell, title, width
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 
 _START_SECONDS = 15.0
-_COMMAND_SECONDS = 60.0
+_COMMAND_SECONDS = 120.0
 _SOURCE_ROOT = Path(__file__).parents[2]
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -54,13 +54,21 @@ _CONSENT = "share.version:1->0"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--story`, for the parts there are."""
     parser.add_argument(
-        "--story", choices=("all", *STORIES, _ROLL), default="all", help="one part of the walkthrough (default: all)"
+        "--story",
+        choices=("all", *STORIES, _ROLL, _FLEET),
+        default="all",
+        help="one part of the walkthrough (default: all but fleet)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Tell the story. Raises CommandFailed (exit 1) when a step does something else than the story says."""
     began = time.monotonic()
+    if arguments.story == _FLEET:
+        from kafkafeatures.cli.demo_fleet import tell_the_fleet
+
+        tell_the_fleet()
+        return Exit.DONE
     if arguments.story != _ROLL:
         _tell_over_the_wire(tuple(STORIES) if arguments.story == "all" else (arguments.story,))
     if find_spec("numpy") is not None:  # partitions are judged with it
@@ -157,7 +165,7 @@ def _drift(stage: Stage, simulator: Simulator) -> None:
 
 
 STORIES = {"cure": _cure, "back": _back, "drift": _drift}
-_ROLL = "roll"
+_ROLL, _FLEET = "roll", "fleet"
 
 
 def _one(simulator: Simulator) -> str:
@@ -198,10 +206,10 @@ class Stage(Struct, frozen=True):
         if missing := [word for word in shows if word not in read]:
             raise not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
 
-    def quiet(self, words: Sequence[str]) -> str:
+    def quiet(self, words: Sequence[str], *, code: Exit = Exit.DONE) -> str:
         """The standard output of a command that is not shown."""
         done = self._execute(words, subprocess.PIPE)
-        if done.returncode != Exit.DONE:
+        if done.returncode != code:
             raise not_the_story(f"`{words[0]}` ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
 

@@ -21,6 +21,8 @@ Row = Mapping[str, Any]
 
 MAX_ROWS = 1000
 """Of a table; nobody looks at more."""
+MOST_IDS = 5
+"""Of nodes that lack the same, in one line."""
 
 STYLE = (
     STYLE_OF_ROLLS
@@ -178,18 +180,23 @@ def blockers(gate: Row) -> list[tuple[str, str]]:
 
 
 def summary(gate: Row) -> list[str]:
-    """A line for each kind of blocker, or for each thing that is not known."""
+    """A line for nodes that lack the same, one for each other blocker, and for each thing that is not known."""
     if gate["verdict"] == "ready":
         return []
-    nodes: dict[tuple[str, str, int | None], set[int]] = {}
+    lacks: dict[tuple[str, int], list[str]] = {}
     for one in gate["blockers"]["nodes"]:
-        nodes.setdefault((one["role"], one["feature"], one["needed"]), set()).add(one["nodeId"])
+        feature, level = one["feature"], one["needed"]
+        lack = "a registration" if level is None else f"{feature} {format_level(feature, level)}"
+        lacks.setdefault((one["role"], one["nodeId"]), []).append(lack)
+    nodes: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for (role, id_), lacking in sorted(lacks.items()):
+        nodes.setdefault((role, tuple(lacking)), []).append(id_)
     lines = []
-    for (role, feature, needed), ids in nodes.items():
-        who = f"{role}{'s' if len(ids) > 1 else ''} {', '.join(map(str, sorted(ids)[:5]))}"
-        more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-        need = f"{feature} {format_level(feature, needed)} is not supported" if needed is not None else "not registered"
-        lines.append(f"{who}{more}: {need}")
+    for (role, needed), ids in nodes.items():
+        shown = ", ".join(map(str, ids[:MOST_IDS])) + (f" and {len(ids) - MOST_IDS} more" if ids[MOST_IDS:] else "")
+        verb = "do not" if len(ids) > 1 else "does not"
+        what = "have" if needed == ("a registration",) else "support"
+        lines.append(f"{role}{'s' if len(ids) > 1 else ''} {shown} {verb} {what} {', '.join(needed)}")
     lines += [one["text"] for one in (*gate["blockers"]["losses"], *gate["blockers"]["others"])]
     if gate["verdict"] == "unknown":
         lines += [one["text"] for one in gate["unknownBecause"]]

@@ -1,4 +1,4 @@
-"""`kafkafeatures pipeline run`: metadata logs of many clusters to tables, as a configuration file says.
+"""`kafkafeatures pipeline`: metadata logs of many clusters to tables, as a configuration file says, and what they say.
 
 It reads copies of what nodes keep and changes nothing there. What is new is read, on Spark or on one core, and the
 tables change all at once; a run that was interrupted leaves them as they were. What it decides: how a run is told to
@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkafeatures.cli import pipeline_gate
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import tell
 
@@ -30,15 +31,21 @@ _SHOWN = 5  # problems of one kind
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, and the file that says with what."""
-    parser.add_argument("action", choices=("run",), help="read what is new in the inputs, and make the tables")
+    parser.add_argument(
+        "action",
+        choices=("run", "gate", "report"),
+        help="run: read what is new in the inputs, and make the tables; gate: may clusters be taken to a release or a "
+        "level; report: the same as pages for people",
+    )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the configuration (YAML)")
     parser.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="a line for people, or an object, at the end"
+        "-o", "--output", choices=("text", "json"), help="lines for people, or an object (default: of gate json)"
     )
+    pipeline_gate.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """One run. 0 when all of the inputs was read, 1 when some of it could not be."""
+    """One run, or a question to its tables. Of a run: 0 when all of the inputs was read, 1 when some could not be."""
     try:
         from featurelog.config import ConfigError, read
         from featurelog.disk import LockedError
@@ -52,6 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     try:
         config = read(arguments.config)
+        if arguments.action != "run":
+            return pipeline_gate.ANSWERS[arguments.action](arguments, config)
         summary, engine = _run(config)
     except (ConfigError, InputsError, OutputError, LockedError, JavaError) as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None

@@ -1,0 +1,58 @@
+"""`kafkafeatures demo --story fleet`: from a generated fleet to its page, by the shipped commands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from argparse import Namespace
+from importlib import util
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli import demo
+from kafkafeatures.cli.exit_codes import CommandFailed, Exit
+from tests.kafkafeatures.cli.test_report_page import Page
+from tests.kafkasim.test_process import ENVIRONMENT
+
+KEY_LINES = (
+    "This is a GENERATED fleet",
+    "$ kafkafeatures pipeline run --config pipeline.yaml",
+    "pipeline: 12 clusters",
+    "$ kafkafeatures pipeline gate --config pipeline.yaml --release 4.2 -o text",
+    "release 4.2: blocked",
+    "(exit code 4)",
+    "release 4.2: ready (1 ready, 0 blocked, 0 unknown)",
+    "$ kafkafeatures pipeline report",
+    "Only these pages stay.",
+)
+
+
+def test_it_ends_with_pages_that_stay_and_leaves_nothing_else(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkafeatures", "demo", "--story", "fleet"],
+        env=ENVIRONMENT | {"COLUMNS": "80", "TMPDIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    read = " ".join(re.sub(r"^# ", "", done.stdout, flags=re.MULTILINE).split())
+    at = [read.find(line) for line in KEY_LINES]
+    assert -1 not in at
+    assert at == sorted(at)
+    (left,) = tmp_path.iterdir()
+    assert len(Page((left / "fleet.html").read_text()).rows_under("The blocked ones first")) == 1 + 12
+    assert len(list(left.iterdir())) == 1 + 12
+
+
+def test_what_it_needs_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = util.find_spec
+
+    def without(name: str) -> ModuleSpec | None:
+        return None if name == "pyarrow" else found(name)
+
+    monkeypatch.setattr("kafkafeatures.cli.demo_fleet.find_spec", without)
+    with pytest.raises(CommandFailed, match="needs pyarrow; install it: pip install") as failed:
+        demo.run(Namespace(story="fleet"))
+    assert failed.value.code is Exit.FAILED

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.fleet_page import (
     MAX_ROWS,
     STYLE,
@@ -86,10 +87,14 @@ def _targets(told: Told) -> str:
     rows = [
         (text(row["target"]), text(row["verdict"]), text(_changes(row["changes"] or ())))
         for row in told.rows("upgrade_readiness")
-        if row["target_kind"] == "release"
+        if row["target_kind"] == "release" and not _lowers(row["changes"] or ())
     ]
     head = ("Release", "By the log alone", "Levels that would change")
-    return _section("Releases", "Every release of Kafka since 3.0", head, rows)
+    return _section("Releases", "Every release of Kafka that needs no downgrade of metadata.version", head, rows)
+
+
+def _lowers(changes: Sequence[Any]) -> bool:
+    return any(one["feature"] == METADATA_VERSION and one["to_level"] < one["from_level"] for one in changes)
 
 
 def _changes(changes: Sequence[Any]) -> str:

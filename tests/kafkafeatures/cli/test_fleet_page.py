@@ -18,6 +18,7 @@ from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkasim.fleets import histories, told
 
 TARGET = Target("release", "4.2")
+RELEASES = ("3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
 STORIES = [Story.GHOST_CONTROLLER, Story.CHANGED_BY_HAND, Story.STUCK_MIGRATION, Story.FLAPPING, Story.NEW_GHOST_BROKER]
 
 
@@ -110,6 +111,13 @@ def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() 
     assert len(made.rows_under("At the end of what was read")[1:]) == len(current)
     assert f"offset {one.gate['watermark']['offset']}" in made.text
     assert "Copies read: 101, 102, 103" in made.text
+
+
+def test_it_lists_the_releases_that_the_cluster_could_be_taken_to() -> None:
+    rows = page_of(Story.GHOST_CONTROLLER).rows_under("Every release of Kafka")[1:]
+    plan = told(Story.GHOST_CONTROLLER).plan
+    assert [row[0] for row in rows] == [one for one in RELEASES if float(one) >= float(plan.before.name)]
+    assert next(row[1] for row in rows if row[0] == plan.after.name) == "blocked"
 
 
 def test_what_is_not_known_is_said_with_why() -> None:

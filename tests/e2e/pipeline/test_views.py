@@ -1,0 +1,122 @@
+"""The SQL views on Spark, over the tables of a generated fleet: their rows are what happened."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from featurelog.gate import Target
+from featurelog.views import VIEWS
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.main import main
+from kafkasim.fleet.history import History
+from kafkasim.fleet.plan import Story
+from kraftlog.schema import table
+from tests.e2e.pipeline import sparks
+from tests.featurelog.fleet import AT_MS, gate
+from tests.kafkasim.fleets import histories, told, written
+
+RELEASE = "4.2"
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What Spark answers, over the tables of a run and over none."""
+    folder = tmp_path_factory.mktemp("views")
+    fleet = f"inputs: [{written()}/logs]\ndocuments: {written()}/documents\n"
+    (folder / "pipeline.yaml").write_text(f"{fleet}output: tables\nspark: {{enabled: false}}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: AT_MS / 1000)
+        assert main(["pipeline", "run", "--config", str(folder / "pipeline.yaml")]) == Exit.DONE
+    done = sparks.script("tests.e2e.pipeline.views", str(folder / "tables"), str(folder / "none"), RELEASE)
+    found: dict[str, Any] = sparks.said(done)
+    return found
+
+
+def test_without_tables_every_view_is_there_and_empty(said: dict[str, Any]) -> None:
+    assert said["empty"] == {name: [] for name in VIEWS}
+
+
+def test_fleet_blockers_are_those_of_the_gate(said: dict[str, Any]) -> None:
+    found = said["views"]["fleet_blockers"]
+    expected = gate(Target("release", RELEASE)).clusters
+    nodes = {
+        (one.name.cluster, node["role"], node["node_id"], node["feature"], node["offset"])
+        for one in expected
+        for node in (one.row or {})["blocking_nodes"]
+    }
+    by_kind = {kind: [row for row in found if row["kind"] == kind] for kind in ("node", "loss", "other", "unknown")}
+    assert {
+        (row["cluster"], row["role"], row["node_id"], row["feature"], row["evidence_offset"]) for row in by_kind["node"]
+    } == nodes
+    assert [(row["cluster"], row["reason"]) for row in by_kind["other"]] == [
+        (told(Story.STUCK_MIGRATION).plan.name, "Migration")
+    ]
+    ready = {one.name.cluster for one in expected if one.verdict == "ready"}
+    assert ready
+    assert {row["cluster"] for row in found} == histories().keys() - ready
+
+
+def test_ghosts_are_the_three_that_were_left(said: dict[str, Any]) -> None:
+    plans = [history.plan for history in histories().values() if history.plan.ghost is not None]
+    assert len(plans) == 3
+    assert {(row["cluster"], row["role"], row["node_id"]) for row in said["views"]["ghosts"]} == {
+        (plan.name, "controller" if plan.story is Story.GHOST_CONTROLLER else "broker", plan.ghost) for plan in plans
+    }
+
+
+def test_drift_is_the_level_that_was_changed_by_hand(said: dict[str, Any]) -> None:
+    (row,) = said["drift"]
+    assert (row["cluster"], row["feature"], row["level"], row["desired_level"]) == (
+        told(Story.CHANGED_BY_HAND).plan.name, "share.version", 0, 1,
+    )  # fmt: skip
+
+
+def test_one_migration_is_stuck_and_waits_for_its_last_broker(said: dict[str, Any]) -> None:
+    (row,) = said["views"]["stuck_migrations"]
+    plan = told(Story.STUCK_MIGRATION).plan
+    assert (row["cluster"], row["state_name"], row["zk_brokers_remaining"]) == (
+        plan.name,
+        "MIGRATION",
+        [plan.brokers[-1]],
+    )
+
+
+def test_what_was_finalized_by_the_operator_is_told_from_what_was_not(said: dict[str, Any]) -> None:
+    found = [row for row in said["views"]["what_finalized_when"] if row["finalized_at"] is not None]
+    by_hand = told(Story.CHANGED_BY_HAND).plan.name
+    assert ("share.version", 0, "Unattributed") in {
+        (row["feature"], row["level"], row["attribution"]) for row in found if row["cluster"] == by_hand
+    }
+    for row in found:
+        changes = histories()[row["cluster"]].changes
+        (change,) = (
+            one
+            for one in changes
+            if (one.feature, one.after, one.before) == (row["feature"], row["level"], row["previous_level"])
+        )
+        assert (row["attribution"] != "Unattributed") is change.by_operator
+
+
+def test_rolls_are_as_long_as_they_were(said: dict[str, Any]) -> None:
+    found = said["views"]["roll_durations"]
+    restarted = {name: roll for name in histories() if (roll := roll_of(histories()[name])) is not None}
+    assert restarted
+    for name, (began, brokers) in restarted.items():
+        (roll,) = (row for row in found if row["cluster"] == name and row["nodes"] >= brokers)
+        assert str(roll["started"]) <= began
+        assert roll["ended"] is not None
+    assert len([row for row in found if row["cluster"] == told(Story.FLAPPING).plan.name]) >= 20
+
+
+def roll_of(history: History) -> tuple[str, int] | None:
+    """Of a roll without an upgrade, which the log has whole: when its first broker registered again; how many did."""
+    if history.plan.restarted is None:
+        return None
+    since = history.began_ms + history.plan.restarted * 86_400_000
+    again = [one for one in history.written if one.write.type is table.REGISTER_BROKER and one.at_ms >= since]
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(again[0].at_ms / 1000))
+    return moment, len(again)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.demo import Stage
+from kafkafeatures.cli.demo_stage import Stage
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.readings import Role
 from kafkasim.__main__ import _arguments, plan_of

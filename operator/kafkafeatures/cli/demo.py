@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import select
 import subprocess
 import sys
@@ -25,13 +23,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkafeatures.cli.demo_text import not_the_story, show, tell, title, width
+from kafkafeatures.cli.demo_stage import Stage, environment
+from kafkafeatures.cli.demo_text import not_the_story, tell, title
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 
 _START_SECONDS = 15.0
-_COMMAND_SECONDS = 120.0
-_SOURCE_ROOT = Path(__file__).parents[2]
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _MIXED = ("--release", "4.2", "--old-broker", "2=4.0", "--ghost-broker", "4=4.0", "--metadata-version", "25")
 _RAISED = ("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1")
@@ -182,63 +178,6 @@ def _finalized(stage: Stage, servers: str, wanted: dict[str, int]) -> None:
         raise not_the_story(f"the levels should be {wanted}, but they are {wrong}")
 
 
-class Stage(Struct, frozen=True):
-    """Runs and shows commands, in a folder of their own."""
-
-    folder: Path
-
-    def run(self, words: Sequence[str], *, code: Exit, shows: Sequence[str], into: str | None = None) -> None:
-        """Show a command and its output; CommandFailed unless it ends with `code` and shows these words.
-
-        `into`: a file for the standard output, as a shell would redirect it.
-        """
-        show(f"$ kafkafeatures {' '.join(words)}{f' > {into}' if into else ''}")
-        done = self._execute(words, subprocess.PIPE if into else subprocess.STDOUT)
-        shown = done.stdout
-        if into:
-            self.write(into, done.stdout)
-            shown = done.stderr
-        show(shown)
-        show(f"(exit code {done.returncode})\n")
-        if done.returncode != code:
-            raise not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
-        read = " ".join(_COLOURS.sub("", shown).split())  # as people read it: neither colours nor breaks of lines
-        if missing := [word for word in shows if word not in read]:
-            raise not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
-
-    def quiet(self, words: Sequence[str], *, code: Exit = Exit.DONE) -> str:
-        """The standard output of a command that is not shown."""
-        done = self._execute(words, subprocess.PIPE)
-        if done.returncode != code:
-            raise not_the_story(f"`{words[0]}` ended with {done.returncode}: {done.stderr.strip()}")
-        return done.stdout
-
-    def write(self, name: str, text: str) -> Path:
-        """A file in the folder."""
-        path = self.folder / name
-        path.write_text(text)
-        return path
-
-    def show_file(self, path: Path) -> None:
-        """As `cat` would."""
-        show(f"$ cat {path.name}\n{path.read_text()}")
-
-    def show(self, text: str) -> None:
-        """A few lines of a document."""
-        show(text)
-
-    def _execute(self, words: Sequence[str], errors: int) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kafkafeatures", *words]
-        try:
-            return subprocess.run(  # noqa: S603 - our own command with our own words
-                command, cwd=self.folder, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=errors, text=True, timeout=_COMMAND_SECONDS, check=False,
-                process_group=0,  # Ctrl-C is for the demo, which then ends what it started
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise not_the_story(f"`{words[0]}` did not end within {_COMMAND_SECONDS:.0f} s") from None
-
-
 class Simulator(Struct, frozen=True):
     """The process of the simulated cluster, and what it said when it was ready."""
 
@@ -260,7 +199,7 @@ class Simulator(Struct, frozen=True):
 def _simulator(cluster: Sequence[str]) -> Iterator[Simulator]:
     command = [sys.executable, "-m", "kafkasim", "--exit-with-stdin", *cluster]
     with subprocess.Popen(  # noqa: S603 - our own simulator
-        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
     ) as process:
         try:
             greeting = _line(process)
@@ -279,13 +218,3 @@ def _line(process: subprocess.Popen[str]) -> dict[str, Any]:
             document: dict[str, Any] = json.loads(line)
             return document
     raise not_the_story("the simulator did not start or ended" if process.poll() is not None else "no answer")
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with the width of our terminal, and with its colours where it has any."""
-    environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), environment.get("PYTHONPATH"))))
-    environment["COLUMNS"] = str(width())
-    if sys.stdout.isatty() and not environment.get("NO_COLOR"):
-        environment["FORCE_COLOR"] = "1"
-    return environment

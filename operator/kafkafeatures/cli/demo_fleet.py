@@ -12,6 +12,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from kafkafeatures.cli.demo_stage import Stage
 from kafkafeatures.cli.demo_text import not_the_story, tell, title
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 
@@ -30,7 +31,6 @@ def tell_the_fleet() -> None:
     if missing:
         needs = f"--story fleet needs {' and '.join(missing)}"
         raise CommandFailed(f"{needs}; install it: pip install 'kafka-features-operator[pipeline]'", Exit.FAILED)
-    from kafkafeatures.cli.demo import Stage
     from kafkasim.fleet.fleet import write_fleet
     from kafkasim.fleet.plan import SMALL
 

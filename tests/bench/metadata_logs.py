@@ -30,6 +30,8 @@ from tests.e2e.rig.releases import RECENT, release
 
 _TOOL = "org.apache.kafka.tools.DumpLogSegments"
 _NAME = f"{0:020}.log"
+_EVERYTHING = [str(Path(sys.executable).with_name("kafkafeatures"))]
+"""Of the environment of the tests, which has all extras."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ QUICK = Size(4_000, 4_000, 1)
 
 
 def run(size: Size, installed: list[str]) -> None:
-    """All of it. `installed`: the command line."""
+    """All of it. `installed`: the command line, without any extra."""
     with tempfile.TemporaryDirectory(prefix="bench-logs-") as name:
         for label, records, sizes in (("A", size.a, (39,)), ("B", size.b, (1, 2))):
             folder = Path(name) / label
@@ -63,7 +65,8 @@ def _one(label: str, path: Path, records: int, rounds: int, installed: list[str]
     ways = {
         f"Kafka's dump tool {RECENT} to text": _into(text, ["/usr/bin/env", *theirs]),
         "to Parquet": columns,
-        "log decode to text": _into(text, [*installed, "log", "decode", str(path)]),
+        "log decode, with the extra pipeline": _into(text, [*_EVERYTHING, "log", "decode", str(path)]),
+        "log decode, without it": _into(text, [*installed, "log", "decode", str(path)]),
     }
     runs: dict[str, list[Weighed]] = {way: [] for way in ways}
     second_times = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Failure, FailureKind, Readings, Role
@@ -182,6 +182,13 @@ class _Client(SimulatedCluster):
 
 class Pods(Protocol):
     """Those that a cluster runs in."""
+
+    by_hand: bool
+    """Whether a person restarts the nodes."""
+
+    @property
+    def workload(self) -> dict[str, Any]:
+        """As a document says it."""
 
     def nodes(self) -> Nodes:
         """What is true of its nodes."""

@@ -6,7 +6,7 @@ The pods are kafkasim's. A process of the operator reaches them as it reaches ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -21,23 +21,37 @@ from tests.reliability.records import Copies, Nodes, Stopped
 
 OLD = "kafka:4.1.2"
 BROKERS, CONTROLLERS = "brokers", "controllers"
-WORKLOAD: dict[str, Any] = {
-    "driver": "StatefulSet",
-    "statefulSet": {"brokers": [BROKERS], "controllers": [CONTROLLERS]},
-}
+COMBINED, BY_HAND = 0.25, 0.2
+"""So many clusters have controllers that are brokers as well; in so many a person restarts the nodes."""
 
 
 class RecordedPods(Pods):
     """Pods that say who began to stop them: the effect that is on its way in their world, or somebody else."""
 
     def __init__(
-        self, world: RecordedWorld, sets: Sequence[SetPlan], timing: PodTiming, record: Callable[[Stopped], None]
+        self,
+        world: RecordedWorld,
+        sets: Sequence[SetPlan],
+        timing: PodTiming,
+        record: Callable[[Stopped], None],
+        by_hand: bool,
     ) -> None:
         super().__init__(world, sets, timing)
+        self.by_hand = by_hand
         self._history = world
         self._record = record
         self._known: tuple[Partitions, int, dict[str, Copies]] | None = None
         """The copies that were told last: of which partitions, and of which default."""
+
+    @property
+    def workload(self) -> dict[str, Any]:
+        """As a document says it."""
+        if self.by_hand:
+            return {"driver": "Manual"}
+        listed: dict[str, list[str]] = {}
+        for one in self.sets.values():
+            listed.setdefault(one.plan.role, []).append(one.plan.name)
+        return {"driver": "StatefulSet", "statefulSet": listed}
 
     def delete(self, name: str) -> None:
         found = self.reading().pod(name)
@@ -63,6 +77,7 @@ class RecordedPods(Pods):
         templates = {one.plan.name: revision_of(one.plan.name, one.image) for one in self.sets.values()}
         return Nodes(
             copies=self._copies(),
+            brokers=frozenset(node.id for node in world.of_role(Role.BROKER)),
             behind=frozenset(pod.node_id for pod in outdated),
             stuck=frozenset(pod.node_id for pod in outdated if pod.waiting),
             away=frozenset(world.away()),
@@ -112,9 +127,13 @@ class RecordedPods(Pods):
 
 def cluster_in_pods(name: str, random: Random, record: Callable[[Any], None], seconds: Callable[[], float]) -> Cluster:
     """Three to five brokers, three controllers, a few topics: all of them of one release, and with room to go up."""
-    brokers = tuple(random.sample(range(1, 40), random.choice((3, 3, 4, 5))))
+    apart = _apart(random)
+    pure = tuple(random.sample(range(1, 40), random.choice((3, 3, 4, 5))))
     controllers = (3001, 3002, 3003)
-    sets = (SetPlan(BROKERS, "brokers", brokers, OLD), SetPlan(CONTROLLERS, "controllers", controllers, OLD))
+    is_combined = apart.random() < COMBINED
+    listed = "brokers" if is_combined else "controllers"
+    sets = (SetPlan(BROKERS, "brokers", pure, OLD), SetPlan(CONTROLLERS, listed, controllers, OLD))
+    brokers = (*pure, *controllers) if is_combined else pure
     release = release_named("4.1")
     nodes = [NodePlan(Role.BROKER, one, release) for one in sorted(brokers)]
     nodes += [NodePlan(Role.CONTROLLER, one, release) for one in controllers]
@@ -132,7 +151,7 @@ def cluster_in_pods(name: str, random: Random, record: Callable[[Any], None], se
     world = RecordedWorld(plan, record, random)
     boot = random.choice((1_000, 4_000))
     timing = PodTiming(recreate=300, start=400, boot_broker=boot, boot_controller=800, ready=300)
-    return Cluster(name, world, seconds, RecordedPods(world, sets, timing, record))
+    return Cluster(name, world, seconds, RecordedPods(world, sets, timing, record, apart.random() < BY_HAND))
 
 
 def _topics(random: Random, brokers: tuple[int, ...]) -> list[TopicPlan]:
@@ -147,12 +166,17 @@ def _topics(random: Random, brokers: tuple[int, ...]) -> list[TopicPlan]:
     return found
 
 
-def rollout_fields(random: Random) -> dict[str, Any]:
+def _apart(random: Random) -> Random:
+    """Another one, so that what is drawn afterwards is as it was without."""
+    return Random(hash(random.getstate()[1]))
+
+
+def rollout_fields(random: Random, workload: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a document that are about rolls; now and then nothing may begin in every other minute."""
-    apart, pick = Random(hash(random.getstate()[1])), random.choice  # what is drawn afterwards is as it was without
+    apart, pick = _apart(random), random.choice
     windows = {"windows": [{"schedule": "*/2 * * * *", "duration": "1m"}]} if apart.random() < 0.2 else {}
     return {
-        "workload": WORKLOAD,
+        "workload": workload,
         "rollout": {
             "maxParallel": pick((1, 1, 2, 2, "34%", 200)),
             "availability": pick(("NoUnderReplicated", "NoUnderReplicated", "RespectMinISR")),

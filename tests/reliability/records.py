@@ -72,13 +72,14 @@ class Copies:
 class Nodes:
     """Of a cluster in pods, what was true when it was looked at.
 
-    copies: by partition. behind: nodes whose pod is not of its template; stuck: those of them whose container does not
-    run. away: nodes that are not wholly there: stopped, fenced, out of an ISR, or behind the leader. voters: of the
-    quorum, whether each has caught up. leader: -1 for none. templates: what each node would run next. ends: at which
-    level of its log a controller would end that is restarted now.
+    copies: by partition. brokers: that there should be. behind: nodes whose pod is not of its template; stuck: those of
+    them whose container does not run. away: nodes that are not wholly there: stopped, fenced, out of an ISR, or behind
+    the leader. voters: of the quorum, whether each has caught up. leader: -1 for none. templates: what each node would
+    run next. ends: at which level of its log a controller would end that is restarted now.
     """
 
     copies: Mapping[str, Copies]
+    brokers: frozenset[int]
     behind: frozenset[int]
     stuck: frozenset[int]
     away: frozenset[int]

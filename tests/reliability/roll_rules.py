@@ -80,7 +80,6 @@ def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
 
     Of a node that was away already, such as one whose pod crashed, more than it had is not waited for.
     """
-    stable = _seconds(one.rollout.get("stableFor"), 30.0)
     found: dict[int, Stopped] = {}
     since: dict[int, float] = {}
     for record in facts.records[: one.place]:
@@ -94,8 +93,15 @@ def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
         node: stopped
         for node, stopped in found.items()
         if stopped.by not in broken
-        if node not in since or one.asked.at - since[node] < stable - SETTLING
+        if node not in since or one.asked.at - since[node] < _stable_for(facts, one, since[node]) - SETTLING
     }
+
+
+def _stable_for(facts: Facts, one: Restart, since: float) -> float:
+    """The shortest that a document said since then: what was over by it stays over when another is written."""
+    versions = [each for place, each in facts.versions.get(one.asked.uid, ()) if place < one.place]
+    known = [each for each in versions if each.at <= since][-1:] + [each for each in versions if each.at > since]
+    return min((_seconds((each.spec.get("rollout") or {}).get("stableFor"), 30.0) for each in known), default=30.0)
 
 
 def _was_away(facts: Facts, place: int, asked: Asked) -> bool:
@@ -219,8 +225,7 @@ def never_more_at_once_than_allowed(facts: Facts) -> Iterator[Violation]:
         if nodes is None or one.begun is None or one.asked.node in nodes.stuck or _gone(facts, one):
             continue
         flying = _in_flight(facts, one).keys() - {one.asked.node}
-        brokers = {broker for copies in nodes.copies.values() for broker in copies.replicas} - nodes.voters.keys()
-        allowed = _cap(one.rollout.get("maxParallel", 1), max(len(brokers), 1))
+        allowed = _cap(one.rollout.get("maxParallel", 1), len(nodes.brokers))
         if len(flying) + 1 > allowed:
             text = f"{one} beside {sorted(flying)}: {allowed} may be in flight at once"
             yield Violation("in flight", one.asked.at, text)
@@ -302,6 +307,39 @@ def _version_before(facts: Facts, place: int, uid: str) -> Stored | None:
     return versions[-1][1] if versions else None
 
 
+def people_are_asked_for_one_node_that_may_go(facts: Facts) -> Iterator[Violation]:
+    """By a status, where a person restarts the nodes: one at a time, and none without which a promise would break."""
+    for uid, versions in facts.versions.items():
+        asked: set[str] = set()
+        for place, version in versions:
+            now = {str(one): one for one in restarts_in(version) if not one.get("podUid")}
+            if len(now) > 1:
+                yield Violation("by hand", version.at, f"asked for {len(now)} nodes at once")
+            for one in (one for text, one in now.items() if text not in asked):
+                yield from _may_go(facts, place, uid, version, one["nodeId"])
+            asked = set(now)
+
+
+def _may_go(facts: Facts, place: int, uid: str, version: Stored, node: int) -> Iterator[Violation]:
+    look = facts.last_look(place, (version.status.get("operator") or {}).get("instance", ""), uid)
+    if look is None or look.nodes is None:
+        yield Violation("preflight", version.at, f"asked for node {node} without a look at the nodes")
+        return
+    for name, copies in sorted(look.nodes.copies.items()):
+        left = copies.in_sync - {node}
+        if node not in copies.in_sync or len(left) >= copies.needed or len(copies.in_sync) < copies.needed:
+            continue
+        if not (_never(copies) and EXCUSED in (version.spec.get("consents") or ())):
+            text = f"asked for node {node}, which leaves {name} with {sorted(left)} in sync of {copies.needed}"
+            yield Violation("min.insync.replicas", version.at, text)
+    voters = look.nodes.voters
+    left_voters = [voter for voter, caught_up in voters.items() if caught_up and voter != node]
+    if voters.get(node) and len(left_voters) * 2 <= len(voters):
+        yield Violation(
+            "majority", version.at, f"asked for node {node}, which leaves {left_voters} of {sorted(voters)}"
+        )
+
+
 def rolled_means_every_pod(facts: Facts) -> Iterator[Violation]:
     """NodesRolled is true only of what was read: every pod of its template, none in flight."""
     for uid, versions in facts.versions.items():
@@ -312,6 +350,8 @@ def rolled_means_every_pod(facts: Facts) -> Iterator[Violation]:
             instance = (version.status.get("operator") or {}).get("instance", "")
             look: Looked | None = facts.last_look(place, instance, uid) if instance else None
             current = rolled.get("observedGeneration") == version.generation
+            if (version.spec.get("workload") or {}).get("driver") != "StatefulSet":
+                continue
             if look is not None and look.nodes is not None and look.nodes.behind and current:
                 yield Violation("rolled", version.at, f"NodesRolled, but {sorted(look.nodes.behind)} are not")
                 break
@@ -329,5 +369,6 @@ ROLL_RULES = (
     nothing_begins_after_a_halt,
     no_controller_goes_that_could_not_read_its_log,
     levels_are_raised_after_the_last_node,
+    people_are_asked_for_one_node_that_may_go,
     rolled_means_every_pod,
 )

@@ -12,7 +12,7 @@ from typing import Any
 from kafkafeatures.core.readings import Role
 from kafkasim.pods import BudgetPlan, release_of
 from tests.reliability.kafka import Cluster
-from tests.reliability.pods import BROKERS, CONTROLLERS, OLD, WORKLOAD, RecordedPods, rollout_fields
+from tests.reliability.pods import BROKERS, CONTROLLERS, OLD, RecordedPods, rollout_fields
 from tests.reliability.scene import Scene
 
 IMAGES = ("kafka:4.4.0", "kafka:4.4.0", "kafka:4.4.0", "kafka:4.2.1", OLD, "kafka:4.4.0-debug", "kafka:4.0.1")
@@ -122,11 +122,32 @@ ACTS: tuple[tuple[int, Callable[[Scene], Any]], ...] = (
 )
 
 
+def a_person_restarts_what_is_asked_for(scene: Scene) -> None:
+    """With a newer Kafka, as the status says."""
+    pods = _pods(scene)
+    asked = {
+        int(intent["nodeId"])
+        for one in scene.resources()
+        for intent in (one.get("status") or {}).get("intents", ())
+        if intent["kind"] == "RestartNode" and not intent.get("podUid")
+    }
+    for name in pods.names():
+        if pods.node_of(name) in asked:
+            pods.set_image(name.rpartition("-")[0], LAST)
+            if pods.node_of(name) in pods.nodes().behind:
+                scene.loop.call_later(1.0, pods.delete, name)  # Kubernetes has seen the template by then
+
+
+def acts_of(scene: Scene) -> tuple[tuple[int, Callable[[Scene], Any]], ...]:
+    """What may happen, and how often."""
+    return (*ACTS, (30, a_person_restarts_what_is_asked_for)) if _pods(scene).by_hand else ACTS
+
+
 async def a_roll(scene: Scene) -> None:
     """One resource asks for it and nothing keeps it back; while it runs, the image changes, or it is suspended."""
     random, pods = scene.random, _pods(scene)
     name = scene.names[0]
-    fields = rollout_fields(random) | {"mode": "Apply", "suspend": False}
+    fields = rollout_fields(random, pods.workload) | {"mode": "Apply", "suspend": False}
     scene.edit(name, lambda one: one["spec"].update(fields))
     image = random.choice(("kafka:4.4.0", "kafka:4.4.0-debug", "kafka:4.2.1"))
     for one in (CONTROLLERS, BROKERS):
@@ -167,7 +188,9 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
     for _ in range(100):
         await asyncio.sleep(3.0)
         cluster.catch_up()
-        if world.active is not None:
+        if pods.by_hand:
+            _replace_stuck(pods)
+        if world.active is not None and not (pods.by_hand and pods.nodes().stuck):
             break
     world.configure(1)
     for topic in sorted({one.topic for one in world.partitions()}):
@@ -179,13 +202,20 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
             world.reassign(found.topic, found.number, (*found.state.replicas, others[0]))
 
 
+def _replace_stuck(pods: RecordedPods) -> None:
+    """Who restarts nodes by hand replaces those that cannot run, too."""
+    stuck = pods.nodes().stuck
+    for name in pods.names():
+        if pods.node_of(name) in stuck:
+            pods.delete(name)
+
+
 CALM: Mapping[str, Any] = {
-    "workload": WORKLOAD,
     "rollout": {"maxParallel": 2, "stableFor": "1s", "nodeTimeout": "15m"},
 }
 """What a document says of rolls in the end."""
 
 
 def are_current(cluster: Cluster) -> bool:
-    """Whether every pod is of its template."""
-    return cluster.pods is None or not cluster.pods.nodes().behind
+    """Whether every pod is of its template, where it is the operator that sees to it."""
+    return cluster.pods is None or cluster.pods.by_hand or not cluster.pods.nodes().behind

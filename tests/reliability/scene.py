@@ -147,7 +147,7 @@ class Scene:
         if random() < 0.6:
             spec["consents"] = self.consents(cluster)
         if self.theme == ROLL:
-            spec |= rollout_fields(self.random)
+            spec |= rollout_fields(self.random, _workload(self.clusters[cluster]))
             if random() < 0.5:
                 spec["consents"] = [*spec.get("consents", [])[:15], "single-replica-topics"]
         return spec
@@ -250,3 +250,8 @@ class Scene:
             each["spec"].setdefault("approval", {})["planHash"] = plan["hash"]
 
         self.edit(name, annotated if self.random.random() < 0.7 else written)
+
+
+def _workload(cluster: Cluster) -> Mapping[str, Any]:
+    assert cluster.pods is not None
+    return cluster.pods.workload

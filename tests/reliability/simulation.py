@@ -80,7 +80,7 @@ class Simulation(Scene):
         if self.theme == ROLL:
             in_pods = (self._a_node_stops, self._a_node_starts, self._an_upgrade, self._pointed_elsewhere)
             acts = tuple((weight, one) for weight, one in acts if one not in in_pods)
-            acts += tuple((weight, MethodType(one, self)) for weight, one in rolls.ACTS)
+            acts += tuple((weight, MethodType(one, self)) for weight, one in rolls.acts_of(self))
         act = self.random.choices([one for _, one in acts], [weight for weight, _ in acts])[0]
         self.history.acts.append(f"{self.loop.time():.3f} {act.__name__.strip('_')}")
         done = act()
@@ -226,8 +226,10 @@ class Simulation(Scene):
         ids = {uid: cluster_id for uid, (cluster_id, _) in cluster_of.items()}
         self.history.records.append(Calmed(self.loop.time(), False, wants, ids))
         until = self.loop.time() + SETTLES_WITHIN
-        while self.loop.time() < until and not all(self._looks_settled(uid) for uid in wants):  # noqa: ASYNC110
+        while self.loop.time() < until and not all(self._looks_settled(uid) for uid in wants):
             await asyncio.sleep(20.0)
+            if self.theme == ROLL:
+                rolls.a_person_restarts_what_is_asked_for(self)
         await asyncio.sleep(65.0)
         self.history.records.append(Calmed(self.loop.time(), True, wants, ids))
         await asyncio.sleep(QUIET_FOR)
@@ -281,7 +283,7 @@ class Simulation(Scene):
             }
 
             if cluster.pods is not None:
-                spec |= rolls.CALM
+                spec |= {**rolls.CALM, "workload": cluster.pods.workload}
 
             def change(one: dict[str, Any], spec: dict[str, Any] = spec) -> None:
                 one["spec"] = spec

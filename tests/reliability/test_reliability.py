@@ -116,7 +116,7 @@ def rolling() -> History:
     return simulate(ROLLING)
 
 
-ROLLING = 31
+ROLLING, COMBINED = 47, 63
 
 
 def of_nodes(change: Callable[[Nodes], Nodes]) -> Callable[[Looked], Looked]:
@@ -172,6 +172,52 @@ def test_a_record_of_a_roll_that_was_changed_breaks_the_promise(rule: str) -> No
     history = rolling()
     broken = {one.rule for one in violations(changed(history, kind, change))}
     assert rule in broken
+
+
+def asked_for_twice(one: dict[str, Any]) -> None:
+    intents = one.get("status", {}).get("intents") or []
+    intents += [each | {"nodeId": each["nodeId"] + 1} for each in intents if each["kind"] == "RestartNode"]
+
+
+FORGED_BY_HAND: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
+    "by hand": (Stored, in_each_version(asked_for_twice)),
+    "min.insync.replicas": (Looked, of_nodes(all_needed)),
+    "majority": FORGED_ROLLS["majority"],
+}
+BY_HAND = 1791
+
+
+@cache
+def by_hand() -> History:
+    """One in which a person was asked to restart nodes."""
+    return simulate(BY_HAND)
+
+
+def test_an_untouched_record_of_a_roll_by_hand_breaks_no_promise() -> None:
+    requested = {
+        intent["nodeId"]
+        for one in by_hand().records
+        if isinstance(one, Stored)
+        for intent in (one.object.get("status") or {}).get("intents", ())
+        if intent["kind"] == "RestartNode"
+    }
+    assert len(requested) > 3
+    assert not any(isinstance(one, Asked) for one in by_hand().records)
+    assert violations(by_hand()) == []
+
+
+@pytest.mark.parametrize("rule", FORGED_BY_HAND)
+def test_a_record_of_a_roll_by_hand_that_was_changed_breaks_the_promise(rule: str) -> None:
+    kind, change = FORGED_BY_HAND[rule]
+    assert rule in {one.rule for one in violations(changed(by_hand(), kind, change))}
+
+
+def test_a_history_of_a_roll_has_combined_nodes_that_are_restarted() -> None:
+    records = simulate(COMBINED).records
+    nodes = next(one.nodes for one in records if isinstance(one, Looked))
+    assert nodes is not None
+    assert nodes.voters.keys() <= nodes.brokers
+    assert {one.node for one in records if isinstance(one, Asked)} & nodes.voters.keys()
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)

@@ -14,11 +14,11 @@ PIECE = 16 * 1024 * 1024
 
 
 def ranges(data: Pieces, start: int, piece: int = PIECE) -> list[tuple[int, int]]:
-    """From `start`, where a batch begins, to the end of the data."""
+    """From `start`, where a batch begins, to the end of the data; what is less than two pieces is not looked at."""
     begun, position, size = start, start, len(data)
     found: list[tuple[int, int]] = []
     follows: tuple[int, int] | None = None
-    while size - begun > piece:
+    while size - begun > 2 * piece:
         head = head_at(data, position) if position < size else None
         if not isinstance(head, Head) or head.size > MAX_BATCH:
             break

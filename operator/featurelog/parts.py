@@ -57,6 +57,10 @@ class DamagedInputError(Exception):
     """Something is damaged, and the mode is FAILFAST."""
 
 
+class EngineError(Exception):
+    """Who reads cannot go on: why, and what to do. What was committed before is kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A part to read. uri: of the file system; path: in it. start, end: bytes of the file. lead: where the batch before

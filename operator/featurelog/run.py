@@ -64,10 +64,6 @@ Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
 """The tables of a cluster, by name."""
 
 
-class EngineError(Exception):
-    """Who reads cannot go on: why, and what to do. What was committed before is kept."""
-
-
 class Engine(Protocol):
     """Who reads: gives the outcome of each task, in the order of tasks."""
 
@@ -224,11 +220,9 @@ class Run:
                 yield one, parts
 
     def _tasks(self, one: Due) -> Iterator[Task]:
-        size, piece = one.file.size, self.settings.piece
-        ranges = [(one.start, size)] if one.start < size else []
-        if size - one.start > 2 * piece:
-            ranges = cuts.ranges(open_range(one.uri, one.file.path, 0, size, one.where), one.start, piece)
-        for start, end in ranges:
+        size = one.file.size
+        data = open_range(one.uri, one.file.path, 0, size, one.where)
+        for start, end in cuts.ranges(data, one.start, self.settings.piece):
             yield Task(
                 uri=one.uri, path=one.file.path, cluster=one.node.cluster, node=one.node.node, file=one.file.name,
                 fingerprint=one.fingerprint, lead=one.lead if start == one.start else start, start=start, end=end,

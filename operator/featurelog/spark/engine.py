@@ -14,8 +14,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from featurelog.parts import Part, Task
-from featurelog.run import EngineError, Outcome, Problem, outcome
+from featurelog.parts import EngineError, Part, Task
+from featurelog.run import Outcome, Problem, outcome
 from featurelog.spark.session import first_reason
 
 BUNDLE = 16 * 1024 * 1024

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from featurelog import java
-from featurelog.run import EngineError
+from featurelog.parts import EngineError
 
 PYTHON = "spark.pyspark.python"
 

@@ -52,8 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         from featurelog.java import JavaError
         from featurelog.layout import InputsError
         from featurelog.manifest import OutputError
-        from featurelog.parts import DamagedInputError
-        from featurelog.run import EngineError
+        from featurelog.parts import DamagedInputError, EngineError
     except ModuleNotFoundError as error:
         raise _missing(error, "pipeline") from None
     began = time.monotonic()

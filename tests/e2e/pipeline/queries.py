@@ -33,7 +33,7 @@ def main(inputs: str) -> None:
         register(spark)
 
         def load(**options: str) -> DataFrame:
-            return spark.read.format(NAME).options(**{"piece": "2000", **options}).load(inputs)
+            return spark.read.format(NAME).options(**{"piece": "1000", **options}).load(inputs)
 
         found: dict[str, Any] = {"version": spark.version, "pandas": find_spec("pandas") is not None}
         found["rows"] = rows(load())

@@ -72,7 +72,7 @@ def test_a_python_worker_is_killed_where_nobody_tries_again(
     bait.touch()
     done = on_spark(inputs, tmp_path / "out", bait=bait)
     assert done.returncode == 1
-    assert "featurelog.run.EngineError: Spark failed: " in done.stderr
+    assert "featurelog.parts.EngineError: Spark failed: " in done.stderr
     run(inputs[::-1], tmp_path / "out")
     assert tables(tmp_path / "out") == expected
 

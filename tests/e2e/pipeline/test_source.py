@@ -21,7 +21,7 @@ Said = dict[str, Any]
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("source")
     fleet(folder / "in")
-    run([folder / "in"], folder / "out", piece=2000)
+    run([folder / "in"], folder / "out", piece=1000)
     return folder
 
 

@@ -45,7 +45,10 @@ def test_people_see_the_matrix_of_all_that_the_log_counts_on_in_any_width() -> N
         assert "No live node" not in seen.text
 
 
-def test_a_node_that_holds_the_others_back_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_that_holds_the_others_back_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     old = ({"name": "metadata.version", "minSupportedVersion": 7, "maxSupportedVersion": 21},)
     nodes = [controller(3), broker(1, 1, fenced=False), broker(2, 2, features=old)]
     (tmp_path / FIRST).write_bytes(log([level("metadata.version", 21)], nodes))

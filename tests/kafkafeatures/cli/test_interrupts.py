@@ -57,6 +57,7 @@ WORDS = {
     "demo": ("--story", "drift"),
     "version": (),
     "log": ("decode", "levels.yaml"),
+    "pipeline": ("run", "--config", "levels.yaml"),
     "run": (),
     "suspend": ("a",),
     "resume": ("a",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,40 @@ def suspected(cluster: Cluster, of: int) -> list[dict[str, Any]]:
     return found
 
 
+class Tables:
+    """What the pipeline makes of copies of the log directories of all nodes that run, taken while they do."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self._cluster, self._folder = cluster, folder
+        self._config = folder / "pipeline.yaml"
+        folder.mkdir()
+        fields = {"inputs": [str(folder / "logs")], "output": str(folder / "tables"), "spark": {"enabled": False}}
+        self._config.write_text(json.dumps(fields))  # which is YAML as well
+
+    def gate(self, target: str) -> Any:
+        """Copied again, and run again: the verdict on the cluster."""
+        for one in self._cluster.nodes.values():
+            if one.alive:
+                copy = self._folder / "logs" / "orders" / str(one.id)
+                shutil.copytree(one.metadata_dir, copy / one.metadata_dir.name, dirs_exist_ok=True)
+                shutil.copy(one.metadata_dir.parent / "meta.properties", copy)
+        done = run("pipeline", "run", "--config", str(self._config))
+        assert done.returncode == 0, done.stderr
+        done = run("pipeline", "gate", "--config", str(self._config), "--feature", target)
+        document = json.loads(done.stdout)
+        assert done.returncode == {"ready": 0, "blocked": 4, "unknown": 5}[document["verdict"]]
+        (found,) = document["clusters"]
+        return found
+
+    def page(self, release: str) -> str:
+        """The page of the cluster."""
+        folder = self._folder / f"pages-{release}"
+        done = run("pipeline", "report", "--config", str(self._config), "--release", release, "--html", str(folder))
+        assert done.returncode == 0, done.stderr
+        (page,) = (path for path in folder.glob("*.html") if path.name != "fleet.html")
+        return page.read_text()
+
+
 def state(cluster: Cluster) -> str:
     """Empty where it is not in the picture."""
     found = [one["state"] for one in describe(cluster)["nodes"] if one["id"] == GONE]
@@ -115,6 +150,14 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
         }
         levels_there = {item["name"]: item["finalized"] for item in seen["features"]}
         assert levels_there == {item["name"]: item["finalized"] for item in live["features"]}
+    # So do the tables, the gate and the page, made of copies of the files.
+    (ghost,), tables = suspected(cluster, leader), Tables(cluster, tmp_path / "pipeline")
+    verdict = tables.gate("metadata.version=33")
+    (blocker,) = verdict["blockers"]["nodes"]
+    assert (verdict["verdict"], blocker["nodeId"], blocker["reason"]) == ("blocked", GONE, "ControllerRange")
+    assert blocker["ghostSuspect"] is True
+    assert (blocker["file"], blocker["offset"]) == tuple(ghost["lastRegistration"][name] for name in ("file", "offset"))
+    assert f"controller {GONE} supports metadata.version 7-30; 33 (4.4-IV2) is required" in tables.page("4.4")
     theirs = cluster.tool(
         "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
         "upgrade", "--feature", "metadata.version=33",
@@ -143,6 +186,8 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert (cured.returncode, cured.stdout) == (0, f"controller {GONE} is no longer registered\n".encode()), cured
     assert state(cluster) == ""
     wait_until("the files say so", lambda: not suspected(cluster, leader))
+    wait_until("the gate says so", lambda: tables.gate("metadata.version=33")["verdict"] == "ready")
+    assert f"controller {GONE}" not in tables.page("4.4").partition("Feature timeline")[0]
 
     # Kafka itself unregisters whom it is told to, also one that was stopped this moment: that is no refused broker.
     gone.start()

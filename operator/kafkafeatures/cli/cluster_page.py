@@ -12,6 +12,7 @@ from typing import Any
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.fleet_page import (
     MAX_ROWS,
+    MAY_BE_A_GHOST,
     STYLE,
     Row,
     Told,
@@ -29,7 +30,7 @@ from kafkafeatures.cli.html_parts import day_and_time, lasting, table, text, tim
 from kafkafeatures.cli.roll_page import Axis
 from kafkafeatures.core.releases import format_level
 
-_GHOST = '<span class="at">may be a ghost registration</span>'
+_GHOST = f'<span class="at">{MAY_BE_A_GHOST}</span>'
 _MOMENTS = ("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts", "in_sync_ts")
 """Of a row of `rolls`."""
 
@@ -73,8 +74,7 @@ def _blockers(told: Told) -> str:
     rows = [
         (
             text(each["reason"]),
-            text(node_blocker(each))
-            + ('<span class="at">may be a ghost registration</span>' if each["ghostSuspect"] else ""),
+            text(node_blocker(each)) + (_GHOST if each["ghostSuspect"] else ""),
             evidence(each["node"], each["file"], each["offset"], each["ts"]),
         )
         for each in one["blockers"]["nodes"]

@@ -179,24 +179,28 @@ def blockers(gate: Row) -> list[tuple[str, str]]:
     return found
 
 
+MAY_BE_A_GHOST = "may be a ghost registration"
+
+
 def summary(gate: Row) -> list[str]:
     """A line for nodes that lack the same, one for each other blocker, and for each thing that is not known."""
     if gate["verdict"] == "ready":
         return []
-    lacks: dict[tuple[str, int], list[str]] = {}
+    lacks: dict[tuple[str, int, bool], list[str]] = {}
     for one in gate["blockers"]["nodes"]:
         feature, level = one["feature"], one["needed"]
         lack = "a registration" if level is None else f"{feature} {format_level(feature, level)}"
-        lacks.setdefault((one["role"], one["nodeId"]), []).append(lack)
-    nodes: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    for (role, id_), lacking in sorted(lacks.items()):
-        nodes.setdefault((role, tuple(lacking)), []).append(id_)
+        lacks.setdefault((one["role"], one["nodeId"], one["ghostSuspect"] is True), []).append(lack)
+    nodes: dict[tuple[str, bool, tuple[str, ...]], list[int]] = {}
+    for (role, id_, suspected), lacking in sorted(lacks.items()):
+        nodes.setdefault((role, suspected, tuple(lacking)), []).append(id_)
     lines = []
-    for (role, needed), ids in nodes.items():
+    for (role, suspected, needed), ids in nodes.items():
         shown = ", ".join(map(str, ids[:MOST_IDS])) + (f" and {len(ids) - MOST_IDS} more" if ids[MOST_IDS:] else "")
         verb = "do not" if len(ids) > 1 else "does not"
         what = "have" if needed == ("a registration",) else "support"
-        lines.append(f"{role}{'s' if len(ids) > 1 else ''} {shown} {verb} {what} {', '.join(needed)}")
+        ghosts = f" ({MAY_BE_A_GHOST})" if suspected else ""
+        lines.append(f"{role}{'s' if len(ids) > 1 else ''} {shown}{ghosts} {verb} {what} {', '.join(needed)}")
     lines += [one["text"] for one in (*gate["blockers"]["losses"], *gate["blockers"]["others"])]
     if gate["verdict"] == "unknown":
         lines += [one["text"] for one in gate["unknownBecause"]]

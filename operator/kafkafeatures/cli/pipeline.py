@@ -101,6 +101,9 @@ def _run(config: Config) -> tuple[Summary, str]:
 
 
 def _on_spark(config: Config, stack: ExitStack) -> Engine:
+    from featurelog import java
+
+    java.check()  # before PySpark is imported, which takes longer and may be missing as well
     try:
         from featurelog.spark.engine import OnSpark
         from featurelog.spark.session import session

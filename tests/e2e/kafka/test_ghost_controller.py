@@ -157,7 +157,10 @@ def test_a_ghost_controller_blocks_the_raise_until_its_id_ran_on_the_new_kafka_a
     assert (verdict["verdict"], blocker["nodeId"], blocker["reason"]) == ("blocked", GONE, "ControllerRange")
     assert blocker["ghostSuspect"] is True
     assert (blocker["file"], blocker["offset"]) == tuple(ghost["lastRegistration"][name] for name in ("file", "offset"))
-    assert f"controller {GONE} supports metadata.version 7-30; 33 (4.4-IV2) is required" in tables.page("4.4")
+    page = tables.page("4.4")
+    assert f"controller {GONE} supports metadata.version 7-30; 33 (4.4-IV2) is required" in page
+    assert f"{ghost['lastRegistration']['file']}, offset {ghost['lastRegistration']['offset']}" in page
+    assert f"controller {GONE} (may be a ghost registration) does not support metadata.version 33" in page
     theirs = cluster.tool(
         "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers,
         "upgrade", "--feature", "metadata.version=33",

@@ -43,14 +43,30 @@ _GO = "Go 1.26 or newer: the API server and its kin are built from their modules
 ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if os.environ.get("SOAK") else []
 """Rolls of modelled clusters; the fast tests have a few thousand steps of them."""
 
+WHOLE_RUNS = [
+    "tests/featurelog/test_run.py",
+    "tests/featurelog/test_killed.py",
+    "tests/featurelog/tables/test_properties.py",
+]
+"""Of the pipeline, without Spark: too long for the inner loop."""
+
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.3),
     Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.3),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
-    Suite("unit", [[*PYTEST, *FILE_BY_FILE, "tests", "--ignore=tests/e2e"]], 3),
+    Suite(
+        "unit",
+        [[*PYTEST, *FILE_BY_FILE, "tests", "--ignore=tests/e2e", *(f"--ignore={one}" for one in WHOLE_RUNS)]],
+        3,
+    ),
     Suite("simulation", [[*PY, "tests.reliability", "simulate", "--runs", HISTORIES], *CALIBRATION, *ROLLS], 4),
-    Suite("pipeline", [[*PYTEST, "tests/e2e/pipeline"]], 8, {"java": "a JDK or JRE, 17 or newer"}),
+    Suite(
+        "pipeline",
+        [[*PYTEST, *FILE_BY_FILE, *WHOLE_RUNS], [*PYTEST, "tests/e2e/pipeline"]],
+        8,
+        {"java": "a JDK or JRE, 17 or newer"},
+    ),
     Suite(
         "kafka",
         [[*SIDE_BY_SIDE, "tests/e2e/kafka"]],

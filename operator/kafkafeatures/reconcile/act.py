@@ -96,7 +96,6 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
         if not asked_before:  # else what was sent then may still be on its way
             status = _ended(context, status, sent, Result.NOT_SENT, owned.message)
         return await _report(context, found.with_decision(owned, status))
-    context.on_send()
     outcome = await send(context, found, step)
     if not others and not _may_be_on_its_way(step, outcome, asked_before=asked_before):
         context.on_settled()

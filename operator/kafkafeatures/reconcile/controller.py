@@ -42,7 +42,7 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import Connections, OpenCluster, OpenClusterOf
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of
-from kafkafeatures.reconcile.evaluate import Effects, Evaluation, ReconcileContext, ignore
+from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
 from kafkafeatures.reconcile.operators import Operators
 from kafkafeatures.reconcile.pace import Pace
@@ -359,15 +359,18 @@ class Controller:
             ages=known.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act,
-            on_send=partial(self._claims.acts, key),
+            effects=partial(self._sends, key),
             on_settled=partial(self._claims.acted, key),
-            effects=self._context.effects,
             workloads=pods,
         )
 
     def _before_act(self, _: Evaluation) -> None:
         if self._operators.handed_over:
             raise Conflict("the operator is shutting down; its successor continues")
+
+    def _sends(self, key: Key, effect: EffectRecord) -> None:
+        self._claims.acts(key)
+        self._context.effects(effect)
 
     async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
         """Write why nothing is done, on top of the last status that was kept as a whole.

@@ -73,7 +73,7 @@ def ignore(effect: EffectRecord) -> None:
 class ReconcileContext(Struct, frozen=True):
     """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
 
-    `on_send` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
+    `effects` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
     `ages` is the same for all reconciliations of a resource in a process. `workloads`: None where no
     pods are restarted.
     """
@@ -85,9 +85,8 @@ class ReconcileContext(Struct, frozen=True):
     ages: Ages = field(default_factory=Ages)
     competing_owner: CompetingOwner = no_other_owner
     before_act: Callable[[Evaluation], None] = lambda _: None
-    on_send: Callable[[], None] = lambda: None
-    on_settled: Callable[[], None] = lambda: None
     effects: Effects = ignore
+    on_settled: Callable[[], None] = lambda: None
     workloads: WorkloadPort | None = None
 
     def stamp(self) -> Stamp:

@@ -134,7 +134,7 @@ class RestartNode(Struct, frozen=True):
             return Result.SUPERSEDED if self._is_for_another_image(after) else Result.APPLIED
         if self._is_overtaken(after):
             return Result.SUPERSEDED
-        return Result.NOT_APPLIED if sent.age > WITHDRAWN_AFTER and self._is_not_wanted(after) else Open()
+        return Result.NOT_APPLIED if sent.age > WITHDRAWN_AFTER and self.is_not_wanted(after) else Open()
 
     def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
         """Its pod by now, and the revision that its StatefulSet asks for; empty where that is not known."""
@@ -150,7 +150,7 @@ class RestartNode(Struct, frozen=True):
         pod, wanted = self._pod_in(seen)
         return pod is not None and wanted not in ("", self.after, pod.revision)
 
-    def _is_not_wanted(self, seen: Observation) -> bool:
+    def is_not_wanted(self, seen: Observation) -> bool:
         """The pod of before still runs, and its StatefulSet asks for it, or for another new one, by now, or it became
         another node's turn; or nobody evicts pods any more. Whose turn it is, is decided anew.
         """
@@ -160,9 +160,9 @@ class RestartNode(Struct, frozen=True):
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid != self.pod_uid or pod.terminating:
             return False
-        return wanted not in ("", self.after) or pod.revision == wanted or self.is_anothers_turn(seen)
+        return wanted not in ("", self.after) or pod.revision == wanted or self._is_anothers_turn(seen)
 
-    def is_anothers_turn(self, seen: Observation) -> bool:
+    def _is_anothers_turn(self, seen: Observation) -> bool:
         """It is a broker, or leads the quorum by now, and another controller's pod is not of its update revision."""
         node = seen.node(self.node_id)
         if node is None or isinstance(seen.workloads, Unknown):

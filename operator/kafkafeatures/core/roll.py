@@ -224,14 +224,14 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
 def _again(question: RestartQuestion, one: Restarting) -> Next:
     """Its intent was written, and its pod still runs: the eviction may be on its way. No other node until that is seen.
 
-    To ask again is safe, because it is for the same life of the pod. A pod that is what is wanted by now stays, and so
-    does one that runs another node: a status can be edited. A new image or leader may make it another node's turn.
+    To ask again is safe, because it is for the same life of the pod. What is not wanted any more is not asked for: it
+    is given up once it cannot be on its way. A pod that runs another node stays too: a status can be edited.
     """
     id_ = one.step.node_id
-    pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    pod = question.fleet.pods.get(id_)
     if id_ not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
         return waiting(question)
-    if owner is None or owner.update_revision != one.step.after or one.step.is_anothers_turn(question.seen):
+    if one.step.is_not_wanted(question.seen):
         return waiting(question)
     refused = refusal(FOR_ONE_DECIDED, question)
     return refused or _allowed(question, id_) or Act(one.step)

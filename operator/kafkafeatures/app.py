@@ -82,11 +82,11 @@ class Operator:
     ) -> None:
         self._api, self._environment, self._settings = api, environment, settings
         self._prepare = prepare
-        self._claims, metrics = Claims(environment.monotonic), Metrics(environment)
+        metrics = Metrics(environment)
         context = OperatorContext(environment, settings.operator, policy)
         self._controller = Controller(
             api,
-            self._claims,
+            Claims(environment.monotonic),
             lambda cluster: opener(cluster, metrics),
             context,
             metrics,
@@ -160,11 +160,8 @@ class Operator:
         return self._resources.current(key)
 
     def _wake(self, resources: Sequence[Mapping[str, Any]]) -> None:
-        changed = [resource for resource in resources if self._controller.is_external_change(resource)]
-        for resource in changed:
-            self._claims.note(resource)
-        for resource in changed:
-            self._queue.wake(Key.of(resource))
+        for key in self._controller.note_changes(resources):
+            self._queue.wake(key)
 
 
 async def run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -51,8 +51,8 @@ class Controller:
         self.changed = asyncio.Condition()
         MADE.append(self)
 
-    def is_external_change(self, resource: Mapping[str, Any]) -> bool:
-        return True
+    def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[Key]:
+        return [Key.of(resource) for resource in resources]
 
     def forget_versions(self) -> None:
         self.forgot = True

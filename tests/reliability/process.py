@@ -94,11 +94,12 @@ class Process:
         self._loop = loop
         environment = Environment(world.wall, loop.time, world.random.random, asyncio.sleep)
         self._api = world.server.client(self._fault, self._latency)
-        self._claims = Claims(environment.monotonic)
         context = OperatorContext(
             environment, OperatorIdentity("ops", operator, name), AddressPolicy(), self.logged.append
         )
-        self._controller = _Controller(self._api, self._claims, self._open, context, self, current=self._current)
+        self._controller = _Controller(
+            self._api, Claims(environment.monotonic), self._open, context, self, current=self._current
+        )
         self._opened: dict[str, _Connection] = {}
         self._controller.opened = self._opened
         self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
@@ -106,7 +107,7 @@ class Process:
             self._api,
             (),
             environment,
-            changed=self._changed,
+            changed=self._wake,
             gone=self._queue.wake,
             restored=self._controller.forget_versions,
             every=RESYNC,
@@ -125,12 +126,9 @@ class Process:
     def _current(self, key: Key) -> str:
         return self._resources.current(key)
 
-    def _changed(self, resources: Sequence[Mapping[str, Any]]) -> None:
-        changed = [one for one in resources if self._controller.is_external_change(one)]
-        for resource in changed:
-            self._claims.note(resource)
-        for resource in changed:
-            self._queue.wake(Key.of(resource))
+    def _wake(self, resources: Sequence[Mapping[str, Any]]) -> None:
+        for key in self._controller.note_changes(resources):
+            self._queue.wake(key)
 
     def show(self, resource: Mapping[str, Any], *, gone: bool, after: float) -> None:
         """By a watch, which keeps the order, and begins when all that is there was listed."""

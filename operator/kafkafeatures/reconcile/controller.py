@@ -7,7 +7,7 @@ in between is pace and open connections, never facts: killed anywhere, the next 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -175,6 +175,13 @@ class Controller:
         """Whether a watch shows something else than what the last reconciliation wrote itself."""
         known = self._known.get(Key.of(resource))
         return known is None or resource["metadata"]["resourceVersion"] not in known.written
+
+    def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[Key]:
+        """Whose turn it is, of what was listed or what a watch shows; first, what each of them claims is noted."""
+        changed = [resource for resource in resources if self.is_external_change(resource)]
+        for resource in changed:
+            self._claims.note(resource)
+        return [Key.of(resource) for resource in changed]
 
     async def reconcile(self, key: Key) -> float | None:
         """One reconciliation. Raises what the queue tells `failed` of."""

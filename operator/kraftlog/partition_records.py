@@ -1,6 +1,7 @@
 """What records of partitions and of min.insync.replicas say beside their layout: the numbers and names that Kafka uses.
 
-For whoever applies them, as rows (`partition_state`) or as times without a replica (`strips`). Needs no numpy.
+For whoever applies them, as rows (`partition_state`) or as times without a replica (`strips`), or shows them (`arrow`).
+Needs no numpy.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from kraftlog.arrow.framing import Records
 from kraftlog.arrow.schema import CONSTANT, DECODED, FIELDS, RECORDS
 from kraftlog.arrow.texts import bare, placed
 from kraftlog.edges import Positions
+from kraftlog.partition_records import LEADER_UNCHANGED
 from kraftlog.reading import Entry, Reading, content_of
 from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded
 from kraftlog.schema import NAMES, RecordType, table
@@ -132,7 +133,7 @@ def _typed(
         if kind is table.BROKER_REGISTRATION_CHANGE and column in ("fenced", "controlled_shutdown"):
             data, unset = data == 1, np.abs(data.astype(np.int16)) != 1
         elif kind is table.PARTITION_CHANGE and column == "leader":
-            unset = data == plain.UNCHANGED
+            unset = data == LEADER_UNCHANGED
         if column in _UUIDS:
             data = bare(data)
         array = data if isinstance(data, pa.Array) else pa.array(data, RECORDS.field(column).type)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from kraftlog.arrow.schema import CONSTANT, DAMAGED, DECODED, FIELDS, KEPT, RECORDS
 from kraftlog.as_json import body
 from kraftlog.batches import Damage
+from kraftlog.partition_records import LEADER_UNCHANGED
 from kraftlog.reading import UNREADABLE, Entry
 from kraftlog.records import Decoded, Raw, kafka_uuid
 from kraftlog.schema import BY_KEY, NAMES, table
@@ -28,8 +29,6 @@ _TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]
 _NONE: Mapping[str, object] = {}
 _SWITCHES = {1: True, -1: False}
 """What an int8 of a change means; 0 is unchanged."""
-UNCHANGED = -2
-"""A leader."""
 
 
 def row(item: Entry | Damage, origin: str, begins_at: int, redact: bool) -> Row:
@@ -89,7 +88,7 @@ def _typed(found: Decoded) -> Mapping[str, object]:
     if found.type is table.BROKER_REGISTRATION_CHANGE:
         for column in ("fenced", "controlled_shutdown"):
             values[column] = _SWITCHES.get(data.get(FIELDS[kind][column], 0))
-    elif found.type is table.PARTITION_CHANGE and values["leader"] == UNCHANGED:
+    elif found.type is table.PARTITION_CHANGE and values["leader"] == LEADER_UNCHANGED:
         values["leader"] = None
     elif found.layout and "maxFeatureLevel" in data:
         values["level"] = data["maxFeatureLevel"]

@@ -45,11 +45,6 @@ class Share:
     records: int = 0
     bytes: int = 0
 
-    def add(self, records: int, size: int) -> None:
-        """Count more of them."""
-        self.records += records
-        self.bytes += size
-
 
 @dataclass(slots=True)
 class Account:

@@ -22,7 +22,7 @@ from kraftlog.image import Image
 from kraftlog.records import Decoded, Raw, decode, decode_control, key_of
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.schema import NAMES, table
-from kraftlog.state import KRAFT_VERSION_FEATURE
+from kraftlog.state import KRAFT_VERSION_FEATURE, ranges_of
 
 Data = Mapping[str, Any]
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
@@ -265,13 +265,12 @@ class HistoryReader:
         return LevelChange(data["name"], 0, None, data["name"] != KRAFT_VERSION_FEATURE, layout)
 
     def _register_broker(self, data: Data, _: str) -> Change:
-        ranges = {one["name"]: (one["minSupportedVersion"], one["maxSupportedVersion"]) for one in data["features"]}
         who = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
-        return Registration("broker", *who, data["fenced"], ranges)
+        return Registration("broker", *who, data["fenced"], ranges_of(data["features"]))
 
     def _register_controller(self, data: Data, _: str) -> Change:
-        ranges = {one["name"]: (one["minSupportedVersion"], one["maxSupportedVersion"]) for one in data["features"]}
-        return Registration("controller", data["controllerId"], data["incarnationId"], -1, None, ranges)
+        who = data["controllerId"], data["incarnationId"], -1
+        return Registration("controller", *who, None, ranges_of(data["features"]))
 
     def _change_broker(self, data: Data, _: str) -> Change | None:
         fenced = {1: True, -1: False}.get(data.get("fenced", 0))

@@ -166,7 +166,8 @@ def _endpoints(items: tuple[Data, ...]) -> tuple[Endpoint, ...]:
     return tuple(Endpoint(e["name"], e["host"], e["port"], e.get("securityProtocol", -1)) for e in items)
 
 
-def _ranges(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
+def ranges_of(items: tuple[Data, ...]) -> Mapping[str, tuple[int, int]]:
+    """The supported (min, max) of each feature that a registration names."""
     return FrozenMap({f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in items})
 
 
@@ -180,7 +181,7 @@ def _register_broker(state: State, data: Data) -> None:
             epoch=data["brokerEpoch"],
             incarnation=data["incarnationId"],
             endpoints=_endpoints(data["endPoints"]),
-            features=_ranges(data["features"]),
+            features=ranges_of(data["features"]),
             rack=data["rack"],
             fenced=data["fenced"],
             in_controlled_shutdown=data.get("inControlledShutdown", False),
@@ -232,7 +233,7 @@ def _register_controller(state: State, data: Data) -> None:
             incarnation=data["incarnationId"],
             zk_migration_ready=data["zkMigrationReady"],
             endpoints=_endpoints(data["endPoints"]),
-            features=_ranges(data["features"]),
+            features=ranges_of(data["features"]),
         ),
     )
 

@@ -30,7 +30,7 @@ from kraftlog.errors import DamagedError, GapError, KraftLogError, MalformedErro
 from kraftlog.files import Segment, Snapshot, parse
 from kraftlog.image import SMALL, Image, Section
 from kraftlog.replay import Replay, SnapshotReader
-from kraftlog.walks import walk
+from kraftlog.walks import Walk
 
 PIECE = 4 * 1024 * 1024
 END = 1 << 62  # above every offset
@@ -214,21 +214,7 @@ def _divided(replay: Replay, data: Pieces, position: int, name: str, below: int)
     return ""
 
 
-class _Behind:
-    """The bytes of a file from a position on."""
-
-    def __init__(self, data: Pieces, start: int) -> None:
-        self._data, self._start = data, start
-
-    def __len__(self) -> int:
-        return len(self._data) - self._start
-
-    def __getitem__(self, piece: slice) -> memoryview:
-        start, end, _ = piece.indices(len(self))
-        return self._data[start + self._start : end + self._start]
-
-
 def _measured(data: Pieces, position: int) -> Damage:
-    found = next(iter(walk(_Behind(data, position))))
+    (found,) = Walk(data, position).next()
     assert isinstance(found, Damage)  # noqa: S101 - no batch begins there, as was just seen
     return found

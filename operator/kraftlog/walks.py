@@ -81,15 +81,15 @@ class Run:
 
 
 class Walk:
-    """A walk that is taken step by step: a batch or a damage, or a run of batches at once."""
+    """A walk that is taken step by step: a batch or a damage, or a run of batches at once. position: where it is."""
 
-    def __init__(self, data: Buffer | Pieces) -> None:
+    def __init__(self, data: Buffer | Pieces, position: int = 0) -> None:
         self._data: Pieces = view_of(data) if isinstance(data, bytes | bytearray | memoryview | mmap) else data
-        self._heads = _Heads(self._data)
+        self._heads = _Heads(self._data, position)
         self._end_offset: int | None = None
         self._epoch = -1
         self._ahead = _LEAST_AHEAD
-        self.position = 0
+        self.position = position
 
     @property
     def is_open(self) -> bool:
@@ -158,9 +158,9 @@ class Walk:
 class _Heads:
     """The headers of one walk: of batches that are not too large; and how many bytes may yet be checked for them."""
 
-    def __init__(self, data: Pieces) -> None:
+    def __init__(self, data: Pieces, position: int) -> None:
         self._data = data
-        self.left = max(_CHECKED * len(data), MAX_BATCH)
+        self.left = max(_CHECKED * (len(data) - position), MAX_BATCH)
 
     def at(self, position: int) -> Head | Damage:
         head = claimed_at(self._data, position)

@@ -84,7 +84,7 @@ def image_at(
     for snapshot in snapshots:
         try:
             with opened(snapshot.name) as data:
-                replay = _loaded(data, snapshot, wanted, limit)
+                replay = loaded(data, snapshot, sections=wanted, limit=limit)
         except KraftLogError as error:
             left_out.append(f"{snapshot.name}: {error}")
             continue
@@ -94,7 +94,10 @@ def image_at(
     raise StateUnknown("; ".join([_no_base(segments, found, at), *left_out]))
 
 
-def _loaded(data: Pieces, snapshot: Snapshot, sections: Iterable[Section], limit: int | None) -> Replay:
+def loaded(
+    data: Pieces, snapshot: Snapshot, *, sections: Iterable[Section] = SMALL, limit: int | None = None
+) -> Replay:
+    """The log up to the end of a snapshot, which is read a piece at a time. Raises what a SnapshotReader raises."""
     reader = SnapshotReader(end_offset=snapshot.end_offset, epoch=snapshot.epoch, sections=sections, limit=limit)
     for start in range(0, len(data), PIECE):
         reader.feed(data[start : start + PIECE])

@@ -13,8 +13,7 @@ from msgspec import Struct, field
 from kafkafeatures.cli.log_files import Opened
 from kafkafeatures.core.words import cut
 from kraftlog import KraftLogError, files
-from kraftlog.replay import SnapshotReader
-from kraftlog.restored import PIECE
+from kraftlog.restored import loaded
 
 MAX_PROPERTIES = 64 * 1024
 
@@ -56,12 +55,9 @@ class LogFolder(Struct, frozen=True):
     def committed(self) -> int:
         """Everything below this offset is known to be committed: Kafka makes snapshots of nothing else (KIP-630)."""
         for snapshot in reversed(self.snapshots):
-            reader = SnapshotReader(end_offset=snapshot.end_offset, epoch=snapshot.epoch, sections=())
             try:
                 with self.opened(snapshot.name) as data:
-                    for start in range(0, len(data), PIECE):
-                        reader.feed(data[start : start + PIECE])
-                reader.finish()
+                    loaded(data, snapshot, sections=())
             except KraftLogError:
                 continue
             return snapshot.end_offset

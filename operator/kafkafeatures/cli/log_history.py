@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_state import MAX_IMAGE
-from kraftlog import Batch, Damage, DamageReason, Image, KraftLogError, SnapshotReader, files
+from kraftlog import Batch, Damage, DamageReason, Image, KraftLogError, files
 from kraftlog.batches import HEADER_SIZE, Pieces
 from kraftlog.history import Event, HistoryReader
 from kraftlog.replay import ONLY_NO_OP
-from kraftlog.restored import PIECE
+from kraftlog.restored import loaded
 from kraftlog.walks import Walk
 
 
@@ -146,8 +146,5 @@ class History:
             yield StateOf(snapshot.name, snapshot.end_offset, image)
 
     def _image(self, snapshot: files.Snapshot) -> Image:
-        reader = SnapshotReader(end_offset=snapshot.end_offset, epoch=snapshot.epoch, limit=MAX_IMAGE)
         with self._folder.opened(snapshot.name) as data:
-            for start in range(0, len(data), PIECE):
-                reader.feed(data[start : start + PIECE])
-        return reader.finish().image()
+            return loaded(data, snapshot, limit=MAX_IMAGE).image()

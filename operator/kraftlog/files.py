@@ -41,11 +41,20 @@ def parse(name: str) -> Segment | Snapshot | None:
     return None
 
 
-def newest(names: Iterable[str]) -> tuple[Snapshot | None, tuple[Segment, ...]]:
-    """What the newest image is made of: the last snapshot, if there is one, and the segments that go on behind it."""
+def in_order(names: Iterable[str]) -> tuple[list[Snapshot], list[Segment]]:
+    """The snapshots and the segments of a log, the oldest first."""
     found = [parse(name) for name in names]
     snapshots = [one for one in found if isinstance(one, Snapshot)]
-    segments = sorted((one for one in found if isinstance(one, Segment)), key=lambda one: one.base_offset)
-    snapshot = max(snapshots, key=lambda one: (one.end_offset, one.epoch), default=None)
+    segments = [one for one in found if isinstance(one, Segment)]
+    return (
+        sorted(snapshots, key=lambda one: (one.end_offset, one.epoch)),
+        sorted(segments, key=lambda one: one.base_offset),
+    )
+
+
+def newest(names: Iterable[str]) -> tuple[Snapshot | None, tuple[Segment, ...]]:
+    """What the newest image is made of: the last snapshot, if there is one, and the segments that go on behind it."""
+    snapshots, segments = in_order(names)
+    snapshot = snapshots[-1] if snapshots else None
     first = max((one.base_offset for one in segments if snapshot and one.base_offset <= snapshot.end_offset), default=0)
     return snapshot, tuple(one for one in segments if one.base_offset >= first)

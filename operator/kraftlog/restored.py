@@ -27,7 +27,7 @@ from kraftlog.batches import (
 )
 from kraftlog.encoding import encode_batch
 from kraftlog.errors import DamagedError, GapError, KraftLogError, MalformedError, TooLargeError
-from kraftlog.files import Segment, Snapshot, parse
+from kraftlog.files import Segment, Snapshot, in_order
 from kraftlog.image import SMALL, Image, Section
 from kraftlog.replay import Replay, SnapshotReader
 from kraftlog.walks import Walk
@@ -76,12 +76,11 @@ def image_at(
 
     Raises StateUnknown for an offset at which no exact image can be made, and what Replay raises of what is too large.
     """
-    found = [one for one in map(parse, names) if one is not None]
-    segments = sorted((one for one in found if isinstance(one, Segment)), key=lambda one: one.base_offset)
-    snapshots = [one for one in found if isinstance(one, Snapshot) and (at is None or one.end_offset <= at)]
-    snapshots.sort(key=lambda one: (one.end_offset, one.epoch), reverse=True)
+    snapshots, segments = in_order(names)
     wanted, left_out = tuple(sections), []
-    for snapshot in snapshots:
+    for snapshot in reversed(snapshots):
+        if at is not None and snapshot.end_offset > at:
+            continue
         try:
             with opened(snapshot.name) as data:
                 replay = loaded(data, snapshot, sections=wanted, limit=limit)
@@ -91,7 +90,7 @@ def image_at(
         return _continued(replay, segments, opened, at, made_of=[snapshot.name], left_out=left_out)
     if segments and segments[0].base_offset == 0:
         return _continued(Replay(sections=wanted, limit=limit), segments, opened, at, made_of=[], left_out=left_out)
-    raise StateUnknown("; ".join([_no_base(segments, found, at), *left_out]))
+    raise StateUnknown("; ".join([_no_base(segments, snapshots, at), *left_out]))
 
 
 def loaded(
@@ -104,11 +103,10 @@ def loaded(
     return reader.finish()
 
 
-def _no_base(segments: Sequence[Segment], found: Iterable[Segment | Snapshot], at: int | None) -> str:
-    ends = sorted(one.end_offset for one in found if isinstance(one, Snapshot))
+def _no_base(segments: Sequence[Segment], snapshots: Sequence[Snapshot], at: int | None) -> str:
     begins = f"the log begins at offset {segments[0].base_offset}" if segments else "no segment of the log is here"
-    if at is not None and ends and ends[0] > at:
-        return f"{begins}, and the oldest snapshot is of offset {ends[0]}: what was before is not known"
+    if at is not None and snapshots and snapshots[0].end_offset > at:
+        return f"{begins}, and the oldest snapshot is of offset {snapshots[0].end_offset}: what was before is not known"
     return f"{begins}, and no whole snapshot is here to begin with"
 
 

@@ -32,14 +32,12 @@ class LogFolder(Struct, frozen=True):
     @property
     def segments(self) -> list[files.Segment]:
         """The oldest first."""
-        found = (one for one in map(files.parse, self.names) if isinstance(one, files.Segment))
-        return sorted(found, key=lambda one: one.base_offset)
+        return files.in_order(self.names)[1]
 
     @property
     def snapshots(self) -> list[files.Snapshot]:
         """The oldest first."""
-        found = (one for one in map(files.parse, self.names) if isinstance(one, files.Snapshot))
-        return sorted(found, key=lambda one: (one.end_offset, one.epoch))
+        return files.in_order(self.names)[0]
 
     @property
     def cluster_id(self) -> str:

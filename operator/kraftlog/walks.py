@@ -64,13 +64,13 @@ def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
 @dataclass(frozen=True, slots=True)
 class Run:
     """Batches one behind the other, whose CRC holds, in a copy of their bytes. position: of the first in the file.
-    starts: of each in `data`, and where the last ends. breaks: in their order; before which of them, by its number.
+    starts: of each in `data`, and where the last ends. breaks: by the number of the batch that they are before.
     """
 
     position: int
     data: bytes = field(repr=False)
     starts: list[int] = field(repr=False)
-    breaks: list[tuple[int, Damage]]
+    breaks: dict[int, list[Damage]]
 
     def batch(self, number: int) -> Batch:
         """One of them."""
@@ -121,7 +121,7 @@ class Walk:
     def run(self) -> Run | None:
         """The batches that are here, a few megabytes at most; None where a damage is, or nothing."""
         data, began = self._piece(), self.position
-        starts, breaks = list[int](), list[tuple[int, Damage]]()
+        starts, breaks = list[int](), dict[int, list[Damage]]()
         at, last, left = 0, len(data) - HEADER_SIZE, self._heads.left
         unpack, crc_of = _FACTS.unpack_from, google_crc32c.value
         end_offset, before = self._end_offset, self._epoch
@@ -135,7 +135,8 @@ class Walk:
                 break
             if offset != end_offset or epoch < before:
                 self._end_offset, self._epoch = end_offset, before
-                breaks += [(len(starts), each) for each in self._breaks(began + at, offset, epoch)]
+                if found := list(self._breaks(began + at, offset, epoch)):
+                    breaks[len(starts)] = found
             starts.append(at)
             at, end_offset, before = end, offset + delta + 1, epoch
         self._end_offset, self._epoch = end_offset, before

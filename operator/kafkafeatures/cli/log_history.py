@@ -104,12 +104,9 @@ class History:
             if run is None:
                 yield from steps.next()
                 continue
-            breaks: dict[int, list[Damage]] = {}
-            for number, damage in run.breaks:
-                breaks.setdefault(number, []).append(damage)
             for number, start in enumerate(run.starts[:-1]):
-                if number in breaks:
-                    yield from breaks[number]
+                if number in run.breaks:
+                    yield from run.breaks[number]
                 elif (
                     number
                     and self._reader.is_complete

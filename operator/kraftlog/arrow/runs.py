@@ -31,13 +31,11 @@ def items(reading: Reading) -> Iterator[Records | Entry | Damage]:
 
 
 def _of_run(reading: Reading, run: Run) -> Iterator[Records | Entry | Damage]:
-    frames, breaks, begin = framed(run), dict[int, list[Damage]](), 0
-    for number, damage in run.breaks:
-        breaks.setdefault(number, []).append(damage)
+    frames, begin = framed(run), 0
     last = len(frames.usual)
-    for end in sorted({*np.flatnonzero(~frames.usual).tolist(), *breaks, last}):
+    for end in sorted({*np.flatnonzero(~frames.usual).tolist(), *run.breaks, last}):
         yield from _usual(reading, run, frames, begin, end)
-        for damage in breaks.get(end, ()):
+        for damage in run.breaks.get(end, ()):
             yield reading.damage(damage)
         begin = end
         if end < last and not frames.usual[end]:

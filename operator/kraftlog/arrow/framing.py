@@ -151,7 +151,7 @@ class _Framing:
 
 def _framing(view: Bytes, start: Positions, end: Positions) -> _Framing:
     """What lies in front of the values: a length, attributes, two deltas, no key, a length. Behind them: no headers."""
-    at, good = _behind(view, start, 5)
+    _, at, good = _number(view, start, 5)
     timestamp, at, whole = _number(view, at + 1, 9)  # of more bytes is a time that nobody has
     good &= whole
     offset, at, whole = _number(view, np.minimum(at, end), 5)
@@ -175,8 +175,3 @@ def _number(view: Bytes, at: Positions, most: int) -> tuple[Positions, Positions
         more, shift = more[byte >= _MORE], shift + 7
     good[more] = False
     return (raw >> 1) ^ -(raw & 1), at, good
-
-
-def _behind(view: Bytes, at: Positions, most: int) -> tuple[Positions, Bools]:
-    _, behind, good = _number(view, at, most)
-    return behind, good

@@ -22,10 +22,11 @@ SECRET_FIELDS = frozenset({"salt", "storedKey", "serverKey", "saltedPassword"})
 _FLAT = frozenset(
     kind.key
     for kind in table.METADATA_TYPES
-    for layout in kind.layouts
     if kind is not table.CONFIG
     and all(
-        isinstance(each.type.of if isinstance(each.type, Array) else each.type, Scalar) for each in layout.fields.fields
+        isinstance(each.type.of if isinstance(each.type, Array) else each.type, Scalar)
+        for layout in kind.layouts
+        for each in layout.fields.fields
     )
 )
 """Types without parts, whose fields hold no secret."""

@@ -116,7 +116,7 @@ class Reading:
         walk = Walk(self._data)
         while walk.is_open:
             if run := walk.run():
-                self._goes_on(run.batch(0), run.batch(len(run.starts) - 2))
+                self._note_offsets(run.batch(0), run.batch(len(run.starts) - 2))
                 yield run
             else:
                 yield from self._next(walk)
@@ -124,12 +124,12 @@ class Reading:
     def _next(self, walk: Walk) -> Iterator[Entry | Damage]:
         for found in walk.next():
             if isinstance(found, Batch):
-                self._goes_on(found, found)
+                self._note_offsets(found, found)
                 yield from self.entries(found)
             else:
                 yield self.damage(found)
 
-    def _goes_on(self, first: Batch, last: Batch) -> None:
+    def _note_offsets(self, first: Batch, last: Batch) -> None:
         if first.position == 0:
             self.begin_offset = first.base_offset
         self.end_offset = last.last_offset + 1

@@ -2,8 +2,8 @@
 
     reader = RollReader(since_ms=...); reader.append(data, below=high_watermark); reader.finish()
 
-Given the bytes of the log from its beginning, or of a snapshot and of the log behind it; or, where somebody else has
-decoded it, its records (`RollRecords`). Whatever it says, the record that says so is named by its offset. It reads
+Given the bytes of the log from its beginning, or of a snapshot and of the log behind it; or, where it is decoded
+already, its records (`RollRecords`). Whatever it says, the record that says so is named by its offset. It reads
 nothing itself; who has the bytes calls it: a command with a live cluster, or a pipeline with files.
 
 A broker is told to stop (controlled shutdown) or just fenced, registers as a new process, is unfenced, and is in sync

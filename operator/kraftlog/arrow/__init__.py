@@ -26,8 +26,8 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file, bounded in number and size; the reading's account is complete at the end.
 
-    origin: LOG or SNAPSHOT. begins_at: where in its file the data begins, for who goes on where they stopped. redact:
-    without secrets, and without the bytes of what could not be decoded.
+    origin: LOG or SNAPSHOT. begins_at: where in its file the data begins, for a caller that continues where it stopped.
+    redact: without secrets, and without the bytes of what could not be decoded.
     """
     rows: list[plain.Row] = []
     size = 0

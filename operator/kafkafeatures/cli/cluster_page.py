@@ -1,6 +1,6 @@
-"""A cluster of a fleet as one HTML page: may it be upgraded, what blocks it, and what its log told of it.
+"""A cluster of a fleet as one HTML page: may it be upgraded, what blocks it, and what its log says of it.
 
-Pure; see `fleet_page.py`, of which it is the other half. Called by `cli/pipeline_report.py`.
+Pure; see `fleet_page.py`, of which it is the other half. Called by `cli/pipeline_gate.py`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from kafkafeatures.cli.fleet_page import (
     MAX_ROWS,
     MAY_BE_A_GHOST,
     STYLE,
+    ClusterTables,
     Row,
-    Told,
-    blockers,
     drift,
     evidence,
+    last_registration,
     migration,
     moment,
     node_blocker,
-    shortened,
+    other_blockers,
+    section,
+    since,
     summary,
     verdict,
 )
@@ -35,25 +37,25 @@ _MOMENTS = ("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts", "in_sync
 """Of a row of `rolls`."""
 
 
-def cluster_page(gate: Row, told: Told) -> str:
+def cluster_page(gate: Row, cluster: ClusterTables) -> str:
     """The whole document. `gate`: the fleet's, for the target."""
-    name, target = told.gate["cluster"], f"{gate['target']['kind']} {gate['target']['name']}"
+    name, target = cluster.gate["cluster"], f"{gate['target']['kind']} {gate['target']['name']}"
     sections = (
         f"<h1>{text(name)}</h1>",
-        _head(gate, told, target),
-        _blockers(told),
-        _targets(told),
-        _features(told),
-        _registrations(told),
-        _migration(told),
-        _rolls(told),
-        _quality(told),
+        _head(gate, cluster, target),
+        _blockers(cluster),
+        _targets(cluster),
+        _features(cluster),
+        _registrations(cluster),
+        _migration(cluster),
+        _rolls(cluster),
+        _quality(cluster),
     )
     return whole_page(f"{name} - KafkaFeatures", sections, STYLE)
 
 
-def _head(gate: Row, told: Told, target: str) -> str:
-    one = told.gate
+def _head(gate: Row, cluster: ClusterTables, target: str) -> str:
+    one = cluster.gate
     coverage, watermark = one["coverage"], one["watermark"]
     voters = "not known" if coverage["voters"] is None else ", ".join(map(str, coverage["voters"]))
     facts = {
@@ -69,8 +71,8 @@ def _head(gate: Row, told: Told, target: str) -> str:
     return f'<p class="box">{verdict(one["verdict"])} for {text(target)}{why}</p>\n<p class="muted">{shown}</p>'
 
 
-def _blockers(told: Told) -> str:
-    one = told.gate
+def _blockers(cluster: ClusterTables) -> str:
+    one = cluster.gate
     rows = [
         (
             text(each["reason"]),
@@ -79,21 +81,21 @@ def _blockers(told: Told) -> str:
         )
         for each in one["blockers"]["nodes"]
     ]
-    rows += [(text(kind), text(why), "-") for kind, why in blockers(one)[len(rows) :]]
-    return _section("Blockers", "What prevents the change", ("Kind", "What", "Last registration"), rows)
+    rows += [(text(kind), text(why), "-") for kind, why in other_blockers(one)]
+    return section("Blockers", "What prevents the change", ("Kind", "What", "Last registration"), rows)
 
 
-def _targets(told: Told) -> str:
+def _targets(cluster: ClusterTables) -> str:
     rows = [
         (text(row["target"]), text(row["verdict"]), text(_changes(row["changes"] or ())))
-        for row in told.rows("upgrade_readiness")
-        if row["target_kind"] == "release" and not _lowers(row["changes"] or ())
+        for row in cluster.rows("upgrade_readiness")
+        if row["target_kind"] == "release" and not _is_downgrade(row["changes"] or ())
     ]
     head = ("Release", "By the log alone", "Levels that would change")
-    return _section("Releases", "Every release of Kafka that needs no downgrade of metadata.version", head, rows)
+    return section("Releases", "Every release of Kafka that needs no downgrade of metadata.version", head, rows)
 
 
-def _lowers(changes: Sequence[Any]) -> bool:
+def _is_downgrade(changes: Sequence[Any]) -> bool:
     return any(one["feature"] == METADATA_VERSION and one["to_level"] < one["from_level"] for one in changes)
 
 
@@ -104,43 +106,38 @@ def _changes(changes: Sequence[Any]) -> str:
     return ", ".join(shown) or "none"
 
 
-def _features(told: Told) -> str:
+def _features(cluster: ClusterTables) -> str:
     rows = [
         (
             text(row["feature"]),
             text(format_level(row["feature"], row["level"])),
             text(row["change"]),
-            text(_since(row)),
+            text(since(row)),
             text(moment(row["to_ts"]) if row["to_offset"] is not None else "now"),
             text(row["attribution"]),
             text(f"{row['evidence_node']}/{row['evidence_file']}, offset {row['evidence_offset']}"),
         )
-        for row in sorted(told.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
+        for row in sorted(cluster.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
     ]
     head = ("Feature", "Level", "Change", "From", "Until", "By", "Evidence")
-    found = _section("Feature timeline", "Finalized levels, as far as the log goes back", head, rows)
-    drifted = [drift(row) for row in told.drifted]
-    return found + _section("Drift", "Not what the document names", ("Feature", "Level", "Document"), drifted)
+    found = section("Feature timeline", "Finalized levels, as far as the log goes back", head, rows)
+    drifted = [drift(row) for row in cluster.drifted]
+    return found + section("Drift", "Not what the document names", ("Feature", "Level", "Document"), drifted)
 
 
-def _since(row: Row) -> str:
-    """A snapshot does not say since when; only that it was so by then."""
-    return moment(row["from_ts"]) if row["from_ts"] is not None else f"{moment(row['not_after'])} or before"
-
-
-def _registrations(told: Told) -> str:
+def _registrations(cluster: ClusterTables) -> str:
     rows = [
         (
             text(f"{row['role']} {row['node_id']}"),
             text(_state(row)),
             text(", ".join(f"{name} {range_}" for name, range_ in _ranges(row["features"]))),
-            evidence(row["registered_node"], row["registered_file"], row["registered_offset"], row["registered_ts"]),
+            last_registration(row),
         )
-        for row in told.rows("node_registrations")
+        for row in cluster.rows("node_registrations")
         if row["is_current"]
     ]
     head = ("Node", "State", "Supports", "Last registration")
-    return _section("Registrations", "At the end of what was read", head, rows)
+    return section("Registrations", "At the end of what was read", head, rows)
 
 
 def _state(row: Row) -> str:
@@ -159,14 +156,14 @@ def _ranges(features: Any) -> list[tuple[str, str]]:
     return [(name, f"{held['min']}-{held['max']}") for name, held in sorted(features or (), key=lambda one: one[0])]
 
 
-def _migration(told: Told) -> str:
+def _migration(cluster: ClusterTables) -> str:
     head = ("State", "Since", "Brokers in ZooKeeper mode")
-    return _section("Migration from ZooKeeper", "In progress", head, [migration(row) for row in told.migrations])
+    return section("Migration from ZooKeeper", "In progress", head, [migration(row) for row in cluster.migrations])
 
 
-def _rolls(told: Told) -> str:
+def _rolls(cluster: ClusterTables) -> str:
     """Each time that a node was away, on one time axis."""
-    rows = sorted(told.rows("rolls"), key=lambda row: (row["roll_id"], row["step"]))[-MAX_ROWS:]
+    rows = sorted(cluster.rows("rolls"), key=lambda row: (row["roll_id"], row["step"]))[-MAX_ROWS:]
     spans = [(row, begin) for row in rows if (begin := _first_time(row)) is not None]
     if not spans:
         return ""
@@ -194,13 +191,9 @@ def _times(row: Row) -> list[datetime]:
     return [row[name] for name in _MOMENTS if row[name] is not None]
 
 
-def _quality(told: Told) -> str:
+def _quality(cluster: ClusterTables) -> str:
     rows = [
         (text(row["kind"]), text(row["text"]), text("/".join(filter(None, (row["node"], row["file"]))) or "-"))
-        for row in told.rows("data_quality")
+        for row in cluster.rows("data_quality")
     ]
-    return _section("Gaps in what was seen", "Of the inputs", ("Kind", "What", "Where"), rows)
-
-
-def _section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return f"<h2>{title}</h2>\n{shortened(caption, head, rows)}" if rows else ""
+    return section("Gaps in what was seen", "Of the inputs", ("Kind", "What", "Where"), rows)

@@ -1,7 +1,7 @@
 """A fleet as one HTML page: which clusters may be taken to the target, what blocks the others, and what was not seen.
 
 Pure: of the gate's document and the rows of the pipeline's tables; nothing is added to them. Called by
-`cli/pipeline_report.py`. Whatever stands in a log was written by somebody else: every text is escaped, and no name
+`cli/pipeline_gate.py`. Whatever stands in a log was written by somebody else: every text is escaped, and no name
 becomes a name of a file or a link.
 """
 
@@ -35,8 +35,8 @@ a { color: var(--bar); }
 LOOKS = {"ready": ("good", "Ready"), "blocked": ("bad", "Blocked"), "unknown": ("wait", "Unknown")}
 
 
-class Told(Struct, frozen=True):
-    """What the tables tell of one cluster. gate: its part of the gate's document. tables: rows by the table's name."""
+class ClusterTables(Struct, frozen=True):
+    """What the pipeline's tables say of one cluster. gate: its part of the gate's document. tables: rows by table."""
 
     gate: Row
     tables: Mapping[str, Sequence[Row]] = {}
@@ -65,40 +65,40 @@ class Told(Struct, frozen=True):
         ]
 
 
-def fleet_page(gate: Row, clusters: Sequence[tuple[str, Told]]) -> str:
+def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
     """The whole document. `clusters`: each with the name of its page's file."""
     target = f"{gate['target']['kind']} {gate['target']['name']}"
     sections = (
         f"<h1>Fleet: {text(target)}</h1>",
         _facts(gate),
         _clusters(clusters),
-        _section("What blocks", "Why clusters are blocked", ("Kind", "Clusters", "Blockers"), _kinds(clusters)),
-        _section(
+        section("What blocks", "Why clusters are blocked", ("Kind", "Clusters", "Blockers"), _kinds(clusters)),
+        section(
             "Ghost registrations",
             "Registered, though such a node seems to exist no longer",
             ("Cluster", "Node", "Why", "Last registration"),
-            [(_link(link, told), *ghost(row)) for link, told in clusters for row in told.ghosts],
+            [(_link(link, cluster), *ghost(row)) for link, cluster in clusters for row in cluster.ghosts],
         ),
-        _section(
+        section(
             "Drift",
             "Levels that are not what the document of the cluster names",
             ("Cluster", "Feature", "Level", "Document"),
-            [(_link(link, told), *drift(row)) for link, told in clusters for row in told.drifted],
+            [(_link(link, cluster), *drift(row)) for link, cluster in clusters for row in cluster.drifted],
         ),
-        _section(
+        section(
             "Migrations from ZooKeeper",
             "In progress at the end of what was read",
             ("Cluster", "State", "Since", "Brokers in ZooKeeper mode"),
-            [(_link(link, told), *migration(row)) for link, told in clusters for row in told.migrations],
+            [(_link(link, cluster), *migration(row)) for link, cluster in clusters for row in cluster.migrations],
         ),
-        _section(
+        section(
             "Gaps in what was seen",
             "Damaged, missing or contradictory inputs",
             ("Cluster", "Kind", "How many"),
             [
-                (_link(link, told), text(kind), str(count))
-                for link, told in clusters
-                for kind, count in sorted(Counter(row["kind"] for row in told.rows("data_quality")).items())
+                (_link(link, cluster), text(kind), str(count))
+                for link, cluster in clusters
+                for kind, count in sorted(Counter(row["kind"] for row in cluster.rows("data_quality")).items())
             ],
         ),
     )
@@ -119,50 +119,42 @@ def _facts(gate: Row) -> str:
     )
 
 
-def _clusters(clusters: Sequence[tuple[str, Told]]) -> str:
-    rows = []
-    for link, told in clusters:
-        one = told.gate
-        rows.append(
-            (
-                _link(link, told),
-                verdict(one["verdict"]),
-                "<br>".join(map(text, summary(one))) or "-",
-                text(day_and_time(time_of(one["watermark"]["time"]))),
-            )
-        )
+def _clusters(clusters: Sequence[tuple[str, ClusterTables]]) -> str:
     order = {"blocked": 0, "unknown": 1, "ready": 2}
-    ranked = sorted(zip(clusters, rows, strict=True), key=lambda each: order[each[0][1].gate["verdict"]])
-    head = ("Cluster", "Verdict", "Why", "Read until")
-    return "<h2>Clusters</h2>\n" + shortened("The blocked ones first", head, [row for _, row in ranked])
+    rows = [
+        (
+            _link(link, cluster),
+            verdict(cluster.gate["verdict"]),
+            "<br>".join(map(text, summary(cluster.gate))) or "-",
+            text(day_and_time(time_of(cluster.gate["watermark"]["time"]))),
+        )
+        for link, cluster in sorted(clusters, key=lambda each: order[each[1].gate["verdict"]])
+    ]
+    return section("Clusters", "The blocked ones first", ("Cluster", "Verdict", "Why", "Read until"), rows)
 
 
-def _kinds(clusters: Iterable[tuple[str, Told]]) -> list[tuple[str, ...]]:
+def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...]]:
     where: Counter[str] = Counter()
     count: Counter[str] = Counter()
-    for _, told in clusters:
-        kinds = Counter(kind for kind, _ in blockers(told.gate))
+    for _, cluster in clusters:
+        kinds = Counter(kind for kind, _ in blockers(cluster.gate))
         where.update(kinds.keys())
         count.update(kinds)
     return [(text(kind), str(where[kind]), str(count[kind])) for kind in sorted(where)]
 
 
-def _link(link: str, told: Told) -> str:
+def _link(link: str, cluster: ClusterTables) -> str:
     """To the page beside this one; `link` is a name that we chose."""
-    return f'<a href="{link}">{text(told.gate["cluster"])}</a>'
-
-
-def _section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return f"<h2>{title}</h2>\n{shortened(caption, head, rows)}" if rows else ""
+    return f'<a href="{link}">{text(cluster.gate["cluster"])}</a>'
 
 
 # --- what both pages say ---
 
 
-def shortened(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of as many rows as somebody looks at."""
+def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of as many rows as somebody looks at, under its title; nothing where there are none."""
     more = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
-    return table(caption + more, head, rows[:MAX_ROWS])
+    return f"<h2>{title}</h2>\n{table(caption + more, head, rows[:MAX_ROWS])}" if rows else ""
 
 
 def verdict(word: str) -> str:
@@ -173,10 +165,13 @@ def verdict(word: str) -> str:
 
 def blockers(gate: Row) -> list[tuple[str, str]]:
     """Of a cluster, of all kinds: (kind, text)."""
-    found = [(one["reason"], node_blocker(one)) for one in gate["blockers"]["nodes"]]
-    found += [("DowngradeLoss", one["text"]) for one in gate["blockers"]["losses"]]
-    found += [(one["kind"], one["text"]) for one in gate["blockers"]["others"]]
-    return found
+    return [(one["reason"], node_blocker(one)) for one in gate["blockers"]["nodes"]] + other_blockers(gate)
+
+
+def other_blockers(gate: Row) -> list[tuple[str, str]]:
+    """Those that are not of one node."""
+    losses = [("DowngradeLoss", one["text"]) for one in gate["blockers"]["losses"]]
+    return losses + [(one["kind"], one["text"]) for one in gate["blockers"]["others"]]
 
 
 MAY_BE_A_GHOST = "may be a ghost registration"
@@ -201,7 +196,7 @@ def summary(gate: Row) -> list[str]:
         what = "have" if needed == ("a registration",) else "support"
         ghosts = f" ({MAY_BE_A_GHOST})" if suspected else ""
         lines.append(f"{role}{'s' if len(ids) > 1 else ''} {shown}{ghosts} {verb} {what} {', '.join(needed)}")
-    lines += [one["text"] for one in (*gate["blockers"]["losses"], *gate["blockers"]["others"])]
+    lines += [words for _, words in other_blockers(gate)]
     if gate["verdict"] == "unknown":
         lines += [one["text"] for one in gate["unknownBecause"]]
     return lines
@@ -218,8 +213,7 @@ def node_blocker(one: Row) -> str:
 
 def ghost(row: Row) -> tuple[str, str, str]:
     """Who, why, and the evidence."""
-    where = evidence(row["registered_node"], row["registered_file"], row["registered_offset"], row["registered_ts"])
-    return text(f"{row['role']} {row['node_id']}"), text(row["ghost_reason"]), where
+    return text(f"{row['role']} {row['node_id']}"), text(row["ghost_reason"]), last_registration(row)
 
 
 def drift(row: Row) -> tuple[str, str, str]:
@@ -231,9 +225,13 @@ def drift(row: Row) -> tuple[str, str, str]:
 
 def migration(row: Row) -> tuple[str, str, str]:
     """How far it is, since when, and who is waited for."""
-    since = moment(row["from_ts"]) if row["from_ts"] is not None else f"{moment(row['not_after'])} or before"
     left = ", ".join(map(str, row["zk_brokers_remaining"] or ())) or "none"
-    return text(row["state_name"] or f"state {row['state_code']}"), text(since), text(left)
+    return text(row["state_name"] or f"state {row['state_code']}"), text(since(row)), text(left)
+
+
+def last_registration(row: Row) -> str:
+    """The evidence of a row of `node_registrations`."""
+    return evidence(row["registered_node"], row["registered_file"], row["registered_offset"], row["registered_ts"])
 
 
 def evidence(node: object, file: object, offset: object, at: object) -> str:
@@ -246,3 +244,8 @@ def evidence(node: object, file: object, offset: object, at: object) -> str:
 def moment(at: object) -> str:
     """A time of a row."""
     return day_and_time(time_of(at)) if at is not None else "not known"
+
+
+def since(row: Row) -> str:
+    """When a span began. A snapshot does not say that; only that it was so by then."""
+    return moment(row["from_ts"]) if row["from_ts"] is not None else f"{moment(row['not_after'])} or before"

@@ -53,7 +53,7 @@ def gate(arguments: argparse.Namespace, config: Config) -> int:
 def report(arguments: argparse.Namespace, config: Config) -> int:
     """Writes a page for the fleet and one for each cluster. Exit code 0 whatever they say."""
     from kafkafeatures.cli.cluster_page import cluster_page
-    from kafkafeatures.cli.fleet_page import Told, fleet_page
+    from kafkafeatures.cli.fleet_page import ClusterTables, fleet_page
 
     if arguments.html is None:
         raise CommandFailed("report: --html DIR is required: the folder for its pages", Exit.USAGE)
@@ -61,14 +61,14 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
     found = _judged(tables, names, _target(arguments), arguments.cluster).as_json()
     rows = _rows_by_cluster(tables)
     clusters = [
-        (_file_of(number, one["cluster"]), Told(one, rows.get((one["cluster"], one["clusterId"]), {})))
+        (_file_of(number, one["cluster"]), ClusterTables(one, rows.get((one["cluster"], one["clusterId"]), {})))
         for number, one in enumerate(found["clusters"], 1)
     ]
     folder: Path = arguments.html
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, told in clusters:
-            (folder / name).write_text(cluster_page(found, told), encoding="utf-8")
+        for name, cluster in clusters:
+            (folder / name).write_text(cluster_page(found, cluster), encoding="utf-8")
         (folder / FLEET_PAGE).write_text(fleet_page(found, clusters), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(

@@ -11,7 +11,7 @@ import pytest
 from featurelog.gate import Target
 from kafkafeatures.cli import fleet_page as pages
 from kafkafeatures.cli.cluster_page import cluster_page
-from kafkafeatures.cli.fleet_page import Told, fleet_page
+from kafkafeatures.cli.fleet_page import ClusterTables, fleet_page
 from kafkasim.fleet.plan import Story
 from tests.featurelog.fleet import fleet, gate
 from tests.kafkafeatures.cli.test_report_page import Page
@@ -23,26 +23,26 @@ STORIES = [Story.GHOST_CONTROLLER, Story.CHANGED_BY_HAND, Story.STUCK_MIGRATION,
 
 
 @cache
-def all_told() -> tuple[dict[str, Any], tuple[tuple[str, Told], ...]]:
+def document_and_clusters() -> tuple[dict[str, Any], tuple[tuple[str, ClusterTables], ...]]:
     """The document of the gate, and each cluster with the name of its page."""
     document = gate(TARGET).as_json()
     rows = {name.cluster: tables for name, tables in fleet().items()}
-    found = [(f"{one['cluster']}.html", Told(one, rows[one["cluster"]])) for one in document["clusters"]]
+    found = [(f"{one['cluster']}.html", ClusterTables(one, rows[one["cluster"]])) for one in document["clusters"]]
     return document, tuple(found)
 
 
 @cache
 def whole() -> Page:
-    return Page(fleet_page(*all_told()))
+    return Page(fleet_page(*document_and_clusters()))
 
 
-def of(story: Story) -> Told:
+def of(story: Story) -> ClusterTables:
     name = told(story).plan.name
-    return next(one for _, one in all_told()[1] if one.gate["cluster"] == name)
+    return next(one for _, one in document_and_clusters()[1] if one.gate["cluster"] == name)
 
 
 def page_of(story: Story) -> Page:
-    return Page(cluster_page(all_told()[0], of(story)))
+    return Page(cluster_page(document_and_clusters()[0], of(story)))
 
 
 @pytest.mark.parametrize("story", [None, *STORIES])
@@ -62,7 +62,7 @@ def test_every_table_has_a_caption_and_heads_with_their_scope(story: Story | Non
 
 
 def test_the_page_of_a_fleet_has_each_cluster_with_its_verdict_in_words_the_blocked_ones_first() -> None:
-    document, clusters = all_told()
+    document, clusters = document_and_clusters()
     rows = whole().rows_under("The blocked ones first")[1:]
     assert {(row[0], row[1].lower()) for row in rows} == {
         (one.gate["cluster"], one.gate["verdict"]) for _, one in clusters
@@ -74,7 +74,7 @@ def test_the_page_of_a_fleet_has_each_cluster_with_its_verdict_in_words_the_bloc
 
 def test_each_cluster_links_to_its_page_and_to_nothing_else() -> None:
     links = {one["href"] for tag, one in whole().tags if tag == "a"}
-    assert links == {link for link, _ in all_told()[1]}
+    assert links == {link for link, _ in document_and_clusters()[1]}
 
 
 def test_ghosts_drift_and_migrations_of_the_fleet_are_named() -> None:
@@ -124,7 +124,7 @@ def test_what_is_not_known_is_said_with_why() -> None:
     document = gate(TARGET, {}, at_ms=0).as_json()
     unknown = gate(TARGET, {name: {"upgrade_readiness": []} for name in fleet()}).as_json()
     assert "Unknown" in Page(fleet_page(document, ())).text
-    made = Page(cluster_page(unknown, Told(unknown["clusters"][0])))
+    made = Page(cluster_page(unknown, ClusterTables(unknown["clusters"][0])))
     assert "the tables say nothing of this target" in made.text
 
 
@@ -141,13 +141,13 @@ def spoiled(value: Any) -> Any:
 
 
 def test_names_in_a_log_are_text_and_never_markup() -> None:
-    document, clusters = all_told()
+    document, clusters = document_and_clusters()
     kept = {"verdict", "validUntil", "evaluatedAt"}
     for story in STORIES:
         one = of(story)
         gate_part = {name: each if name in kept else spoiled(each) for name, each in one.gate.items()}
         rows = {name: spoiled(each) for name, each in one.tables.items()}
-        harmful = Told({**gate_part, "watermark": one.gate["watermark"]}, rows)
+        harmful = ClusterTables({**gate_part, "watermark": one.gate["watermark"]}, rows)
         for text in (cluster_page(document, harmful), fleet_page(document, [("x.html", harmful)])):
             assert "<script" not in text
             assert "\u202e" not in text
@@ -157,7 +157,7 @@ def test_names_in_a_log_are_text_and_never_markup() -> None:
 
 def test_of_very_many_rows_as_many_are_shown_as_somebody_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_ROWS", 3)
-    made = Page(fleet_page(*all_told()))
+    made = Page(fleet_page(*document_and_clusters()))
     assert len(made.rows_under("The blocked ones first")) == 1 + 3
     assert "9 more are not shown" in made.text
 
@@ -170,8 +170,8 @@ def test_rolls_are_drawn_on_one_axis_with_their_times_beside() -> None:
         "in_sync_ts": begin.replace(minute=2), "duration_ms": 120_000,
     }  # fmt: skip
     away = {**row, "step": 2, "node_id": 5, "outcome": "away", "duration_ms": None, "in_sync_ts": None}
-    document, clusters = all_told()
-    made = Page(cluster_page(document, Told(clusters[0][1].gate, {"rolls": [row, away]})))
+    document, clusters = document_and_clusters()
+    made = Page(cluster_page(document, ClusterTables(clusters[0][1].gate, {"rolls": [row, away]})))
     rows = made.rows_under("Times that a node was away")[1:]
     assert [(one[0], one[3]) for one in rows] == [
         ("broker 4controlled, in_sync", "2 min 0 s"),

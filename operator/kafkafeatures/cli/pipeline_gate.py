@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from featurelog.gate import ClusterName, Gate, Target
     from featurelog.manifest import Manifest
 
+Row = dict[str, Any]
+
+_READINESS = "upgrade_readiness"
 _PAGES = ("node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality")
+"""What pages show beside it."""
 _NOT_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 FLEET_PAGE = "fleet.html"
 
@@ -42,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def gate(arguments: argparse.Namespace, config: Config) -> int:
     """Exit code 0: ready, 4: blocked, 5: unknown."""
-    found = _judged(*_tables(config), _target(arguments), arguments.cluster)
+    tables, names = _tables(config)
+    target = _target(arguments)
+    found = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
     if arguments.output == "text":
         print("\n".join(_lines(found)))
     else:
@@ -58,8 +64,9 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
     if arguments.html is None:
         raise CommandFailed("report: --html DIR is required: the folder for its pages", Exit.USAGE)
     tables, names = _tables(config)
-    found = _judged(tables, names, _target(arguments), arguments.cluster).as_json()
-    rows = _rows_by_cluster(tables)
+    target, readiness = _target(arguments), _rows(tables, _READINESS)
+    found = _judged(target, readiness, names, arguments.cluster).as_json()
+    rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGES}})
     clusters = [
         (_file_of(number, one["cluster"]), ClusterTables(one, rows.get((one["cluster"], one["clusterId"]), {})))
         for number, one in enumerate(found["clusters"], 1)
@@ -130,10 +137,10 @@ def _tables(config: Config) -> tuple[Manifest, set[ClusterName]]:
     }
 
 
-def _judged(tables: Manifest, names: set[ClusterName], target: Target, only: str | None) -> Gate:
+def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], only: str | None) -> Gate:
     from featurelog.gate import judge
 
-    gate = judge(target, _rows(tables, "upgrade_readiness"), names, at_ms=int(time.time() * 1000))
+    gate = judge(target, readiness, names, at_ms=int(time.time() * 1000))
     if only is None:
         return gate
     chosen = [one for one in gate.clusters if only in (one.name.cluster, one.name.cluster_id)]
@@ -144,19 +151,17 @@ def _judged(tables: Manifest, names: set[ClusterName], target: Target, only: str
     return replace(gate, clusters=tuple(chosen))
 
 
-def _rows(tables: Manifest, name: str) -> list[dict[str, Any]]:
+def _rows(tables: Manifest, name: str) -> list[Row]:
     from featurelog.tables import TABLES
 
-    if name not in TABLES:
-        return []
-    rows: list[dict[str, Any]] = tables.read(name, TABLES[name].schema).to_pylist()
+    rows: list[Row] = tables.read(name, TABLES[name].schema).to_pylist()
     return rows
 
 
-def _rows_by_cluster(tables: Manifest) -> Mapping[tuple[str, str | None], dict[str, list[dict[str, Any]]]]:
-    found: dict[tuple[str, str | None], dict[str, list[dict[str, Any]]]] = {}
-    for name in ("upgrade_readiness", *_PAGES):
-        for row in _rows(tables, name):
+def _by_cluster(tables: Mapping[str, Sequence[Row]]) -> Mapping[tuple[str, str | None], Mapping[str, list[Row]]]:
+    found: dict[tuple[str, str | None], dict[str, list[Row]]] = {}
+    for name, rows in tables.items():
+        for row in rows:
             found.setdefault((row["cluster"], row["cluster_id"]), {}).setdefault(name, []).append(row)
     return found
 

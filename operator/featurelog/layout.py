@@ -18,8 +18,6 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from kraftlog import files
 
-LOG = "__cluster_metadata-0"
-PROPERTIES = "meta.properties"
 QUORUM_STATE = "quorum-state"
 _LARGEST = 64 * 1024
 _CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
@@ -91,7 +89,7 @@ class Root:
         try:
             for cluster in _folders(system, base):
                 for node in _folders(system, cluster.path):
-                    inside = system.get_file_info([f"{node.path}/{LOG}", f"{node.path}/{PROPERTIES}"])
+                    inside = system.get_file_info([f"{node.path}/{files.DIRECTORY}", f"{node.path}/{files.PROPERTIES}"])
                     if inside[0].type is FileType.Directory:
                         yield _node(system, cluster.base_name, node.base_name, inside[0].path, inside[1])
         except OSError as error:

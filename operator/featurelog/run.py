@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from featurelog import cuts, manifest
 from featurelog.disk import Disk
-from featurelog.layout import LOG, InputsError, NodeLog, Root
+from featurelog.layout import InputsError, NodeLog, Root
 from featurelog.ledger import Due, Ledger, Node, due
 from featurelog.manifest import Manifest, OutputError, TableFile
 from featurelog.parts import (
@@ -40,6 +40,7 @@ from featurelog.parts import (
 )
 from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
 from kraftlog.arrow import RECORDS
+from kraftlog.files import DIRECTORY
 
 METADATA_RECORDS = "metadata_records"
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
@@ -170,7 +171,7 @@ class Run:
         for root in map(Root.of, self.settings.inputs):
             found = list(root.nodes())
             if not found:
-                raise InputsError(f"{root.uri}: no metadata log is here; expected <cluster>/<node>/{LOG}/*")
+                raise InputsError(f"{root.uri}: no metadata log is here; expected <cluster>/<node>/{DIRECTORY}/*")
             for log in found:
                 key = log.cluster, log.node
                 if key in logs:

@@ -11,6 +11,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+DIRECTORY = "__cluster_metadata-0"
+"""In which they lie."""
+PROPERTIES = "meta.properties"
+"""Lies beside the directory, and says whose log it is: the ids of the node and of its cluster."""
+
 _SEGMENT = re.compile(r"([0-9]{20})\.log")
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from featurelog.layout import LOG
 from featurelog.manifest import load
 from featurelog.parts import ROWS
 from featurelog.run import METADATA_RECORDS, Run, Settings, Summary
 from featurelog.tables import NO_DOCUMENTS, TABLES, ClusterCopies, Judging, tables_of
+from kraftlog.files import DIRECTORY
 from tests.kraftlog.build import NOW, batch, broker, change, level, no_op, snapshot
 from tests.kraftlog.golden import CHANGES, KRAFT, SNAPSHOTS
 
@@ -23,7 +23,7 @@ SEGMENT = f"{0:020}.log"
 
 def put(root: Path, cluster: str, node: str, name: str, content: bytes, cluster_id: str | None = None) -> Path:
     """One file of a node's log."""
-    path = root / cluster / node / LOG / name
+    path = root / cluster / node / DIRECTORY / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     if cluster_id is not None:

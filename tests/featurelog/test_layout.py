@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from featurelog.layout import LOG, InputsError, NodeLog, Root
+from featurelog.layout import InputsError, NodeLog, Root
+from kraftlog.files import DIRECTORY
 
 SEGMENT = f"{0:020}.log"
 SNAPSHOT = f"{442:020}-{9:010}.checkpoint"
 
 
 def put(root: Path, cluster: str, node: str, *names: str, properties: str | None = None) -> Path:
-    folder = root / cluster / node / LOG
+    folder = root / cluster / node / DIRECTORY
     folder.mkdir(parents=True)
     for name in names:
         (folder / name).write_bytes(b"bytes")
@@ -38,7 +39,7 @@ def test_segments_and_snapshots_are_found_by_cluster_and_node(tmp_path: Path) ->
         (SEGMENT, 5, False),
         (SNAPSHOT, 5, True),
     ]
-    assert found[1].files[0].modified == (tmp_path / "orders" / "1" / LOG / SEGMENT).stat().st_mtime_ns
+    assert found[1].files[0].modified == (tmp_path / "orders" / "1" / DIRECTORY / SEGMENT).stat().st_mtime_ns
     assert not found[1].unused
 
 

@@ -23,7 +23,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from kafkafeatures.cli.exit_codes import CommandFailed
-from kafkafeatures.cli.log_files import FOLDER, Opened, refused, without_waiting
+from kafkafeatures.cli.log_files import Opened, refused, without_waiting
 from kafkafeatures.cli.log_folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kraftlog import files
 
@@ -36,7 +36,6 @@ MAX_NAME = 4096
 _COPIED = 1024 * 1024
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
 _GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
-_PROPERTIES = "meta.properties"
 
 
 class _TooMuch(Exception):
@@ -79,7 +78,9 @@ def of_bundle(path: Path) -> list[LogFolder]:
         raise refused(path, f"the bundle cannot be read: {type(error).__name__}") from None
     found = kept.folders()
     if not found:
-        raise refused(path, f"no file of a metadata log is in this bundle; expected files like {FOLDER}/{0:020}.log")
+        raise refused(
+            path, f"no file of a metadata log is in this bundle; expected files like {files.DIRECTORY}/{0:020}.log"
+        )
     return found
 
 
@@ -104,8 +105,8 @@ class _Kept:
         if len(name) > MAX_NAME:
             return None
         path = PurePosixPath(name.lstrip("/"))
-        is_segment = files.parse(path.name) is not None and path.parent.name in (FOLDER, "")  # no topic's
-        known = is_segment or path.name == _PROPERTIES
+        is_segment = files.parse(path.name) is not None and path.parent.name in (files.DIRECTORY, "")  # no topic's
+        known = is_segment or path.name == files.PROPERTIES
         return path if known and ".." not in path.parts and path not in self.places else None
 
     def copy(self, path: PurePosixPath, source: IO[bytes]) -> None:
@@ -123,7 +124,7 @@ class _Kept:
         self.file.flush()
         logs: dict[PurePosixPath, list[str]] = {}
         for path in sorted(self.places):
-            if path.name != _PROPERTIES:
+            if path.name != files.PROPERTIES:
                 logs.setdefault(path.parent, []).append(path.name)
         return [
             LogFolder(f"{self.path}:{folder}", tuple(names), partial(self._opened, folder), self._properties(folder))
@@ -134,7 +135,7 @@ class _Kept:
         return _Copied(self, Path(f"{self.path}:{folder / name}"), *self.places[folder / name])
 
     def _properties(self, folder: PurePosixPath) -> dict[str, str]:
-        for place in (folder.parent / _PROPERTIES, folder / _PROPERTIES):
+        for place in (folder.parent / files.PROPERTIES, folder / files.PROPERTIES):
             if place in self.places:
                 return parse_properties(bytes(_Copied(self, self.path, *self.places[place])[0:MAX_PROPERTIES]))
         return {}

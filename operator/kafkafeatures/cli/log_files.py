@@ -23,7 +23,6 @@ from kraftlog import files
 from kraftlog.reading import Reading
 from kraftlog.schema import table
 
-FOLDER = "__cluster_metadata-0"
 _PIECE = 256 * 1024
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.exit_codes import CommandFailed
 from kafkafeatures.cli.log_bundle import is_bundle, of_bundle
-from kafkafeatures.cli.log_files import FOLDER, File, Opened, file_of, files_of, parsed, refused
+from kafkafeatures.cli.log_files import File, Opened, file_of, files_of, parsed, refused
 from kafkafeatures.cli.log_folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kraftlog import files
 
@@ -33,7 +33,7 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
     every = []
     for path in paths:
         if path.is_dir():
-            every += _of_folder(path / FOLDER if (path / FOLDER).is_dir() else path, snapshots=snapshots)
+            every += _of_folder(_log_in(path), snapshots=snapshots)
             continue
         if files.parse(path.name) is None and is_bundle(path):
             for one in of_bundle(path):
@@ -51,8 +51,14 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
 
 def unfinished(paths: Iterable[Path]) -> list[str]:
     """What Kafka had not finished, or was about to delete, in the directories among paths: none of it is read."""
-    folders = [path / FOLDER if (path / FOLDER).is_dir() else path for path in paths if path.is_dir()]
+    folders = [_log_in(path) for path in paths if path.is_dir()]
     return sorted(str(folder / name) for folder in folders for name in os.listdir(folder) if name.endswith(_UNFINISHED))
+
+
+def _log_in(folder: Path) -> Path:
+    """The directory of the log in that of a node; else the one that was given."""
+    inside = folder / files.DIRECTORY
+    return inside if inside.is_dir() else folder
 
 
 def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
@@ -110,15 +116,15 @@ def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
     """Of what lies deeper only what is called as Kafka calls it: the segments of topics have the same names."""
     entries = sorted(os.scandir(folder), key=lambda one: one.name)
     names = tuple(one.name for one in entries if files.parse(one.name))
-    if names and (depth == DEPTH or folder.name == FOLDER):
+    if names and (depth == DEPTH or folder.name == files.DIRECTORY):
         yield LogFolder(str(folder), names, lambda name: Opened(folder / name), _properties(folder))
         return
     for entry in entries if depth else ():
-        if entry.is_dir(follow_symlinks=False) or (entry.name == FOLDER and entry.is_dir()):
+        if entry.is_dir(follow_symlinks=False) or (entry.name == files.DIRECTORY and entry.is_dir()):
             try:
                 yield from _below(folder / entry.name, depth - 1)
             except PermissionError:
-                if entry.name == FOLDER:
+                if entry.name == files.DIRECTORY:
                     raise
 
 
@@ -135,7 +141,7 @@ def _properties(folder: Path) -> Mapping[str, str]:
     """Of the node: `meta.properties` lies in the directory that holds that of the log."""
     for place in (folder.parent, folder):
         try:
-            with Opened(place / "meta.properties") as data:
+            with Opened(place / files.PROPERTIES) as data:
                 return parse_properties(bytes(data[:MAX_PROPERTIES]))
         except CommandFailed:  # not there, or not to be read: then nobody says whose log it is
             continue

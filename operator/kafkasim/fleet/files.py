@@ -23,9 +23,9 @@ from kafkasim.fleet.idle import IdleRun
 from kafkasim.fleet.plan import DAY_MS, Scale
 from kafkasim.log import Piece
 from kafkasim.node import Node
+from kraftlog.files import DIRECTORY, PROPERTIES
 from kraftlog.records import kafka_uuid
 
-LOG = "__cluster_metadata-0"
 _AT_ONCE = 20_000  # batches of an idle run that are in memory
 _METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -55,7 +55,7 @@ def write_cluster(folder: Path, history: History, scale: Scale) -> None:
     for place, node in enumerate(nodes[: scale.copies]):
         behind = 0 if node.id == history.active else place % 3
         own = [*segments[:-1], _without_last(segments[-1], behind)]
-        _write_log(folder / str(node.id) / LOG, _retained(history, node.id, scale), own, written)
+        _write_log(folder / str(node.id) / DIRECTORY, _retained(history, node.id, scale), own, written)
         _write_identity(folder / str(node.id), history, node)
 
 
@@ -84,11 +84,11 @@ def _write_log(log: Path, snapshots: Sequence[Taken], segments: Sequence[_Segmen
 
 
 def _write_identity(folder: Path, history: History, node: Node) -> None:
-    log = folder / LOG
+    log = folder / DIRECTORY
     (log / "partition.metadata").write_text(f"version: 0\ntopic_id: {_METADATA_TOPIC}")
     (log / "quorum-state").write_text(json.dumps(_quorum_state(history), separators=(",", ":")))
     directory, began = kafka_uuid(node.directory), datetime.fromtimestamp(history.began_ms / 1000, UTC)
-    (folder / "meta.properties").write_text(
+    (folder / PROPERTIES).write_text(
         f"#\n#{began:%a %b %d %H:%M:%S UTC %Y}\nnode.id={node.id}\ndirectory.id={directory}\nversion=1\n"
         f"cluster.id={history.cluster_id}\n"
     )

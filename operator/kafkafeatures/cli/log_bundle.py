@@ -9,7 +9,6 @@ Called by `log_paths`.
 from __future__ import annotations
 
 import gzip
-import os
 import stat
 import struct
 import tarfile
@@ -23,7 +22,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from kafkafeatures.cli.exit_codes import CommandFailed
-from kafkafeatures.cli.log_files import Opened, refused, without_waiting
+from kafkafeatures.cli.log_files import Opened, open_regular, refused
 from kafkafeatures.cli.log_folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kraftlog import files
 
@@ -56,9 +55,7 @@ def of_bundle(path: Path) -> list[LogFolder]:
     """The logs in a bundle, by the paths that they have there. Raises CommandFailed for one that cannot be read."""
     try:
         kept = _Kept(path)
-        with open(path, "rb", opener=without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise refused(path, "not a regular file; give a file or a directory")
+        with open_regular(path) as file:
             magic = file.read(4)
             file.seek(0)
             (_of_zip if magic == _ZIP_MAGIC else _of_tar)(kept, file, magic)
@@ -68,13 +65,7 @@ def of_bundle(path: Path) -> list[LogFolder]:
         raise refused(path, f"the bundle is damaged or cut: {error}") from None
     except OSError as error:
         raise refused(path, error.strerror or f"the bundle is damaged or cut: {error}") from None
-    except (
-        ValueError,
-        RuntimeError,
-        OverflowError,
-        IndexError,
-        struct.error,
-    ) as error:  # of the readers of the library
+    except (ValueError, RuntimeError, OverflowError, IndexError, struct.error) as error:  # of the library's readers
         raise refused(path, f"the bundle cannot be read: {type(error).__name__}") from None
     found = kept.folders()
     if not found:

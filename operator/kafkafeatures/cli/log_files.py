@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -98,15 +99,8 @@ class Opened:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            self._file = open(path, "rb", buffering=0, opener=without_waiting)  # noqa: SIM115 - see __exit__
-        except OSError as error:
-            raise refused(path, error.strerror) from None
-        status = os.fstat(self._file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            self._file.close()
-            raise refused(path, "not a regular file; give a file or a directory")
-        self._begin, self._size = 0, status.st_size
+        self._file = open_regular(path)
+        self._begin, self._size = 0, os.fstat(self._file.fileno()).st_size
         self._start, self._piece = 0, b""
 
     def __enter__(self) -> Opened:
@@ -139,7 +133,19 @@ class Opened:
         return b"".join(parts)
 
 
-def without_waiting(name: str, flags: int) -> int:
+def open_regular(path: Path) -> BinaryIO:
+    """A file to read. Raises CommandFailed for anything else, and for what may not be read."""
+    try:
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - whoever called closes it
+    except OSError as error:
+        raise refused(path, error.strerror) from None
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise refused(path, "not a regular file; give a file or a directory")
+    return file
+
+
+def _without_waiting(name: str, flags: int) -> int:
     """For `open`: a pipe without a writer is opened as well."""
     return os.open(name, flags | os.O_NONBLOCK)
 

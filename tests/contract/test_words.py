@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def _spoken(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+@cache
+def texts() -> tuple[tuple[str, str], ...]:
+    return tuple(_texts())
+
+
 def _texts() -> Iterator[tuple[str, str]]:
     for path in SPOKEN:
         yield from ((f"{path.relative_to(ROOT)}:{line}", text) for line, text in _spoken(path))
@@ -57,16 +63,13 @@ def _texts() -> Iterator[tuple[str, str]]:
             yield from ((f"{path.relative_to(ROOT)}:{line}", text) for line, text in lines)
 
 
-TEXTS = tuple(_texts())
-
-
 @pytest.mark.parametrize("phrase", INSTEAD)
 def test_a_phrase_that_has_a_better_word_is_in_no_text(phrase: str) -> None:
-    found = [f"{where}: {text.strip()}" for where, text in TEXTS if re.search(phrase, text, re.IGNORECASE)]
+    found = [f"{where}: {text.strip()}" for where, text in texts() if re.search(phrase, text, re.IGNORECASE)]
     assert not found, f"say: {INSTEAD[phrase]}"
 
 
 def test_the_search_reads_what_users_read() -> None:
-    read = {where.split(":")[0] for where, _ in TEXTS}
+    read = {where.split(":")[0] for where, _ in texts()}
     assert {"README.md", "crds/kafkafeatures.yaml", "operator/kafkafeatures/core/checks.py"} <= read
-    assert any("is required" in text for _, text in TEXTS)
+    assert any("is required" in text for _, text in texts())

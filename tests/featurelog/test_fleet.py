@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -144,8 +145,17 @@ def test_nothing_is_wrong_with_the_inputs() -> None:
 
 # --- what is worse than the inputs makes nothing better
 
-INPUTS = sorted(str(path.relative_to(written() / "logs")) for path in (written() / "logs").rglob("*") if path.is_file())
-BLOCKED = [name for name, history in histories().items() if history.plan.story not in (Story.FINALIZED, Story.FLAPPING)]
+
+@cache
+def inputs() -> list[str]:
+    logs = written() / "logs"
+    return sorted(str(path.relative_to(logs)) for path in logs.rglob("*") if path.is_file())
+
+
+@cache
+def blocked() -> list[str]:
+    ready = (Story.FINALIZED, Story.FLAPPING)
+    return [name for name, history in histories().items() if history.plan.story not in ready]
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -153,8 +163,8 @@ BLOCKED = [name for name, history in histories().items() if history.plan.story n
 def test_a_file_that_is_removed_cut_or_there_twice_makes_no_cluster_ready(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    cluster = data.draw(st.sampled_from(BLOCKED))
-    chosen = data.draw(st.sampled_from([one for one in INPUTS if one.startswith(f"{cluster}/")]))
+    cluster = data.draw(st.sampled_from(blocked()))
+    chosen = data.draw(st.sampled_from([one for one in inputs() if one.startswith(f"{cluster}/")]))
     logs = tmp_path_factory.mktemp("worse")
     shutil.copytree(written() / "logs" / cluster, logs / cluster)
     path = logs / chosen

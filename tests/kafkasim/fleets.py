@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -28,7 +30,9 @@ def histories() -> dict[str, History]:
 @cache
 def written() -> Path:
     """Its folder; nobody writes in there."""
-    folder = Path(mkdtemp(prefix="fleet-")) / "fleet"
+    made = Path(mkdtemp(prefix="fleet-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    folder = made / "fleet"
     write_fleet(folder, SMALL, seed=SEED)
     return folder
 

@@ -7,7 +7,7 @@ nobody; what it read, and what it did itself, does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
@@ -152,16 +152,20 @@ def no_partition_falls_below_min_insync_replicas(facts: Facts) -> Iterator[Viola
         if nodes is None:
             yield Violation("preflight", one.asked.at, f"{one} without a look at its nodes")
             continue
-        leaving = _leaving(facts, one)
-        for name, copies in sorted(nodes.copies.items()):
-            node, left = one.asked.node, copies.in_sync - leaving - {one.asked.node}
-            if node not in copies.in_sync or len(left) >= copies.needed or len(copies.in_sync) < copies.needed:
-                continue
-            if node in nodes.stuck:  # what it hosts alone is unavailable; KRaft keeps the last of an ISR in it
-                continue
-            if not (_never(copies) and _is_excused(one)):
-                text = f"{one} leaves {name} with {sorted(left)} in sync, {copies.needed} are needed"
-                yield Violation("min.insync.replicas", one.asked.at, text)
+        if one.asked.node in nodes.stuck:  # what it hosts alone is unavailable; KRaft keeps the last of an ISR in it
+            continue
+        for text in _below_min_insync_replicas(nodes, one.asked.node, _leaving(facts, one), excused=_is_excused(one)):
+            yield Violation("min.insync.replicas", one.asked.at, f"{one} leaves {text}")
+
+
+def _below_min_insync_replicas(nodes: Nodes, node: int, leaving: Set[int], *, excused: bool) -> Iterator[str]:
+    """Partitions that are not below it now, and will be without this node and those that are leaving."""
+    for name, copies in sorted(nodes.copies.items()):
+        left = copies.in_sync - leaving - {node}
+        if node not in copies.in_sync or len(left) >= copies.needed or len(copies.in_sync) < copies.needed:
+            continue
+        if not (_never(copies) and excused):
+            yield f"{name} with {sorted(left)} in sync, {copies.needed} are needed"
 
 
 def _leaving(facts: Facts, one: Restart) -> set[int]:
@@ -181,7 +185,11 @@ def _never(copies: Copies) -> bool:
 
 
 def _is_excused(one: Restart) -> bool:
-    return one.begun is not None and EXCUSED in (one.begun.spec.get("consents") or ())
+    return one.begun is not None and _has_consent(one.begun)
+
+
+def _has_consent(version: Stored) -> bool:
+    return EXCUSED in (version.spec.get("consents") or ())
 
 
 def under_replicated_partitions_keep_what_they_have(facts: Facts) -> Iterator[Violation]:
@@ -325,13 +333,8 @@ def _may_go(facts: Facts, place: int, uid: str, version: Stored, node: int) -> I
     if look is None or look.nodes is None:
         yield Violation("preflight", version.at, f"asked for node {node} without a look at the nodes")
         return
-    for name, copies in sorted(look.nodes.copies.items()):
-        left = copies.in_sync - {node}
-        if node not in copies.in_sync or len(left) >= copies.needed or len(copies.in_sync) < copies.needed:
-            continue
-        if not (_never(copies) and EXCUSED in (version.spec.get("consents") or ())):
-            text = f"asked for node {node}, which leaves {name} with {sorted(left)} in sync of {copies.needed}"
-            yield Violation("min.insync.replicas", version.at, text)
+    for text in _below_min_insync_replicas(look.nodes, node, frozenset(), excused=_has_consent(version)):
+        yield Violation("min.insync.replicas", version.at, f"asked for node {node}, which leaves {text}")
     voters = look.nodes.voters
     left_voters = [voter for voter, caught_up in voters.items() if caught_up and voter != node]
     if voters.get(node) and len(left_voters) * 2 <= len(voters):

@@ -201,7 +201,7 @@ DEFECTS = (
     ),
     Defect(
         "suspend-ignored",
-        "suspend does not keep a roll from going on",
+        "suspend does not keep a roll from continuing",
         "kafkafeatures.core.decide",
         (
             (

@@ -228,6 +228,6 @@ def test_a_defect_can_still_be_put_back(defect: Defect) -> None:
 
 @pytest.mark.parametrize("name", ["act-first", "two-operators", "younger-acts"])
 def test_a_defect_that_is_put_back_is_found(name: str) -> None:
-    """Those that the first few histories show; `make soak` tries all of them."""
+    """Three that the first 40 histories show; `make soak` tries all of them."""
     (defect,) = (one for one in DEFECTS if one.name == name)
     assert tried(defect, 40)

@@ -174,7 +174,7 @@ class World:
                 until = min(now_ms, self._due[0][0]) if self._due else now_ms
                 idle = self.timing.idle
                 self._last_append += max((until - self._last_append) // idle - 1, 0) * idle
-                due = min(until, self._last_append + self.timing.idle)
+                due = min(until, self._last_append + idle)
             self.now_ms = max(self.now_ms, due)
             if self._due and self._due[0][0] <= due:
                 heapq.heappop(self._due)[2]()

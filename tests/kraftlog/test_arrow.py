@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kraftlog.arrow import DAMAGED, DECODED, KEPT, LOG, RECORDS, SNAPSHOT, record_batches
 from kraftlog.batches import HEADER_SIZE, DamageReason, Record
@@ -23,12 +22,11 @@ from kraftlog.redaction import REDACTED, SECRET_FIELDS, redacted
 from kraftlog.schema import table
 from kraftlog.schema.others import USER_SCRAM_CREDENTIAL
 from kraftlog.schema.types import UNKNOWN_TAGS
-from tests.fuzz.decoders import resealed
 from tests.kraftlog.build import NOW, batch, broker, change, controller, level, no_op
 from tests.kraftlog.dump import parse_dump
-from tests.kraftlog.golden import CHANGES, FILES, KRAFT, dump_of, name
+from tests.kraftlog.golden import CHANGES, FILES, dump_of, name
 from tests.kraftlog.test_golden_logs import CONTROL_NAMES, RENAMED, WRITTEN
-from tests.kraftlog.test_reading import DAMAGE, SMALL, damaged
+from tests.kraftlog.test_reading import PLAIN, SMALL, damaged_files
 
 TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]
 
@@ -92,13 +90,10 @@ def test_every_record_that_kafka_wrote_has_a_body_and_without_redaction_it_is_wh
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(DAMAGE, min_size=1, max_size=4), st.booleans(), st.sampled_from([SMALL, KRAFT.read_bytes()[:1500]]))
+@given(damaged_files(*PLAIN))
 def test_whatever_is_done_to_a_file_its_rows_and_headers_are_all_its_bytes_and_the_account_is_the_same(
-    changes: list[tuple[str, int, int]], sealed: bool, data: bytes
+    data: bytes,
 ) -> None:
-    for one in changes:
-        data = damaged(data, *one) if data else data
-    data = resealed(data) if sealed else data
     rows, account = read(data)
     plain = Reading(data)
     items = list(plain)

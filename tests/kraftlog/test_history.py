@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kraftlog import Batch, Image, walk
+from kraftlog import Batch, Image, Replay, walk
 from kraftlog.history import (
     AbortedTransaction,
     Change,
@@ -56,8 +56,9 @@ def changes(data: bytes, reader: HistoryReader | None = None) -> list[Change]:
 
 
 def image_of(*values: bytes) -> Image:
-    name = f"{9:020}-{1:010}.checkpoint"
-    return image_at([name], lambda _: nullcontext(memoryview(snapshot(*values)))).image
+    replay = Replay()
+    replay.load_snapshot(snapshot(*values), end_offset=9, epoch=1)
+    return replay.image()
 
 
 def voters(*ids: int) -> dict[str, object]:

@@ -103,6 +103,16 @@ def snapshot(*values: bytes, epoch: int = 1) -> bytes:
     )
 
 
+def segment(offset: int) -> str:
+    """The name of the file that begins at this offset."""
+    return f"{offset:020}.log"
+
+
+def checkpoint(offset: int, epoch: int = 1) -> str:
+    """The name of the snapshot that ends at this offset."""
+    return f"{offset:020}-{epoch:010}.checkpoint"
+
+
 def reencode(batch: Batch) -> bytes:
     """The batch built anew from its parts. An uncompressed one comes out bit for bit if it is written as Kafka writes
     it; a gzip section is kept as it came, its making is not unique.

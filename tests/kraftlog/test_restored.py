@@ -13,19 +13,11 @@ from kraftlog import Image, Replay, encode_batch
 from kraftlog.batches import HEADER_SIZE, Pieces
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.restored import PIECE, Restored, StateUnknown, image_at
-from tests.kraftlog.build import abort, batch, begin, broker, end, level, log, no_op, snapshot
+from tests.kraftlog.build import abort, batch, begin, broker, checkpoint, end, level, log, no_op, segment, snapshot
 from tests.kraftlog.golden import CHANGES, MIGRATION, batches_of, name
 
-FIRST = f"{0:020}.log"
+FIRST = segment(0)
 METADATA = "metadata.version"
-
-
-def segment(offset: int) -> str:
-    return f"{offset:020}.log"
-
-
-def checkpoint(offset: int, epoch: int = 1) -> str:
-    return f"{offset:020}-{epoch:010}.checkpoint"
 
 
 def opener(files: Mapping[str, bytes]) -> Callable[[str], AbstractContextManager[Pieces]]:

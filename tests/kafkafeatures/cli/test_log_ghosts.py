@@ -17,18 +17,21 @@ from kraftlog import Record, encode_batch
 from kraftlog.records import frame
 from kraftlog.schema import table
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
-from tests.kraftlog.build import NOW, broker, change, control_batch, controller, log, no_op, snapshot
+from tests.kraftlog.build import (
+    NOW,
+    broker,
+    change,
+    checkpoint,
+    control_batch,
+    controller,
+    log,
+    no_op,
+    segment,
+    snapshot,
+)
 from tests.kraftlog.golden import CHANGES
 
-FIRST = f"{0:020}.log"
-
-
-def segment(offset: int) -> str:
-    return f"{offset:020}.log"
-
-
-def checkpoint(offset: int) -> str:
-    return f"{offset:020}-{1:010}.checkpoint"
+FIRST = segment(0)
 
 
 def leader(offset: int, *voters: int) -> bytes:

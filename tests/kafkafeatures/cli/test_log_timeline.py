@@ -14,20 +14,12 @@ import yaml
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import main
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
-from tests.kraftlog.build import NOW, batch, begin, broker, end, level, log, no_op, snapshot
+from tests.kraftlog.build import NOW, batch, begin, broker, checkpoint, end, level, log, no_op, segment, snapshot
 from tests.kraftlog.dump import parse_dump
 from tests.kraftlog.golden import CHANGES, KRAFT, SNAPSHOTS, dump_of
 
-FIRST = f"{0:020}.log"
+FIRST = segment(0)
 METADATA = "metadata.version"
-
-
-def segment(offset: int) -> str:
-    return f"{offset:020}.log"
-
-
-def checkpoint(offset: int) -> str:
-    return f"{offset:020}-{1:010}.checkpoint"
 
 
 def timeline(capsys: pytest.CaptureFixture[str], path: Path, code: Exit = Exit.DONE) -> list[dict[str, Any]]:
@@ -67,7 +59,7 @@ def test_what_lies_behind_the_newest_whole_snapshot_may_not_be_committed(
     for one in timeline(capsys, CHANGES.parent)[:-1]:
         assert one["committed"] is (True if one["offset"] < 442 else None)
     folder = shutil.copytree(CHANGES.parent, tmp_path / "log")
-    os.truncate(folder / f"{442:020}-{9:010}.checkpoint", 500)
+    os.truncate(folder / checkpoint(442, 9), 500)
     assert {one["committed"] for one in timeline(capsys, folder)[:-1]} == {None}
 
 
@@ -95,7 +87,7 @@ def test_a_snapshot_alone_is_a_state_and_no_events(capsys: pytest.CaptureFixture
 def test_what_a_controller_was_formatted_with_is_told_by_its_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / f"{0:020}-{0:010}.checkpoint").write_bytes(snapshot(level(METADATA, 25)))
+    (tmp_path / checkpoint(0, 0)).write_bytes(snapshot(level(METADATA, 25)))
     (tmp_path / FIRST).write_bytes(log([level(METADATA, 25)]))
     found = timeline(capsys, tmp_path)
     assert (levels(found), [one["event"] for one in found]) == ([(0, 25, 0)], ["FeatureLevel", "End"])

@@ -26,7 +26,7 @@ from kraftlog.state import KRAFT_VERSION_FEATURE, ranges_of
 
 Data = Mapping[str, Any]
 _BEGIN, _END, _ABORT = table.BEGIN_TRANSACTION.key, table.END_TRANSACTION.key, table.ABORT_TRANSACTION.key
-LEVEL_OF_3_4 = 8  # metadata.version 3.4-IV0
+_LEVEL_OF_3_4 = 8  # metadata.version 3.4-IV0: the only one of Kafka 3.4
 METADATA_VERSION = "metadata.version"
 MAX_PENDING = 100_000
 """Changes of one metadata transaction that are kept until it ends; a controller's largest have a few thousand."""
@@ -145,6 +145,13 @@ class Event:
     after_gap: bool
 
 
+def may_be_by_3_4(state: int, metadata_version: int | None) -> bool:
+    """Whether Kafka 3.4 may have written this state of the migration. metadata_version: the level then; None where it
+    is not known, or there is none.
+    """
+    return state in (1, 2) and metadata_version in (None, _LEVEL_OF_3_4)
+
+
 class HistoryReader:
     """Takes a log in order. Not thread-safe. `begins_at`: the offset of its first record."""
 
@@ -248,7 +255,7 @@ class HistoryReader:
             case MigrationChange(state=state):
                 before = self._migration if self._migration is not None or not self._complete else 0
                 self._migration = state
-                by_3_4 = state in (1, 2) and self._levels.get(METADATA_VERSION) in (None, LEVEL_OF_3_4)
+                by_3_4 = may_be_by_3_4(state, self._levels.get(METADATA_VERSION))
                 return None if before == state else replace(change, previous=before, by_3_4=by_3_4)
             case VotersChange(voters=voters):
                 earlier = self._voters if self._voters is not None or not self._complete else ()

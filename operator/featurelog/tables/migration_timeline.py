@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from featurelog.tables.history import History
 from featurelog.tables.table import EVIDENCE, SPAN, WHERE, Column, Row, Table
+from kraftlog.history import may_be_by_3_4
 
 STATES = {0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION"}
 """`ZkMigrationState.java` of Kafka 3.5 to 3.9."""
-
-_OF_3_4 = 8  # metadata.version 3.4-IV0: the only one of Kafka 3.4
 
 TABLE = Table(
     "migration_timeline",
@@ -58,7 +57,7 @@ def _rows(history: History) -> Iterator[Row]:
             "cluster_id": history.cluster.cluster_id,
             "state_code": code,
             "state_name": STATES.get(code),
-            "written_by_3_4_possible": code in (1, 2) and version in (None, _OF_3_4),
+            "written_by_3_4_possible": may_be_by_3_4(code, version),
             "metadata_version": version,
             "zk_brokers_remaining": list(one.value.zk_brokers),
             **one.as_columns(history.committed_below),

@@ -17,7 +17,7 @@ from kafkasim.fleet.plan import UNTIL_MS, Story
 from kafkasim.rules import finalized
 from kraftlog.schema import table
 from tests.featurelog.fleet import HOUR_MS, fleet, gate, of, tables
-from tests.kafkasim.fleets import histories, told, written
+from tests.kafkasim.fleets import histories, history_with, written
 
 RELEASES = ("4.0", "4.1", "4.2", "4.3", "4.4")
 
@@ -69,7 +69,7 @@ def test_a_day_after_the_copies_were_made_nothing_is_known_any_more() -> None:
 
 @pytest.mark.parametrize("story", [Story.GHOST_BROKER, Story.NEW_GHOST_BROKER, Story.GHOST_CONTROLLER])
 def test_a_ghost_blocks_and_is_named_with_its_last_registration(story: Story) -> None:
-    history = told(story)
+    history = history_with(story)
     target = Target("release", history.plan.after.name)
     (one,) = (each for each in gate(target).clusters if each.name.cluster == history.plan.name)
     ghost = history.plan.ghost
@@ -109,7 +109,7 @@ def test_drift_is_the_one_level_that_was_changed_by_hand_and_unknown_without_a_d
         for row in one["drift"]
         if row["drift"] == "Drifted"
     }
-    assert drifted == {(told(Story.CHANGED_BY_HAND).plan.name, "share.version")}
+    assert drifted == {(history_with(Story.CHANGED_BY_HAND).plan.name, "share.version")}
     for history in histories().values():
         if not history.plan.documented:
             assert {row["drift"] for row in of(history.plan.name)["drift"]} == {"Unknown"}
@@ -135,7 +135,7 @@ def test_a_migration_is_under_way_in_one_cluster_and_waits_for_its_last_broker()
         for row in one["migration_timeline"]
         if row["is_current"] and row["state_name"] not in ("NONE", "POST_MIGRATION")
     }
-    plan = told(Story.STUCK_MIGRATION).plan
+    plan = history_with(Story.STUCK_MIGRATION).plan
     assert found == {(plan.name, "MIGRATION", (plan.brokers[-1],))}
 
 

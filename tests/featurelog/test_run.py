@@ -199,8 +199,8 @@ def test_one_node_in_two_places_is_read_once_and_told(tmp_path: Path) -> None:
     run([tmp_path / "a"], tmp_path / "all")
     found, expected = tables(tmp_path / "out"), tables(tmp_path / "all")
     assert found["metadata_records"] == expected["metadata_records"]
-    (told,) = set(found["data_quality"]) - set(expected["data_quality"])
-    assert f"also in {tmp_path / 'b'}, which is not read" in told
+    (row,) = set(found["data_quality"]) - set(expected["data_quality"])
+    assert f"also in {tmp_path / 'b'}, which is not read" in row
 
 
 def test_a_node_that_says_its_cluster_later_is_the_one_it_was(tmp_path: Path) -> None:

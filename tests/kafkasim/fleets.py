@@ -37,7 +37,7 @@ def written() -> Path:
     return folder
 
 
-def told(story: Story) -> History:
+def history_with(story: Story) -> History:
     """The cluster with a story of its own."""
     (found,) = (history for history in histories().values() if history.plan.story is story)
     return found

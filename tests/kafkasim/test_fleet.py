@@ -24,7 +24,17 @@ from kafkasim.log import Write, encode
 from kraftlog import Batch, Decoded, Replay, Section, decode, decode_control, walk
 from kraftlog.reading import Reading
 from kraftlog.schema import table
-from tests.kafkasim.fleets import SEED, histories, node_folders, plans, replayed, segments, snapshots, told, written
+from tests.kafkasim.fleets import (
+    SEED,
+    histories,
+    history_with,
+    node_folders,
+    plans,
+    replayed,
+    segments,
+    snapshots,
+    written,
+)
 from tests.kraftlog.golden import SEGMENTS, SNAPSHOTS
 
 CLUSTERS = [plan.name for plan in plans()]
@@ -122,14 +132,14 @@ def test_each_story_of_its_own_is_told_once() -> None:
 
 @pytest.mark.parametrize("story", [Story.GHOST_BROKER, Story.NEW_GHOST_BROKER])
 def test_a_ghost_broker_is_registered_and_fenced_and_hosts_nothing(story: Story) -> None:
-    history = told(story)
+    history = history_with(story)
     image, ghost = history.image, history.plan.ghost
     assert [broker.id for broker in image.brokers.values() if broker.fenced] == [ghost]
     assert all(ghost not in state.replicas for _, _, state in image.partitions.rows())
 
 
 def test_a_ghost_controller_is_registered_and_no_voter() -> None:
-    history = told(Story.GHOST_CONTROLLER)
+    history = history_with(Story.GHOST_CONTROLLER)
     assert set(history.image.controllers) - set(history.voters) == {history.plan.ghost}
 
 
@@ -141,18 +151,18 @@ def test_one_level_is_not_what_its_document_says() -> None:
         wanted = {each["name"]: each["level"] for each in document["spec"]["features"]["levels"]}
         assert document["spec"]["cluster"]["clusterId"] == histories()[path.stem].cluster_id
         different += [(path.stem, name) for name, level in wanted.items() if image.features.get(name, 0) != level]
-    assert different == [(told(Story.CHANGED_BY_HAND).plan.name, "share.version")]
+    assert different == [(history_with(Story.CHANGED_BY_HAND).plan.name, "share.version")]
 
 
 def test_a_migration_that_is_stuck_writes_to_zookeeper_still_and_one_broker_is_in_that_mode() -> None:
-    image = told(Story.STUCK_MIGRATION).image
+    image = history_with(Story.STUCK_MIGRATION).image
     assert image.zk_migration_state == 1
     modes = [broker.is_migrating_zk_broker for _, broker in sorted(image.brokers.items())]
     assert modes == [False] * (len(modes) - 1) + [True]
 
 
 def test_a_node_that_flaps_registers_again_and_again() -> None:
-    history = told(Story.FLAPPING)
+    history = history_with(Story.FLAPPING)
     times = [
         each.at_ms
         for each in history.written

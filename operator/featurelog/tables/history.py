@@ -378,8 +378,8 @@ class _Walk:
         names = {*before.features.view(), *self.state.features.view()}
         for name in names:
             level = self.state.features.get(name)
-            told = name in self.found.levels.now
-            if self.found.levels.put(name, level if level or not told else 0, at, before_known=known):
+            was_seen = name in self.found.levels.now
+            if self.found.levels.put(name, level if level or not was_seen else 0, at, before_known=known):
                 changed.append(name)
         if (self.state.kraft_version or KRAFT_VERSION in self.found.levels.now) and self.found.levels.put(
             KRAFT_VERSION, self.state.kraft_version, at, before_known=known

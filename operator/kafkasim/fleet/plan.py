@@ -16,11 +16,11 @@ from kafkafeatures.core.releases import bundle
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release, release_named
 
 DAY_MS = 86_400_000
-UNTIL_MS = 1_793_491_200_000  # 2026-11-01T00:00:00Z, unless told
+UNTIL_MS = 1_793_491_200_000  # 2026-11-01T00:00:00Z, unless another is given
 
 
 class Story(StrEnum):
-    """What is told of a cluster."""
+    """What happens to a cluster."""
 
     FINALIZED = "finalized"
     """Upgraded, and its levels finalized."""

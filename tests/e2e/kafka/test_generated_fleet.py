@@ -9,7 +9,7 @@ import pytest
 
 from kafkasim.fleet.plan import Story
 from tests.e2e.rig.releases import RECENT, release
-from tests.kafkasim.fleets import node_folders, told
+from tests.kafkasim.fleets import history_with, node_folders
 from tests.kraftlog.dump import compare
 
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
@@ -17,7 +17,7 @@ DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
 
 @pytest.mark.parametrize("story", [Story.FLAPPING, Story.STUCK_MIGRATION, Story.GHOST_CONTROLLER])
 def test_every_batch_and_record_agrees_with_the_dump_tool(story: Story) -> None:
-    folder = node_folders(told(story).plan.name)[0]
+    folder = node_folders(history_with(story).plan.name)[0]
     paths = sorted(path for path in folder.iterdir() if path.suffix in (".log", ".checkpoint"))
     files = ",".join(map(str, paths))
     command = release(RECENT).java(DUMP_TOOL, "--cluster-metadata-decoder", "--files", files, log4j="tool")

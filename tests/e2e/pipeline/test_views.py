@@ -16,7 +16,7 @@ from kafkasim.fleet.plan import Story
 from kraftlog.schema import table
 from tests.e2e.pipeline import sparks
 from tests.featurelog.fleet import AT_MS, gate
-from tests.kafkasim.fleets import histories, told, written
+from tests.kafkasim.fleets import histories, history_with, written
 
 RELEASE = "4.2"
 Rows = list[dict[str, Any]]
@@ -53,7 +53,7 @@ def test_fleet_blockers_are_those_of_the_gate(said: dict[str, Any]) -> None:
         (row["cluster"], row["role"], row["node_id"], row["feature"], row["evidence_offset"]) for row in by_kind["node"]
     } == nodes
     assert [(row["cluster"], row["reason"]) for row in by_kind["other"]] == [
-        (told(Story.STUCK_MIGRATION).plan.name, "Migration")
+        (history_with(Story.STUCK_MIGRATION).plan.name, "Migration")
     ]
     ready = {one.name.cluster for one in expected if one.verdict == "ready"}
     assert ready
@@ -71,13 +71,13 @@ def test_ghosts_are_the_three_that_were_left(said: dict[str, Any]) -> None:
 def test_drift_is_the_level_that_was_changed_by_hand(said: dict[str, Any]) -> None:
     (row,) = said["drift"]
     assert (row["cluster"], row["feature"], row["level"], row["desired_level"]) == (
-        told(Story.CHANGED_BY_HAND).plan.name, "share.version", 0, 1,
+        history_with(Story.CHANGED_BY_HAND).plan.name, "share.version", 0, 1,
     )  # fmt: skip
 
 
 def test_one_migration_is_stuck_and_waits_for_its_last_broker(said: dict[str, Any]) -> None:
     (row,) = said["views"]["stuck_migrations"]
-    plan = told(Story.STUCK_MIGRATION).plan
+    plan = history_with(Story.STUCK_MIGRATION).plan
     assert (row["cluster"], row["state_name"], row["zk_brokers_remaining"]) == (
         plan.name,
         "MIGRATION",
@@ -87,7 +87,7 @@ def test_one_migration_is_stuck_and_waits_for_its_last_broker(said: dict[str, An
 
 def test_what_was_finalized_by_the_operator_is_told_from_what_was_not(said: dict[str, Any]) -> None:
     found = [row for row in said["views"]["what_finalized_when"] if row["finalized_at"] is not None]
-    by_hand = told(Story.CHANGED_BY_HAND).plan.name
+    by_hand = history_with(Story.CHANGED_BY_HAND).plan.name
     assert ("share.version", 0, "Unattributed") in {
         (row["feature"], row["level"], row["attribution"]) for row in found if row["cluster"] == by_hand
     }
@@ -109,7 +109,7 @@ def test_rolls_are_as_long_as_they_were(said: dict[str, Any]) -> None:
         (roll,) = (row for row in found if row["cluster"] == name and row["nodes"] >= brokers)
         assert str(roll["started"]) <= began
         assert roll["ended"] is not None
-    assert len([row for row in found if row["cluster"] == told(Story.FLAPPING).plan.name]) >= 20
+    assert len([row for row in found if row["cluster"] == history_with(Story.FLAPPING).plan.name]) >= 20
 
 
 def roll_of(history: History) -> tuple[str, int] | None:

@@ -168,8 +168,7 @@ def test_copies_of_several_nodes_tell_of_a_restart_once() -> None:
 def test_of_real_nodes_it_is_what_the_report_says(path: Path) -> None:
     reader = RollReader(since_ms=0)
     reader.append(path.read_bytes(), below=ALL)
-    told = reader.finish(50)
-    assert same(told.absences, rows([copy("3001", {path.name: path.read_bytes()})], "rolls"))
+    assert same(reader.finish(50).absences, rows([copy("3001", {path.name: path.read_bytes()})], "rolls"))
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
@@ -189,15 +188,15 @@ def behind(data: bytes, offset: int) -> bytes:
 
 
 def same(absences: Any, found: list[dict[str, Any]]) -> bool:
-    told = [
+    expected = [
         (one.role, one.node_id, one.unregistered, *(moment and moment.at_ms for moment in one.moments))
         for one in absences
     ]
-    said = [
+    actual = [
         (
             row["role"], row["node_id"], row["outcome"] == "unregistered",
             *(None if row[stage] is None else round(row[stage].timestamp() * 1000) for stage in STAGES),
         )
         for row in found
     ]  # fmt: skip
-    return told == said
+    return actual == expected

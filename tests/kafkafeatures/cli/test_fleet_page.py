@@ -15,7 +15,7 @@ from kafkafeatures.cli.fleet_page import ClusterTables, fleet_page
 from kafkasim.fleet.plan import Story
 from tests.featurelog.fleet import fleet, gate
 from tests.kafkafeatures.cli.test_report_page import Page
-from tests.kafkasim.fleets import histories, told
+from tests.kafkasim.fleets import histories, history_with
 
 TARGET = Target("release", "4.2")
 RELEASES = ("3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
@@ -37,7 +37,7 @@ def whole() -> Page:
 
 
 def of(story: Story) -> ClusterTables:
-    name = told(story).plan.name
+    name = history_with(story).plan.name
     return next(one for _, one in document_and_clusters()[1] if one.gate["cluster"] == name)
 
 
@@ -86,9 +86,9 @@ def test_ghosts_drift_and_migrations_of_the_fleet_are_named() -> None:
     }
     assert all(".log, offset" in row[3] or ".checkpoint, offset" in row[3] for row in ghosts)
     (drifted,) = whole().rows_under("Levels that are not")[1:]
-    assert drifted[:3] == [told(Story.CHANGED_BY_HAND).plan.name, "share.version", "0, desired is 1"]
+    assert drifted[:3] == [history_with(Story.CHANGED_BY_HAND).plan.name, "share.version", "0, desired is 1"]
     (migrating,) = whole().rows_under("In progress")[1:]
-    plan = told(Story.STUCK_MIGRATION).plan
+    plan = history_with(Story.STUCK_MIGRATION).plan
     assert (migrating[0], migrating[1], migrating[3]) == (plan.name, "MIGRATION", str(plan.brokers[-1]))
 
 
@@ -115,7 +115,7 @@ def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() 
 
 def test_it_lists_the_releases_that_the_cluster_could_be_taken_to() -> None:
     rows = page_of(Story.GHOST_CONTROLLER).rows_under("Every release of Kafka")[1:]
-    plan = told(Story.GHOST_CONTROLLER).plan
+    plan = history_with(Story.GHOST_CONTROLLER).plan
     assert [row[0] for row in rows] == [one for one in RELEASES if float(one) >= float(plan.before.name)]
     assert next(row[1] for row in rows if row[0] == plan.after.name) == "blocked"
 

@@ -22,20 +22,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from kraftlog.arrow import DAMAGED, LOG, RECORDS, SNAPSHOT, record_batches
+from kraftlog.arrow import DAMAGED, LOG, PARQUET, RECORDS, SNAPSHOT, record_batches
 from kraftlog.batches import HEADER_SIZE, DamageReason
 from kraftlog.reading import Reading
 from kraftlog.schema import table
 
-ROWS = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("node", pa.string(), nullable=False),
-        pa.field("file", pa.string(), nullable=False),
-        pa.field("fingerprint", pa.string(), nullable=False),  # of the first header: the same as long as the file grows
-        *RECORDS,
-    ]
+_LABELS = (
+    pa.field("cluster", pa.string(), nullable=False),
+    pa.field("node", pa.string(), nullable=False),
+    pa.field("file", pa.string(), nullable=False),
+    pa.field("fingerprint", pa.string(), nullable=False),  # of the first header: the same as long as the file grows
 )
+ROWS = pa.schema([*_LABELS, *RECORDS])
 """The columns of `metadata_records`: what a file says, and which file it is."""
 
 PERMISSIVE, DROPMALFORMED, FAILFAST = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
@@ -248,14 +246,14 @@ def write_part(task: Task, folder: str) -> Part:
     A file that nobody was told of, because whoever wrote it was killed, is one that no manifest lists.
     """
     reader = PartReader(task)
-    path = os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
+    path = new_path(folder)
     rows = 0
     writer: pq.ParquetWriter | None = None
     try:
         for batch in reader:
             if writer is None:
                 os.makedirs(folder, exist_ok=True)
-                writer = pq.ParquetWriter(path, ROWS, compression="zstd", compression_level=1)
+                writer = _writer(path)
             writer.write_batch(batch)
             rows += batch.num_rows
     finally:
@@ -272,6 +270,19 @@ def write_part(task: Task, folder: str) -> Part:
     )  # fmt: skip
 
 
+def new_path(folder: str) -> str:
+    """Of a file of a table that is not there yet, by a name that no other one has."""
+    return os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
+
+
+def _writer(path: str) -> pq.ParquetWriter:
+    """As kraftlog writes its columns; those that say which file it is have one value each."""
+    options: dict[str, Any] = {**PARQUET}
+    for columns in ("use_dictionary", "write_statistics"):
+        options[columns] = [*(one.name for one in _LABELS), *options[columns]]
+    return pq.ParquetWriter(path, ROWS, **options)
+
+
 def synced(path: str) -> None:
     """A file or a folder, on disk."""
     opened = os.open(path, os.O_RDONLY)
@@ -283,9 +294,9 @@ def synced(path: str) -> None:
 
 def merged(parts: Sequence[Part], folder: str) -> Part:
     """Parts of one file that follow each other as one: many small ones are slow to read."""
-    path = os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
+    path = new_path(folder)
     rows = 0
-    with pq.ParquetWriter(path, ROWS, compression="zstd", compression_level=1) as writer:
+    with _writer(path) as writer:
         for part in parts:
             if part.path is not None:
                 for batch in pq.ParquetFile(part.path).iter_batches(_ROWS):

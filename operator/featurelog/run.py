@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from featurelog.parts import (
     Task,
     combined,
     merged,
+    new_path,
     open_range,
     stamp,
     synced,
@@ -286,7 +286,7 @@ class Run:
         if not table.num_rows:
             return
         root = self.settings.output
-        path = manifest.folder_of(root, name, cluster.cluster) / f"part-{uuid.uuid4().hex}.parquet"
+        path = Path(new_path(str(manifest.folder_of(root, name, cluster.cluster))))
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path, compression="zstd")
         synced(str(path))

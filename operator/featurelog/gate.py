@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
 from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.api.records import json_name
 
 Row = Mapping[str, Any]
 """Of `upgrade_readiness`, as `pyarrow.Table.to_pylist` gives it."""
@@ -130,9 +132,9 @@ def judge(target: Target, rows: Iterable[Row], clusters: Iterable[ClusterName], 
     for name in names:
         doubts = []
         if folders[name.cluster] > 1:
-            doubts.append(("two_clusters_under_one_name", f"folder {name.cluster} holds logs of several clusters"))
+            doubts.append((TWO_CLUSTERS, f"folder {name.cluster} holds logs of several clusters"))
         if name.cluster_id and ids[name.cluster_id] > 1:
-            doubts.append(("one_cluster_in_two_places", f"logs of cluster {name.cluster_id} lie in several folders"))
+            doubts.append((TWO_PLACES, f"logs of cluster {name.cluster_id} lie in several folders"))
         verdicts.append(_of_cluster(name, found.get(name, []), doubts, at_ms))
     return Gate(target, at_ms, tuple(verdicts))
 
@@ -197,15 +199,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return _moment(_ms(value) or 0)
     if isinstance(value, Mapping):
-        return {_camel(str(key)): _plain(each) for key, each in value.items()}
+        return {json_name(str(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(each.capitalize() for each in others)
 
 
 def _ms(moment: datetime | None) -> int | None:

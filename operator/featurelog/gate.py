@@ -9,7 +9,6 @@ operator does not read it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
+from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES, node_id
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.records import json_name
 
@@ -29,7 +28,6 @@ CLOCKS_DIFFER_MS = 5 * 60 * 1000
 """A controller's clock may be so far ahead of ours."""
 FEWEST_COPIES = 2
 """Of one copy alone it cannot be told whether its end is missing."""
-_ID = re.compile(r"(\d{1,9})$")
 
 
 class Verdict(StrEnum):
@@ -180,7 +178,7 @@ def _age(row: Row, at_ms: int) -> list[tuple[str, str]]:
 def _coverage(row: Row) -> list[tuple[str, str]]:
     """Whether enough nodes' copies were read for `ready`. A folder that is there twice counts once."""
     copies, voters = row["copies"] or (), row["voters"]
-    ids = {int(match[1]) for match in map(_ID.search, copies) if match}
+    ids = {id_ for id_ in map(node_id, copies) if id_ is not None}
     if not voters:
         return [("voters", "who votes is not known")]
     copied = sorted(ids & set(voters))

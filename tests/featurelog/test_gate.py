@@ -96,6 +96,7 @@ UNKNOWN_ROWS = {
     "folders have no ids": (row(copies=["a", "b", "c"]), ["coverage"]),
     "one voter was read twice": (row(copies=["101", "copy-of-101", "101-again"]), ["coverage"]),
     "brokers were read, and no voter": (row(copies=["1", "2", "3"]), ["coverage"]),
+    "ids of others end like those of voters": (row(copies=["101", "1000000102", "x91000000000103"]), ["coverage"]),
     "the only voter was read, and nobody else": (row(copies=["101"], voters=[101]), ["coverage"]),
     "who votes is not known": (row(voters=None), ["voters"]),
     "the state has a hole": (row(known_from_offset=None), ["coverage"]),
@@ -117,6 +118,7 @@ def test_it_is_unknown_where(case: str) -> None:
     [
         row(copies=["controller-101", "kafka.102"]),
         row(copies=["101", "1"], voters=[101]),
+        row(copies=["kafka-1000000102", "101"], voters=[101, 1000000102, 103]),
         row(watermark_ts=NOW + timedelta(milliseconds=CLOCKS_DIFFER_MS)),
         row(valid_until=NOW),
     ],

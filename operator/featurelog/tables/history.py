@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from featurelog.tables.inputs import ClusterCopies
+from featurelog.tables.inputs import ClusterCopies, node_id
 from featurelog.tables.merging import Merged, Piece, SnapshotFile, merged
 from featurelog.tables.scans import KEYS, rows_of
 from featurelog.tables.tracks import Evidence, Point, Track
@@ -34,8 +34,6 @@ _UNDER_WAY = (1, 2)  # codes of a migration: before and while metadata is copied
 
 _MOST = 1000
 """Of each kind of note, and of doubts, that are kept one by one: whoever wrote the log chose how many there are."""
-
-_LONGEST_ID = 10  # digits of an int32
 
 NodeKey = tuple[str, int]
 """(role, id)"""
@@ -166,7 +164,10 @@ class _Walk:
         log, voters = self.found.log, self.found.voters or ()
         proved = max((one.end for one in log.snapshots), default=0)
         held = sorted(
-            (max((end for node, end in log.held_until.items() if _is_of(node, voter)), default=0) for voter in voters),
+            (
+                max((end for node, end in log.held_until.items() if node_id(node) == voter), default=0)
+                for voter in voters
+            ),
             reverse=True,
         )
         return max(proved, held[len(held) // 2]) if held else proved
@@ -416,9 +417,3 @@ def _state_of(file: SnapshotFile) -> tuple[State, int | None, list[Doubt]]:
             doubts.append(Doubt("contradiction_in_log", f"snapshot {file.scan.source.file}: {error}"))
     at_ms = state.snapshot_timestamp_ms
     return state, (at_ms if at_ms >= 0 else None), doubts
-
-
-def _is_of(node: str, voter: int) -> bool:
-    """Whether a folder of this name is that of this voter: its name is, or ends with, the id."""
-    digits = node[len(node.rstrip("0123456789")) :]
-    return 0 < len(digits) <= _LONGEST_ID and int(digits) == voter

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+_LONGEST_ID = 10  # digits of an int32
+
 
 @dataclass(frozen=True, slots=True)
 class FileRecords:
@@ -64,6 +66,12 @@ class ClusterCopies:
         """In a canonical order; a file that is there twice counts once for each."""
         found = [one for copy in self.copies for one in copy.files]
         return sorted(found, key=lambda one: (one.node, one.file))
+
+
+def node_id(folder: str) -> int | None:
+    """Of which node a folder is: its name is, or ends with, the id. None where it says none."""
+    digits = folder[len(folder.rstrip("0123456789")) :]
+    return int(digits) if 0 < len(digits) <= _LONGEST_ID else None
 
 
 TWO_CLUSTERS = "two_clusters_under_one_name"

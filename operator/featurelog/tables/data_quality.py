@@ -16,6 +16,7 @@ from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
 from featurelog.tables.merging import Merged
 from featurelog.tables.scans import Scan
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
+from kraftlog.arrow import DECODED
 from kraftlog.files import Snapshot
 
 KINDS = {
@@ -66,8 +67,7 @@ def table(history: History, more: Iterable[Note] = ()) -> pa.Table:
 
 def _row(history: History, note: Note) -> Row:
     return {
-        "cluster": history.cluster.cluster,
-        "cluster_id": history.cluster.cluster_id,
+        **history.cluster.as_columns(),
         "kind": note.kind,
         "node": note.node,
         "file": note.file,
@@ -120,7 +120,7 @@ def _not_decoded(log: Merged) -> Iterator[Note]:
     found: dict[tuple[object, ...], Note] = {}
     for scan in {(one.source.node, one.source.file): one for one in log.scans}.values():
         node, file = scan.source.node, scan.source.file
-        unknown = scan.small.filter(pc.not_equal(scan.small["status"], "decoded"))
+        unknown = scan.small.filter(pc.not_equal(scan.small["status"], DECODED))
         groups = unknown.group_by(["reason", "api_key", "version", "record_type"], use_threads=False)
         for one in groups.aggregate(
             [("offset", "min"), ("offset", "max"), ("offset", "count"), ("timestamp_ms", "min")]

@@ -48,8 +48,7 @@ def _rows(history: History, documents: Documents) -> Iterator[Row]:
         level, wanted = finalized.get(feature, 0), desired.get(feature)
         reason = why or (history.doubts[0].text if history.doubts else "")
         yield {
-            "cluster": history.cluster.cluster,
-            "cluster_id": history.cluster.cluster_id,
+            **history.cluster.as_columns(),
             "feature": feature,
             "level": level,
             "desired_level": wanted,

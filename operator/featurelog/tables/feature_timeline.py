@@ -57,8 +57,7 @@ def _rows(history: History, documents: Documents) -> Iterator[Row]:
     for one in history.levels.versions:
         previous = one.before if one.before is not None else (0 if one.before_known else None)
         yield {
-            "cluster": history.cluster.cluster,
-            "cluster_id": history.cluster.cluster_id,
+            **history.cluster.as_columns(),
             "feature": one.key,
             "level": one.value,
             "level_name": level_name(one.key, one.value) or None,

@@ -19,6 +19,7 @@ from featurelog.tables.merging import Merged, Piece, SnapshotFile, merged
 from featurelog.tables.scans import KEYS, rows_of
 from featurelog.tables.tracks import Evidence, Point, Track
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kraftlog.arrow import DECODED
 from kraftlog.errors import ContradictionError
 from kraftlog.image import SMALL, BrokerRegistration, ControllerRegistration
 from kraftlog.schema import table
@@ -207,7 +208,7 @@ class _Walk:
         self.found.end_ms = piece.end_ms
 
     def _row(self, row: dict[str, Any], at: Evidence) -> None:
-        if row["status"] != "decoded":
+        if row["status"] != DECODED:
             self._not_decoded(row, at)
             return
         key, data = row["api_key"], json.loads(row["body"])
@@ -402,7 +403,7 @@ def _state_of(file: SnapshotFile) -> tuple[State, int | None, list[Doubt]]:
     state, doubts = State(SMALL), []
     for row in rows_of(file.scan.small):
         key = row["api_key"]
-        if row["status"] != "decoded":
+        if row["status"] != DECODED:
             if row["is_control"] or row["record_type"] is None or key in KEYS:
                 doubts.append(Doubt("not_decoded", f"snapshot {file.scan.source.file}: {row['reason']}"))
             continue

@@ -55,6 +55,10 @@ class ClusterCopies:
     doubts: tuple[tuple[str, str], ...] = ()
     """(kind of data_quality, text)"""
 
+    def as_columns(self) -> dict[str, str | None]:
+        """Of `table.WHERE`."""
+        return {"cluster": self.cluster, "cluster_id": self.cluster_id}
+
     @property
     def static_voters(self) -> frozenset[int] | None:
         """Of a static quorum, where all nodes that say who votes say the same."""

@@ -53,8 +53,7 @@ def _rows(history: History) -> Iterator[Row]:
     for one in history.migration.versions:
         code, version = one.value.code, one.value.metadata_version
         yield {
-            "cluster": history.cluster.cluster,
-            "cluster_id": history.cluster.cluster_id,
+            **history.cluster.as_columns(),
             "state_code": code,
             "state_name": STATES.get(code),
             "written_by_3_4_possible": may_be_by_3_4(code, version),

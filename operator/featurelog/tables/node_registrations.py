@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from featurelog.tables.history import BROKER, History, Registered
-from featurelog.tables.table import EVIDENCE, RANGES, SPAN, TIME, WHERE, Column, Row, Table
+from featurelog.tables.table import EVIDENCE, RANGES, SPAN, TIME, WHERE, Column, Row, Table, ranges_of
 from featurelog.tables.tracks import Version
 from kraftlog.image import BrokerRegistration, ControllerRegistration
 
@@ -87,8 +87,7 @@ def _rows(history: History, fenced_for_ms: int) -> Iterator[Row]:
         by, last = one.value.by, one.last
         is_voter = None if role == BROKER or history.voters is None else id_ in history.voters
         yield {
-            "cluster": history.cluster.cluster,
-            "cluster_id": history.cluster.cluster_id,
+            **history.cluster.as_columns(),
             "role": role,
             "node_id": id_,
             "incarnation_id": str(registration.incarnation),
@@ -102,9 +101,7 @@ def _rows(history: History, fenced_for_ms: int) -> Iterator[Row]:
                 {"name": e.name, "host": e.host, "port": e.port, "security_protocol": e.security_protocol}
                 for e in registration.endpoints
             ],
-            "features": [
-                (name, {"min": low, "max": high}) for name, (low, high) in sorted(registration.features.items())
-            ],
+            "features": ranges_of(registration.features),
             **_of_role(registration),
             "is_voter": is_voter,
             "ghost_suspect": suspect,

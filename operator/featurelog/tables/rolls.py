@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from featurelog.tables.history import BROKER, CONTROLLER, History, Note, Registered
 from featurelog.tables.merging import Piece, SnapshotFile
-from featurelog.tables.table import RANGES, TIME, WHERE, Column, Row, Table
+from featurelog.tables.table import RANGES, TIME, WHERE, Column, Row, Table, ranges_of
 from featurelog.tables.tracks import Version
 from kraftlog.arrow import DECODED
 from kraftlog.errors import TooLargeError
@@ -234,8 +234,7 @@ def _rows_of(history: History, found: RollHistory, times: _Times, roll: Sequence
     end_ms = max((end.at_ms for end in ends if end is not None), default=None) if is_over else None
     until_ms = end_ms if end_ms is not None else found.end.at_ms
     whole = {
-        "cluster": history.cluster.cluster,
-        "cluster_id": history.cluster.cluster_id,
+        **history.cluster.as_columns(),
         "roll_id": begin.offset,
         "roll_from": begin.at_ms,
         "roll_to": end_ms,
@@ -315,11 +314,8 @@ def _features(history: History, one: Absence) -> tuple[Any, Any]:
     return _ranges(before), _ranges(after)
 
 
-def _ranges(version: Version[Registered] | None) -> list[tuple[str, dict[str, int]]] | None:
-    if version is None:
-        return None
-    features = version.value.registration.features
-    return [(name, {"min": low, "max": high}) for name, (low, high) in sorted(features.items())]
+def _ranges(version: Version[Registered] | None) -> Any:
+    return None if version is None else ranges_of(version.value.registration.features)
 
 
 class _Times:

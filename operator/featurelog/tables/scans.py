@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from featurelog.tables.inputs import FileRecords
 from kraftlog import files
-from kraftlog.arrow import DECODED
+from kraftlog.arrow import DECODED, RECORDS
 from kraftlog.image import SMALL as SECTIONS
 from kraftlog.schema import table
 from kraftlog.state import METADATA_RULES
@@ -34,15 +34,7 @@ _KEPT = (
 )  # fmt: skip
 _NONE = -1
 
-
-_SMALL_SCHEMA = pa.schema(
-    [
-        pa.field("offset", pa.int64()), pa.field("timestamp_ms", pa.int64()), pa.field("leader_epoch", pa.int32()),
-        pa.field("is_control", pa.bool_()), pa.field("api_key", pa.int16()), pa.field("version", pa.int16()),
-        pa.field("record_type", pa.string()), pa.field("status", pa.string()), pa.field("reason", pa.string()),
-        pa.field("body", pa.string()),
-    ]
-)  # fmt: skip
+_SMALL_SCHEMA = pa.schema([(name, RECORDS.field(name).type) for name in _KEPT])
 _EMPTY = _SMALL_SCHEMA.empty_table()
 
 

@@ -60,6 +60,11 @@ def _value(value: Any, kind: pa.DataType) -> Any:
     return value if kind != TIME or value is None or value in _YEARS_1_TO_9999 else None
 
 
+def ranges_of(features: Mapping[str, tuple[int, int]]) -> list[tuple[str, dict[str, int]]]:
+    """Of `RANGES`, by feature."""
+    return [(name, {"min": low, "max": high}) for name, (low, high) in sorted(features.items())]
+
+
 WHERE = (
     Column("cluster", pa.string(), "name of the folder that the cluster's files lie in"),
     Column("cluster_id", pa.string(), "what its nodes say in meta.properties; null where none does"),

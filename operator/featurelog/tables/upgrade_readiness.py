@@ -184,8 +184,7 @@ class _Judge:
             self._judge(changes, found)
         until = None if history.end_ms is None else history.end_ms + judging.valid_for_ms
         return {
-            "cluster": history.cluster.cluster,
-            "cluster_id": history.cluster.cluster_id,
+            **history.cluster.as_columns(),
             "target_kind": kind,
             "target": target,
             "verdict": found.verdict(is_state_known=not self._doubts),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -253,25 +254,26 @@ class Run:
         clusters = clusters_of(self._copy(node) for node in nodes)
         self.summary.clusters = len(clusters)
         self.summary.doubts = sorted({text for one in clusters for _, text in one.doubts})
-        known = {_id(one) for one in clusters}
-        tables = {
-            name: [file for file in files if (file.cluster, file.cluster_id) in known]
-            for name, files in self._manifest.tables.items()
-        }
+        parts = {(node.cluster, node.node, node.cluster_id): [part.path for part in node.parts()] for node in nodes}
+        tables: defaultdict[str, list[TableFile]] = defaultdict(list)
+        kept: set[tuple[str, str | None]] = set()
         made: dict[str, str] = {}
         for one in clusters:
-            key, source = json.dumps(_id(one)), _source(one, nodes, self._beside)
+            key, source = json.dumps(_id(one)), _source(one, parts, self._beside)
             before = self._ledger.derived.get(key)
             if before == source or (folders is not None and one.cluster not in folders):
-                made |= {} if before is None else {key: before}
+                kept.add(_id(one))
+                if before is not None:
+                    made[key] = before
                 continue
             for name, table in self._derive(one).items():
-                kept = [each for each in tables.get(name, ()) if (each.cluster, each.cluster_id) != _id(one)]
-                tables[name] = [*kept, *self._written(one, name, table)]
+                tables[name] += self._written(one, name, table)
             made[key] = source
         if made == self._ledger.derived:
             return
         self._ledger.derived = made
+        for name, files in self._manifest.tables.items():
+            tables[name] += [file for file in files if (file.cluster, file.cluster_id) in kept]
         tables[METADATA_RECORDS] = [
             TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size)
             for node in nodes for part in node.parts() if part.path is not None
@@ -315,16 +317,12 @@ def _id(cluster: ClusterCopies) -> tuple[str, str | None]:
     return cluster.cluster, cluster.cluster_id
 
 
-def _source(cluster: ClusterCopies, nodes: Iterable[Node], beside: str) -> str:
-    """What tells whether the tables of a cluster would be the same again."""
-    known = {(node.cluster, node.node, node.cluster_id): node for node in nodes}
+def _source(
+    cluster: ClusterCopies, parts: Mapping[tuple[str, str, str | None], Sequence[str | None]], beside: str
+) -> str:
+    """What tells whether the tables of a cluster would be the same again. parts: files of rows, by node."""
     files = [
-        [
-            copy.node,
-            copy.unused,
-            copy.voters,
-            [part.path for part in known[copy.cluster, copy.node, copy.cluster_id].parts()],
-        ]
+        [copy.node, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
         for copy in cluster.copies
     ]
     return hashlib.sha256(json.dumps([DERIVED, beside, cluster.doubts, files]).encode()).hexdigest()

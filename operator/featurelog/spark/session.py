@@ -14,7 +14,6 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from featurelog import java
 from featurelog.parts import EngineError
 
 PYTHON = "spark.pyspark.python"
@@ -40,11 +39,10 @@ def settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def session(master: str, given: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Started, and stopped at the end. What its JVM says is kept from the terminal.
+    """Started, and stopped at the end. What its JVM says is kept from the terminal. Raises EngineError.
 
-    Raises JavaError and EngineError.
+    Whether there is a Java is asked before PySpark is imported (`featurelog.java`), so not here.
     """
-    java.check()
     wanted = settings(master, given or {})
     os.environ["PYSPARK_PYTHON"] = wanted[PYTHON]  # PySpark asks for nothing else
     with tempfile.TemporaryFile() as said, _stderr(said.fileno()):

@@ -1,7 +1,6 @@
 """`node_registrations`: which brokers and controllers were registered from when to when, and which may be ghosts.
 
-A log says who is registered, not who runs. A ghost registration (registered, but no such node exists any more) is a
-suspicion here: a broker that has been fenced for long, a controller that is not a voter.
+Which may be ghosts (registered, but no such node exists any more) is `kraftlog.ghosts`'s to say; the words are here.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ import pyarrow as pa
 from featurelog.tables.history import BROKER, History, Registered
 from featurelog.tables.table import EVIDENCE, RANGES, SPAN, TIME, WHERE, Column, Row, Table, ranges_of
 from featurelog.tables.tracks import Version
+from kraftlog.ghosts import FENCED_FOR_MS, may_be_ghost
 from kraftlog.image import BrokerRegistration, ControllerRegistration
-
-FENCED_FOR_MS = 15 * 60 * 1000
-"""A broker that restarts is fenced for as long as it recovers its log, minutes at most for nearly all."""
 
 _ENDPOINT = pa.struct(
     [
@@ -128,17 +125,15 @@ def ghost(history: History, one: Version[Registered], fenced_for_ms: int) -> tup
     if one.end is not None:
         return None, ""
     registration = one.value.registration
-    if isinstance(registration, ControllerRegistration):
-        if history.voters is None:
-            return None, "who votes is not known: neither a record of the log nor quorum-state says"
-        if registration.id in history.voters:
-            return False, ""
-        return True, "registered as a controller, and not a voter"
-    if not registration.fenced:
-        return False, ""
     since, end = one.value.fenced_since, history.end_ms
-    if since is None or end is None or since < 0:
-        return None, "since when it is fenced is not known"
-    if end - since < fenced_for_ms:
+    suspected = may_be_ghost(
+        registration, voters=history.voters, fenced_since_ms=since, end_ms=end, fenced_for_ms=fenced_for_ms
+    )
+    if suspected is False:
         return False, ""
+    if isinstance(registration, ControllerRegistration):
+        unknown = "who votes is not known: neither a record of the log nor quorum-state says"
+        return suspected, "registered as a controller, and not a voter" if suspected else unknown
+    if since is None or end is None or not suspected:
+        return None, "since when it is fenced is not known"
     return True, f"fenced for {(end - since) // 60_000} minutes at the end of what was read"

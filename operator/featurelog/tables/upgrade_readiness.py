@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from featurelog.tables.history import BROKER, CONTROLLER, History, Registered
 from featurelog.tables.migration_timeline import STATES
-from featurelog.tables.node_registrations import FENCED_FOR_MS, ghost
+from featurelog.tables.node_registrations import ghost
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
 from featurelog.tables.tracks import Version
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
@@ -36,6 +36,7 @@ from kafkafeatures.core.releases import (
     releases,
     undo_of_raise,
 )
+from kraftlog.ghosts import FENCED_FOR_MS
 
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
@@ -106,7 +107,7 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """When it is judged, and for how long what was read stands. fenced_for_ms: as of `node_registrations`."""
+    """When it is judged, and for how long what was read stands. fenced_for_ms: as of `kraftlog.ghosts`."""
 
     at_ms: int
     valid_for_ms: int = VALID_FOR_MS

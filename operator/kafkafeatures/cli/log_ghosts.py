@@ -23,6 +23,7 @@ from kafkafeatures.cli.log_words import format_ranges, format_time
 from kafkafeatures.cli.output import console, print_document, tell
 from kafkafeatures.core.words import format_span
 from kraftlog import BrokerRegistration, ControllerRegistration, Image
+from kraftlog.ghosts import may_be_ghost
 from kraftlog.history import Change, FencingChange, LeaderElection, Registration, VotersChange
 from kraftlog.records import kafka_uuid
 from kraftlog.restored import Restored
@@ -30,8 +31,6 @@ from kraftlog.restored import Restored
 if TYPE_CHECKING:
     from rich.console import Console
 
-FENCED_FOR_MS = 15 * 60 * 1000
-"""A broker that restarts is fenced for as long as it recovers its logs, minutes at most for nearly all."""
 CONFIRM = "kafkafeatures describe --bootstrap-server HOST:PORT"
 
 Json = dict[str, Any]
@@ -143,39 +142,40 @@ class Evidence:
 
 def _candidates(folder: LogFolder, image: Image, evidence: Evidence) -> Iterator[Candidate]:
     for role, one in registrations(image):
-        registered = evidence.registered(role, one)
+        fenced = evidence.fenced(one.id) if isinstance(one, BrokerRegistration) else None
+        suspected = may_be_ghost(
+            one,
+            voters=evidence.voters,
+            fenced_since_ms=None if fenced is None else fenced.at_ms,
+            end_ms=image.timestamp_ms,
+        )
         own = folder.node_id == one.id
         if isinstance(one, ControllerRegistration):
-            judged = _controller(one.id, evidence.voters, own)
-            fenced = None
+            judged = _controller(suspected, own)
         else:
-            fenced = evidence.fenced(one.id)
-            judged = _broker(one, fenced, image.timestamp_ms, own)
+            judged = _broker(suspected, fenced, image.timestamp_ms, own) if one.fenced else None
         if judged is not None:
-            yield Candidate(role, one, *judged, registered, fenced)
+            yield Candidate(role, one, *judged, evidence.registered(role, one), fenced)
 
 
-def _controller(id_: int, voters: tuple[int, ...] | None, own: bool) -> tuple[bool | None, str] | None:
-    """Whether it may be a ghost, and why; None for one that the cluster counts on."""
-    if voters is None:
+def _controller(suspected: bool | None, own: bool) -> tuple[bool | None, str] | None:
+    """What is said of it, and why; None for one that the cluster counts on."""
+    if suspected is None:
         return None, "who votes is not known: no record of a leader or of voters is in these files"
-    if id_ in voters:
+    if not suspected:
         return None
     return (False, "not a voter, but these files are its own") if own else (True, "registered, but not a voter")
 
 
-def _broker(one: BrokerRegistration, fenced: Where | None, end_ms: int, own: bool) -> tuple[bool | None, str] | None:
-    if not one.fenced:
-        return None
+def _broker(suspected: bool | None, fenced: Where | None, end_ms: int, own: bool) -> tuple[bool | None, str]:
+    """Of one that is fenced. A state says since when at the latest: it may have been fenced for long as well."""
     if own:
         return False, "fenced, but these files are its own"
-    if fenced is None:
+    if suspected is None or fenced is None:
         return None, "fenced; since when is not known"
-    span_ms = end_ms - fenced.at_ms
     least = "at least " if fenced.is_state else ""
-    if span_ms < FENCED_FOR_MS:
-        return (None if fenced.is_state else False), f"fenced for {least}{_span(span_ms)} at the end of the log"
-    return True, f"fenced for {least}{_span(span_ms)} at the end of the log"
+    reason = f"fenced for {least}{_span(end_ms - fenced.at_ms)} at the end of the log"
+    return (suspected or None) if fenced.is_state else suspected, reason
 
 
 def _span(milliseconds: int) -> str:

@@ -11,14 +11,15 @@ import pytest
 import yaml
 
 from kafkafeatures.cli.exit_codes import Exit
-from kafkafeatures.cli.log_ghosts import FENCED_FOR_MS
 from kafkafeatures.cli.main import main
 from kraftlog import Record, encode_batch
+from kraftlog.ghosts import FENCED_FOR_MS
 from kraftlog.records import frame
 from kraftlog.schema import table
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
 from tests.kraftlog.build import (
     NOW,
+    batch,
     broker,
     change,
     checkpoint,
@@ -121,6 +122,16 @@ def test_a_state_says_no_later_than_when(tmp_path: Path, capsys: pytest.CaptureF
             "file": checkpoint(5), "offset": 5, "notAfter": "2026-11-21T00:10:04.017Z",
         }  # fmt: skip
     assert found["ghosts"][1]["reason"] == "fenced for at least 15 min at the end of the log"
+
+
+def test_a_state_without_a_time_does_not_say_since_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": -1}))
+    footer = control_batch(2, (table.SNAPSHOT_FOOTER, {}))
+    (tmp_path / checkpoint(5)).write_bytes(header + batch(1, broker(1, 0)) + footer)
+    (tmp_path / segment(5)).write_bytes(leader(5, 1) + later(6, FENCED_FOR_MS))
+    found = ghosts(capsys, tmp_path)
+    assert (named(found), named(found, "unclear")) == ([], [(1, "Broker", None)])
+    assert found["unclear"][0]["reason"] == "fenced; since when is not known"
 
 
 def test_evidence_of_an_earlier_process_is_none_of_the_registration_that_counts(

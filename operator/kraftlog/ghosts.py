@@ -1,0 +1,35 @@
+"""Which registrations may be those of ghosts: registered, although no such node exists any more.
+
+A log says who is registered and not who runs, so this is a suspicion: a controller that is not a voter, a broker that
+has been fenced for long. Called by whoever went over a log, with what it says; why is put into words there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kraftlog.image import BrokerRegistration, ControllerRegistration
+
+FENCED_FOR_MS = 15 * 60 * 1000
+"""A broker that restarts is fenced for as long as it recovers its logs, minutes at most for nearly all."""
+
+
+def may_be_ghost(
+    one: BrokerRegistration | ControllerRegistration,
+    *,
+    voters: Collection[int] | None,
+    fenced_since_ms: int | None,
+    end_ms: int | None,
+    fenced_for_ms: int = FENCED_FOR_MS,
+) -> bool | None:
+    """Of a registration at the end of a log, which is that of `end_ms`; None where it cannot be told.
+
+    voters: None where nothing says who votes. fenced_since_ms: None, or below 0, where nothing says it.
+    """
+    if isinstance(one, ControllerRegistration):
+        return None if voters is None else one.id not in voters
+    if not one.fenced:
+        return False
+    if fenced_since_ms is None or end_ms is None or fenced_since_ms < 0:
+        return None
+    return end_ms - fenced_since_ms >= fenced_for_ms

@@ -18,8 +18,8 @@ from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_history import Happened, History, Missing, StateOf
 from kafkafeatures.cli.log_paths import log_folder
-from kafkafeatures.cli.log_state import problems_of, registrations, restored, source_shape
-from kafkafeatures.cli.log_words import format_ranges, format_time
+from kafkafeatures.cli.log_state import problems_of, registrations, restored, source_shape, voters_of
+from kafkafeatures.cli.log_words import format_ranges, format_time, ranges_shape
 from kafkafeatures.cli.output import console, print_document, tell
 from kafkafeatures.core.words import format_span
 from kraftlog import BrokerRegistration, ControllerRegistration, Image
@@ -101,8 +101,8 @@ class Evidence:
                 self._state(item.image, Where(item.file, item.offset, item.image.timestamp_ms, is_state=True))
             elif isinstance(item, Missing):
                 self._fenced.clear()  # one of them may have been unfenced meanwhile
-        if image.voters is not None:
-            self.voters = tuple(sorted(one.id for one in image.voters))
+        if (voters := voters_of(image)) is not None:
+            self.voters = tuple(voters)
 
     def _happened(self, change: Change, where: Where) -> None:
         match change:
@@ -212,8 +212,7 @@ def _shape(one: Candidate) -> Json:
     }
     if isinstance(registration, BrokerRegistration):
         shape |= {"epoch": registration.epoch, "fencedSince": None if one.fenced is None else one.fenced.shape}
-    ranges = sorted(registration.features.items())
-    return shape | {"features": {name: {"min": low, "max": high} for name, (low, high) in ranges}}
+    return shape | {"features": ranges_shape(registration.features)}
 
 
 def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, candidates: list[Candidate]) -> None:

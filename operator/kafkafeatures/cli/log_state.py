@@ -15,7 +15,7 @@ from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.log_clients import client_lines, clients_shape
 from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_paths import log_folder
-from kafkafeatures.cli.log_words import format_ranges, format_time, migration_state, show_table
+from kafkafeatures.cli.log_words import format_ranges, format_time, migration_state, ranges_shape, show_table
 from kafkafeatures.cli.output import console, print_document, tell
 from kafkafeatures.core.releases import format_level, level_name
 from kafkafeatures.core.words import printable
@@ -85,7 +85,6 @@ def _sections() -> frozenset[Section]:
 def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
     """The document of `log state -o json`."""
     image = found.image
-    voters = None if image.voters is None else sorted(one.id for one in image.voters)
     code = image.zk_migration_state
     return {
         "apiVersion": API_VERSION,
@@ -93,7 +92,7 @@ def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
         "clusterId": folder.cluster_id or None,
         "source": source_shape(folder, found, committed),
         "features": [_level(name, level) for name, level in levels_of(image).items()],
-        "quorum": {"voters": voters, "leader": image.leader_id},
+        "quorum": {"voters": voters_of(image), "leader": image.leader_id},
         "migration": None if code is None else {"state": migration_state(code), "code": code},
         "registrations": [_registration(role, one) for role, one in registrations(image)],
         **clients_shape(image),
@@ -128,6 +127,11 @@ def levels_of(image: Image) -> Mapping[str, int]:
     return dict(sorted(levels.items(), key=lambda item: (item[0] != "metadata.version", item[0])))
 
 
+def voters_of(image: Image) -> list[int] | None:
+    """Their ids; None of a static quorum, of which an image does not say it."""
+    return None if image.voters is None else sorted(one.id for one in image.voters)
+
+
 def registrations(image: Image) -> Iterator[tuple[str, BrokerRegistration | ControllerRegistration]]:
     """Controllers, then brokers, by id."""
     yield from (("Controller", image.controllers[id_]) for id_ in sorted(image.controllers))
@@ -145,8 +149,7 @@ def _registration(role: str, one: BrokerRegistration | ControllerRegistration) -
         shape |= {"epoch": one.epoch, "fenced": one.fenced, "inControlledShutdown": one.in_controlled_shutdown}
         shape |= {"rack": one.rack}
     shape["listeners"] = [{"name": e.name, "host": e.host, "port": e.port} for e in one.endpoints]
-    shape["features"] = {name: {"min": low, "max": high} for name, (low, high) in sorted(one.features.items())}
-    return shape
+    return shape | {"features": ranges_shape(one.features)}
 
 
 def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str]:
@@ -192,9 +195,9 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
 
 def _quorum(image: Image) -> str:
     leader = f"leader {image.leader_id}" if image.leader_id is not None else "leader not known from here"
-    if image.voters is None:
+    if (voters := voters_of(image)) is None:
         return f"Quorum: static, {leader}"
-    return f"Quorum: voters {', '.join(str(one) for one in sorted(one.id for one in image.voters))}, {leader}"
+    return f"Quorum: voters {', '.join(map(str, voters))}, {leader}"
 
 
 def _standing(one: BrokerRegistration | ControllerRegistration) -> str:

@@ -18,8 +18,8 @@ from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.log_folders import LogFolder
 from kafkafeatures.cli.log_history import Happened, History, Item, Missing, StateOf
 from kafkafeatures.cli.log_paths import log_folder
-from kafkafeatures.cli.log_state import levels_of, registrations
-from kafkafeatures.cli.log_words import format_ranges, format_time, migration_state
+from kafkafeatures.cli.log_state import levels_of, registrations, voters_of
+from kafkafeatures.cli.log_words import format_ranges, format_time, migration_state, ranges_shape
 from kafkafeatures.cli.output import clean_stdout, console, print_document
 from kafkafeatures.core.releases import format_level, level_name
 from kafkafeatures.core.words import printable
@@ -97,7 +97,7 @@ def document_of(item: Item, committed: int) -> Json:
                     | ({"fenced": one.fenced} if isinstance(one, BrokerRegistration) else {})
                     for role, one in registrations(image)
                 ],
-                "voters": None if image.voters is None else sorted(one.id for one in image.voters),
+                "voters": voters_of(image),
                 "migration": None if image.zk_migration_state is None else migration_state(image.zk_migration_state),
                 "file": file,
             }
@@ -120,7 +120,7 @@ def _registration(change: Registration) -> Json:
     shape["incarnation"] = kafka_uuid(change.incarnation)
     if change.fenced is not None:
         shape |= {"epoch": change.epoch, "fenced": change.fenced}
-    return shape | {"features": {name: {"min": a, "max": b} for name, (a, b) in sorted(change.features.items())}}
+    return shape | {"features": ranges_shape(change.features)}
 
 
 def _migration(change: MigrationChange) -> Json:

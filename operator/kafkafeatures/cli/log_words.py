@@ -1,4 +1,4 @@
-"""How the commands of `log` word what a metadata log says: times, levels, the states of a migration; and their tables.
+"""How the commands of `log` word what a metadata log says: times, ranges, the states of a migration; and their tables.
 
 Used by `log_state`, `log_timeline` and `log_ghosts`. Nothing here reads a file.
 """
@@ -43,6 +43,11 @@ def format_ranges(features: Mapping[str, tuple[int, int]]) -> str:
     """Of metadata.version what a node supports: the range that decides most."""
     found = features.get("metadata.version")
     return f"{found[0]}-{found[1]}" if found else "-"
+
+
+def ranges_shape(features: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
+    """Of all features what a node supports, for documents."""
+    return {name: {"min": low, "max": high} for name, (low, high) in sorted(features.items())}
 
 
 def show_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -73,10 +73,11 @@ def tables(output: Path) -> dict[str, list[str]]:
     manifest, _ = load(output)
     schemas = {METADATA_RECORDS: ROWS} | {name: one.schema for name, one in TABLES.items()}
     assert manifest.tables.keys() <= schemas.keys()
-    return {name: sorted(_texts(manifest.read(name, schema))) for name, schema in schemas.items()}
+    return {name: sorted(texts(manifest.read(name, schema))) for name, schema in schemas.items()}
 
 
-def _texts(table: pa.Table) -> Iterator[str]:
+def texts(table: pa.Table) -> Iterator[str]:
+    """Its rows."""
     for row in table.to_pylist():
         yield json.dumps(row, default=str, sort_keys=True)
 

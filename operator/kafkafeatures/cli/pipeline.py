@@ -17,9 +17,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkafeatures.cli import pipeline_gate
+from kafkafeatures.cli import pipeline_export, pipeline_gate
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import tell
+from kafkafeatures.cli.pipeline_export import missing
 
 if TYPE_CHECKING:
     from featurelog.config import Config
@@ -27,21 +28,28 @@ if TYPE_CHECKING:
 
 _TOLD = 5  # seconds between lines of progress
 _SHOWN = 5  # problems of one kind
+_ANSWERS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
+    "gate": pipeline_gate.gate,
+    "report": pipeline_gate.report,
+    "export": pipeline_export.export,
+}
+"""What is done with the tables of the last run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, and the file that says with what."""
     parser.add_argument(
         "action",
-        choices=("run", "gate", "report"),
+        choices=("run", *_ANSWERS),
         help="run: read what is new in the inputs, and make the tables; gate: may clusters be taken to a release or a "
-        "level; report: the same as pages for people",
+        "level; report: the same as pages for people; export: the tables as Delta tables",
     )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the configuration (YAML)")
     parser.add_argument(
         "-o", "--output", choices=("text", "json"), help="lines for people, or an object (default: of gate json)"
     )
     pipeline_gate.add_arguments(parser)
+    pipeline_export.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,12 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
         from featurelog.manifest import OutputError
         from featurelog.parts import DamagedInputError, EngineError
     except ModuleNotFoundError as error:
-        raise _missing(error, "pipeline") from None
+        raise missing(error, "pipeline") from None
     began = time.monotonic()
     try:
         config = read(arguments.config)
         if arguments.action != "run":
-            return pipeline_gate.ANSWERS[arguments.action](arguments, config)
+            return _ANSWERS[arguments.action](arguments, config)
         summary, engine = _run(config)
     except (ConfigError, InputsError, OutputError, LockedError, JavaError) as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
@@ -108,15 +116,10 @@ def _on_spark(config: Config, stack: ExitStack) -> Engine:
         from featurelog.spark.engine import OnSpark
         from featurelog.spark.session import session
     except ModuleNotFoundError as error:
-        raise _missing(error, "pipeline,spark", ", or set `spark.enabled: false` to read on one core") from None
+        raise missing(error, "pipeline,spark", ", or set `spark.enabled: false` to read on one core") from None
     if sys.stderr.isatty():
         tell(f"pipeline: starting Spark on {config.spark.master}")
     return OnSpark(stack.enter_context(session(config.spark.master, config.spark.conf)))
-
-
-def _missing(error: ModuleNotFoundError, extras: str, more: str = "") -> CommandFailed:
-    what = f"{error.name} is not installed: pip install 'kafka-features-operator[{extras}]'{more}"
-    return CommandFailed(what, Exit.BLOCKED)
 
 
 def _progress() -> Callable[[int, int], None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from kafkafeatures.cli.output import print_document, tell
 if TYPE_CHECKING:
     from featurelog.config import Config
     from featurelog.gate import ClusterName, Gate, Target
+    from featurelog.ledger import Ledger
     from featurelog.manifest import Manifest
 
 Row = dict[str, Any]
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def gate(arguments: argparse.Namespace, config: Config) -> int:
     """Exit code 0: ready, 4: blocked, 5: unknown."""
-    tables, names = _tables(config)
+    tables, names = _fleet(config)
     target = _target(arguments)
     found = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
     if arguments.output == "text":
@@ -63,7 +64,7 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
 
     if arguments.html is None:
         raise CommandFailed("report: --html DIR is required: the folder for its pages", Exit.USAGE)
-    tables, names = _tables(config)
+    tables, names = _fleet(config)
     target, readiness = _target(arguments), _rows(tables, _READINESS)
     found = _judged(target, readiness, names, arguments.cluster).as_json()
     rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGES}})
@@ -83,9 +84,6 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
         ) from None
     tell(f"wrote {folder / FLEET_PAGE} and pages of {len(clusters)} clusters beside it")
     return Exit.DONE
-
-
-ANSWERS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {"gate": gate, "report": report}
 
 
 def _file_of(number: int, cluster: str) -> str:
@@ -114,18 +112,25 @@ def _target(arguments: argparse.Namespace) -> Target:
     return Target("feature", f"{feature}={int(level) if named is None else named.level}")
 
 
-def _tables(config: Config) -> tuple[Manifest, set[ClusterName]]:
-    """What the last run left, and all clusters that it saw, also one of which nothing could be read."""
+def tables_of(config: Config) -> tuple[Manifest, Ledger]:
+    """What the last run left. Raises CommandFailed where there is nothing, or nothing that can be read."""
     from featurelog import manifest
-    from featurelog.gate import ClusterName
 
     try:
-        found, ledger = manifest.load(config.settings.output)
+        found = manifest.load(config.settings.output)
     except manifest.OutputError as error:
         raise CommandFailed(str(error), Exit.UNREACHABLE) from None
-    if not found.tables:
+    if not found[0].tables:
         text = f"{config.settings.output}: there are no tables; `kafkafeatures pipeline run` makes them"
         raise CommandFailed(text, Exit.UNREACHABLE)
+    return found
+
+
+def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
+    """The tables, and all clusters that the last run saw, also one of which nothing could be read."""
+    from featurelog.gate import ClusterName
+
+    found, ledger = tables_of(config)
     folders: dict[str, set[str | None]] = {}
     for node in ledger.nodes:
         folders.setdefault(node.cluster, set()).add(node.cluster_id)

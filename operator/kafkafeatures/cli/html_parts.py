@@ -30,7 +30,17 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; bo
 .good { color: var(--good); } .bad { color: var(--bad); } .wait { color: var(--wait); } .muted { color: var(--muted); }
 .box { background: var(--box); padding: .8rem 1rem; border-radius: .4rem; }
 .scroll { overflow-x: auto; }
+tbody th { min-width: 8rem; }
+@media (max-width: 44rem) {
+  body { margin: 1rem auto; }
+  table, caption, thead, tbody, tr, th, td { display: block; }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  th, td { border: 0; padding: .1rem 0; overflow-wrap: anywhere; }
+  tbody tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  td::before { content: attr(data-head) ": "; color: var(--muted); }
+}
 """
+"""On a phone each cell is a line of its own, its heading before it: a row of seven columns is wider than a phone."""
 
 
 def whole_page(title: str, sections: Iterable[str], style: str = "") -> str:
@@ -48,14 +58,16 @@ def whole_page(title: str, sections: Iterable[str], style: str = "") -> str:
 def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> str:
     """`rows`: of HTML. `style`: a class of its own."""
     heads = "".join(f'<th scope="col">{escape(one)}</th>' for one in head)
-    body = "".join(
-        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{one}</td>" for one in row[1:])}</tr>\n' for row in rows
-    )
+    body = "".join(f'<tr><th scope="row">{row[0]}</th>{_cells(head[1:], row[1:])}</tr>\n' for row in rows)
     kind = f' class="{style}"' if style else ""
     return (
         f'<div class="scroll"><table{kind}><caption>{escape(caption)}</caption>\n<thead><tr>{heads}</tr></thead>\n'
         f"<tbody>\n{body}</tbody></table></div>"
     )
+
+
+def _cells(head: Sequence[str], row: Sequence[str]) -> str:
+    return "".join(f'<td data-head="{escape(name)}">{one}</td>' for name, one in zip(head, row, strict=True))
 
 
 def text(value: object) -> str:

@@ -60,8 +60,12 @@ STYLE_OF_ROLLS = """
 .leaderless { background: var(--bad); }
 .at { display: block; color: var(--muted); font-size: .8rem; font-weight: normal; }
 summary { cursor: pointer; margin: .6rem 0; }
-@media (max-width: 44rem) { .drawn td:nth-child(2) { min-width: 8rem; } .axis span:nth-child(2) { display: none; }
-  .drawn th, .drawn td { white-space: normal; } }
+@media (max-width: 44rem) {
+  .drawn thead { position: static; width: auto; height: auto; overflow: visible; clip-path: none; }
+  .drawn thead th:not(:nth-child(2)), .axis span:nth-child(2) { display: none; }
+  .drawn td:nth-child(2) { width: auto; min-width: 0; } .drawn td:nth-child(2)::before { content: none; }
+  .drawn th, .drawn td { white-space: normal; }
+}
 @media print { * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """
 

@@ -1,10 +1,14 @@
-"""A page in a real browser: its document as the browser made it, and what its console says."""
+"""A page in a real browser: its document as the browser made it, what its console says, and how it can be read."""
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.rig.kubernetes.binaries import install_packages
 
@@ -23,11 +27,73 @@ class Opened:
     console: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A page as people see it. texts: each that is visible, with its contrast to what is behind it. cut: what is wider
+    than the place it has, and begins with these words.
+    """
+
+    is_dark: bool
+    texts: tuple[tuple[str, float], ...]
+    cut: tuple[str, ...]
+
+
+_MEASURE = """
+const parts = colour => colour.match(/[\\d.]+/g).map(Number);
+const luminance = colour => parts(colour).slice(0, 3).map(one => one / 255)
+  .map(one => one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
+const opaque = colour => (parts(colour)[3] ?? 1) === 1;
+const behind = element => {
+  for (let one = element; one; one = one.parentElement) {
+    const colour = getComputedStyle(one).backgroundColor;
+    if (opaque(colour)) return colour;
+  }
+  return "rgb(255, 255, 255)";
+};
+const contrast = (element, style) => {
+  const [dark, light] = [luminance(style.color), luminance(behind(element))].sort((a, b) => a - b);
+  return opaque(style.color) ? (light + 0.05) / (dark + 0.05) : 0;
+};
+const texts = [], cut = [];
+for (const element of document.body.querySelectorAll("*")) {
+  if (!element.checkVisibility()) continue;
+  const own = [...element.childNodes].filter(one => one.nodeType === 3).map(one => one.data.trim()).join(" ").trim();
+  if (own) texts.push([own, contrast(element, getComputedStyle(element))]);
+  const before = getComputedStyle(element, "::before");
+  if (before.content !== "none") texts.push([before.content, contrast(element, before)]);
+  if (element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).overflowX === "auto")
+    cut.push(element.innerText.slice(0, 80));
+}
+if (document.documentElement.scrollWidth > innerWidth) cut.push("the page");
+const found = { is_dark: matchMedia("(prefers-color-scheme: dark)").matches, texts, cut };
+document.body.replaceChildren(Object.assign(document.createElement("pre"), { textContent: JSON.stringify(found) }));
+"""
+_POLICY = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
+
+
 def opened(page: Path, profile: Path) -> Opened:
     """Open a file with Chromium, in a new and empty profile."""
+    done = _chromium(page, profile)
+    return Opened(done.stdout, tuple(line for line in done.stderr.splitlines() if "CONSOLE" in line))
+
+
+def shown(page: Path, profile: Path, *, width: int, is_dark: bool) -> Shown:
+    """As wide as this, in pixels. A copy is opened that allows a script, which the page itself does not."""
+    text, count = _POLICY.subn("", page.read_text())
+    assert count == 1
+    copy = profile.with_name("shown.html")
+    copy.write_text(text.replace("</html>", f"<script>{_MEASURE}</script></html>"))
+    scheme = f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"
+    done = _chromium(copy, profile, f"--window-size={width},900", scheme)
+    (found,) = re.findall("<pre>(.*)</pre>", done.stdout, re.DOTALL)
+    measured: dict[str, Any] = json.loads(unescape(found))
+    return Shown(measured["is_dark"], tuple(map(tuple, measured["texts"])), tuple(measured["cut"]))
+
+
+def _chromium(page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
     install_packages(PACKAGES)
-    done = subprocess.run(
-        ["chromium", *QUIET, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()],
+    return subprocess.run(
+        ["chromium", *QUIET, *more, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
-    return Opened(done.stdout, tuple(line for line in done.stderr.splitlines() if "CONSOLE" in line))

@@ -186,7 +186,10 @@ def test_the_schema_keeps_every_field_of_a_status() -> None:
 def test_the_schema_keeps_every_field_of_an_intent() -> None:
     intents = SCHEMA["status"]["properties"]["intents"]["items"]
     restart = RestartNode(1, "broker 1", "broker-1", "uid", "a", "b", 7, "incarnation", 2)
-    sent = InFlight(restart, stamp(NOW), Via.API_SERVER, 1, accepted=True, stable_since=stamp(NOW), corrects_drift=True)
+    now = stamp(NOW)
+    sent = InFlight(
+        restart, now, Via.API_SERVER, 1, accepted=True, corrects_drift=True, stable_since=now, unwanted_since=now
+    )
     assert set(sent.to_intent().as_json()) - set(intents["properties"]) == set()
     assert list(misfits(sent.to_intent().as_json(), intents)) == []
 

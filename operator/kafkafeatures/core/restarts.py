@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
     from kafkafeatures.core.replication import Replication
 
 WITHDRAWN_AFTER = timedelta(minutes=1)
-"""Longer than an eviction that was asked for can be on its way."""
+"""Longer than an eviction that was asked for can be on its way; from when on it was not asked for again."""
 
 
 class Phase(Enum):
@@ -134,7 +134,7 @@ class RestartNode(Struct, frozen=True):
             return Result.SUPERSEDED if self._is_for_another_image(after) else Result.APPLIED
         if self._is_overtaken(after):
             return Result.SUPERSEDED
-        return Result.NOT_APPLIED if sent.age > WITHDRAWN_AFTER and self.is_not_wanted(after) else Open()
+        return Result.NOT_APPLIED if sent.unwanted is not None and sent.unwanted > WITHDRAWN_AFTER else Open()
 
     def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
         """Its pod by now, and the revision that its StatefulSet asks for; empty where that is not known."""

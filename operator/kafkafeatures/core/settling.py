@@ -14,7 +14,8 @@ class Sent(Struct, frozen=True):
 
     `age` of a change of a level is what this process knows of it itself. `offset`: the end of the metadata log that the
     decision rested on; -1 where it was not read. `stable`: for how long a restarted node has been back, None while it
-    is not; and for how long it must be.
+    is not; and for how long it must be. `unwanted`: for how long a restart has not been asked for any more, None while
+    it is.
     """
 
     via: Via
@@ -23,6 +24,7 @@ class Sent(Struct, frozen=True):
     accepted: bool = False
     stable: timedelta | None = None
     stable_for: timedelta = timedelta(0)
+    unwanted: timedelta | None = None
 
 
 class Open(Struct, frozen=True):

@@ -123,7 +123,7 @@ class InFlight(Struct, frozen=True):
     """A step that may have been sent and is not settled.
 
     `corrects_drift`: it undoes a change made outside. `stable_since`: when a restarted node was first seen to be back.
-    `written`: its intent as the status has it.
+    `unwanted_since`: from when on its restart was not asked for any more. `written`: its intent as the status has it.
     """
 
     step: Step
@@ -133,6 +133,7 @@ class InFlight(Struct, frozen=True):
     accepted: bool = False
     corrects_drift: bool = False
     stable_since: Stamp | None = None
+    unwanted_since: Stamp | None = None
     written: Intent | None = None
 
     def to_intent(self) -> Intent:
@@ -146,24 +147,31 @@ class InFlight(Struct, frozen=True):
             fields["correctsDrift"] = True
         if self.accepted:
             fields["outcome"] = Result.APPLIED.value
-        if self.stable_since is not None:
-            fields["stableSince"] = self.stable_since
-        return Intent(kind=self.step.kind, unknown={**fields, "at": self.at})
+        moments = _moments(self.stable_since, self.unwanted_since)
+        return Intent(kind=self.step.kind, unknown={**fields, **moments, "at": self.at})
 
-    def stable_from(self, moment: Stamp | None) -> InFlight:
+    def followed(self, *, stable_since: Stamp | None, unwanted_since: Stamp | None) -> InFlight:
         """The same, of which this is remembered as well; what another release wrote into it is kept."""
-        if moment == self.stable_since:
+        if (stable_since, unwanted_since) == (self.stable_since, self.unwanted_since):
             return self
         written = self.written
         if written is not None:
-            others = {name: one for name, one in written.unknown.items() if name != "stableSince"}
-            written = Intent(kind=written.kind, unknown={**others, **({"stableSince": moment} if moment else {})})
-        return replace(self, stable_since=moment, written=written)
+            others = {name: one for name, one in written.unknown.items() if name not in _moments("", "")}
+            written = Intent(kind=written.kind, unknown={**others, **_moments(stable_since, unwanted_since)})
+        return replace(self, stable_since=stable_since, unwanted_since=unwanted_since, written=written)
 
     def sent(self, age_of: Callable[[str], timedelta], stable_for: timedelta = timedelta(0)) -> Sent:
         """How it was sent, and how long ago."""
-        stable = age_of(self.stable_since) if self.stable_since is not None else None
-        return Sent(self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for)
+        stable, unwanted = (
+            None if moment is None else age_of(moment) for moment in (self.stable_since, self.unwanted_since)
+        )
+        return Sent(self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for, unwanted)
+
+
+def _moments(stable_since: str | None, unwanted_since: str | None) -> dict[str, str]:
+    """Those that are there, as in an intent."""
+    moments = {"stableSince": stable_since, "unwantedSince": unwanted_since}
+    return {name: moment for name, moment in moments.items() if moment is not None}
 
 
 def in_flight(intent: Intent) -> InFlight | UnknownStep:
@@ -180,6 +188,7 @@ def in_flight(intent: Intent) -> InFlight | UnknownStep:
             fields.get("outcome") == Result.APPLIED,
             fields.get("correctsDrift") is True,
             read_stamp(fields["stableSince"]) if "stableSince" in fields else None,
+            read_stamp(fields["unwantedSince"]) if "unwantedSince" in fields else None,
             intent,
         )
     except ValueError:

@@ -331,13 +331,20 @@ def _followed(
     seen: Observation,
     replication: Replication | None,
 ) -> tuple[Status, list[InFlight]]:
-    """How far restarts have come: when each was first seen to be back is remembered, and forgotten where it is not."""
+    """How far restarts have come: since when each is back, or is not asked for any more, is remembered as long as that
+    is so.
+    """
     status, still_open = resource.status, []
     for one in restarts:
-        phase = one.step.state_in(seen, replication).phase if isinstance(one.step, RestartNode) else Phase.UNKNOWN
+        phase, unwanted = Phase.UNKNOWN, False
+        if isinstance(one.step, RestartNode):
+            phase, unwanted = one.step.state_in(seen, replication).phase, one.step.is_not_wanted(seen)
         if phase is Phase.REQUESTED and one.via is Via.PERSON:
             context.ages.begins(one.at)  # a person may take days; the node has its time from then on
-        now = one.stable_from((one.stable_since or context.stamp()) if phase is Phase.BACK else None)
+        now = one.followed(
+            stable_since=(one.stable_since or context.stamp()) if phase is Phase.BACK else None,
+            unwanted_since=(one.unwanted_since or context.stamp()) if unwanted else None,
+        )
         status = replace(
             status, intents=tuple(now.to_intent() if it == one.to_intent() else it for it in status.intents)
         )

@@ -98,8 +98,16 @@ def with_workloads(told: Observation, **fields: Any) -> Observation:
     return replace(told, workloads=replace(told.workloads, value=replace(told.workloads.value, **fields)))
 
 
-def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False, after: str = NEW) -> InFlight:
-    """The restart of a node, from the old pod to a new one."""
+def sent(
+    id_: int,
+    *,
+    minutes: float = 1,
+    uid: str = "",
+    stable: bool = False,
+    unwanted: float | None = None,
+    after: str = NEW,
+) -> InFlight:
+    """The restart of a node, from the old pod to a new one; `unwanted`: for so many minutes."""
     step = RestartNode(
         id_,
         a_node(id_).title,
@@ -111,7 +119,8 @@ def sent(id_: int, *, minutes: float = 1, uid: str = "", stable: bool = False, a
         f"first-{id_}",
     )
     at = Stamp((NOW - timedelta(minutes=minutes)).isoformat())
-    return InFlight(step, at, Via.API_SERVER, stable_since=at if stable else None)
+    since = None if unwanted is None else Stamp((NOW - timedelta(minutes=unwanted)).isoformat())
+    return InFlight(step, at, Via.API_SERVER, stable_since=at if stable else None, unwanted_since=since)
 
 
 def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:

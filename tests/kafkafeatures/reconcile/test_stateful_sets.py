@@ -153,6 +153,30 @@ async def test_an_eviction_that_nobody_learns_of_keeps_an_older_resource_waiting
     assert rig.workloads.evictions == []
 
 
+async def test_an_eviction_may_be_on_its_way_for_a_minute_after_it_was_asked_for_last_and_not_first() -> None:
+    rig, asked = Rig(), []
+
+    def lost_on_the_way(request: Request) -> Fault | None:
+        asked.extend([rig.api.now] if request.path.endswith("/eviction") else [])
+        return lost(request)
+
+    rig.api.faults = lost_on_the_way
+    for _ in range(20):
+        await rig.controller.reconcile(KEY)
+        rig.pass_time(timedelta(seconds=15))
+    last = asked[-1]
+    rig.workloads.set_image("broker", "kafka:4.2.0")  # which its pod runs
+    begun = [bool(rig.api.status.get("intents"))]
+    for _ in range(12):
+        rig.pass_time(timedelta(seconds=15))
+        await rig.controller.reconcile(KEY)
+        begun.append(bool(rig.api.status.get("intents")))
+    assert last - asked[0] > timedelta(minutes=1)
+    assert asked[-1] == last
+    assert begun[:5] == [True] * 5
+    assert not begun[-1]
+
+
 async def test_an_eviction_that_may_be_on_its_way_is_not_forgotten_when_an_older_resource_turns_up() -> None:
     rig = Rig()
     rig.api.faults = lost

@@ -11,7 +11,7 @@ the name of another one is another one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from featurelog.layout import LogFile, NodeLog
@@ -121,7 +121,7 @@ class Ledger:
     def to_json(self) -> dict[str, Any]:
         """As it is kept."""
         ordered = sorted(self.nodes, key=lambda one: (one.cluster, one.node, one.cluster_id or ""))
-        nodes = [asdict(one) for one in ordered]
+        nodes = [{**_fields(one), "files": {name: _entry(file) for name, file in one.files.items()}} for one in ordered]
         return {"version": VERSION, "nodes": nodes, "derived": dict(sorted(self.derived.items()))}
 
     @classmethod
@@ -157,6 +157,15 @@ def _due(entry: Entry | None, new: Due, stamp: Stamper) -> Due | None:
     if is_same and is_as_large:
         return None
     return replace(new, fingerprint=first, kept=kept)
+
+
+def _entry(file: Entry) -> dict[str, Any]:
+    return {**_fields(file), "parts": [_fields(part) for part in file.parts]}
+
+
+def _fields(value: Node | Entry | Part) -> dict[str, Any]:
+    """As `asdict`, which copies all that is below as well: of a year of files that takes longer than writing them."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
 def _node(document: dict[str, Any]) -> Node:

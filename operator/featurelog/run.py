@@ -39,8 +39,7 @@ from featurelog.parts import (
     synced,
     write_part,
 )
-from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
-from kraftlog.arrow import RECORDS
+from featurelog.tables.inputs import COLUMNS, ClusterCopies, FileRecords, NodeCopy, clusters_of
 from kraftlog.files import DIRECTORY
 
 METADATA_RECORDS = "metadata_records"
@@ -310,7 +309,7 @@ class _Rows:
     def __call__(self) -> Iterator[pa.RecordBatch]:
         for part in self.parts:
             if part.path is not None:
-                yield from pq.ParquetFile(self.root / part.path).iter_batches(columns=RECORDS.names)
+                yield from pq.ParquetFile(self.root / part.path).iter_batches(columns=COLUMNS)
 
 
 def _id(cluster: ClusterCopies) -> tuple[str, str | None]:

@@ -121,6 +121,8 @@ def _not_decoded(log: Merged) -> Iterator[Note]:
     for scan in {(one.source.node, one.source.file): one for one in log.scans}.values():
         node, file = scan.source.node, scan.source.file
         unknown = scan.small.filter(pc.not_equal(scan.small["status"], DECODED))
+        if not unknown.num_rows:
+            continue
         groups = unknown.group_by(["reason", "api_key", "version", "record_type"], use_threads=False)
         for one in groups.aggregate(
             [("offset", "min"), ("offset", "max"), ("offset", "count"), ("timestamp_ms", "min")]

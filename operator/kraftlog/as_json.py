@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,12 +22,12 @@ from kraftlog.schema.types import UNKNOWN_TAGS
 def body(record: Decoded, *, redact: bool = True) -> str:
     """The data of a record."""
     if is_open(record):  # nearly all
-        return _written(record.data)
-    text = _written(redacted(record).data if redact else record.data)
+        return written(record.data)
+    text = written(redacted(record).data if redact else record.data)
     tags = tuple(bytes_of(content, redact=redact, tag=tag) for tag, content in _unknown(record.data))
     if not tags:
         return text
-    return f'{text[:-1]}{"," if len(text) > 2 else ""}"{UNKNOWN_TAGS}":{_written(tags)}}}'
+    return f'{text[:-1]}{"," if len(text) > 2 else ""}"{UNKNOWN_TAGS}":{written(tags)}}}'
 
 
 def bytes_of(content: bytes, *, redact: bool = True, **what: object) -> dict[str, object]:
@@ -36,17 +36,17 @@ def bytes_of(content: bytes, *, redact: bool = True, **what: object) -> dict[str
     return {**what, "bytes": len(content), **raw}
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """What a field holds, as Kafka prints it. By the very type: it is asked of each field of each record."""
     kind = type(value)
     if kind is int:
         return str(value)
     if kind is dict:
-        return "{" + ",".join([f'"{n}":{_written(v)}' for n, v in value.items() if n != UNKNOWN_TAGS]) + "}"
+        return "{" + ",".join([f'"{n}":{written(v)}' for n, v in value.items() if n != UNKNOWN_TAGS]) + "}"
     if kind is uuid.UUID:
         return _uuid(value)
     if kind is tuple:
-        return f"[{','.join(map(_written, value))}]"
+        return f"[{','.join(map(written, value))}]"
     if kind is bytes:
         return f'"{base64.b64encode(value).decode()}"'
     if kind is float:
@@ -62,10 +62,12 @@ def _uuid(value: uuid.UUID) -> str:
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
-def _unknown(value: Any) -> Iterator[tuple[int, bytes]]:
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from each if name == UNKNOWN_TAGS else _unknown(each)
-    elif isinstance(value, tuple):
-        for each in value:
+def _unknown(value: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
+    for name, each in value.items():
+        if name == UNKNOWN_TAGS:
+            yield from each
+        elif type(each) is dict:
             yield from _unknown(each)
+        elif type(each) is tuple and each and type(each[0]) is dict:
+            for item in each:
+                yield from _unknown(item)

@@ -90,6 +90,8 @@ class Attribute(enum.IntFlag):
 # Asked of every batch, a hundred of them in a minute of an idle log: enums make a new value for each question.
 _CODECS = tuple(Codec)
 _CONTROL = int(Attribute.CONTROL)
+CODEC_OR_CONTROL = 0b111 | _CONTROL
+"""The bits of the attributes that usual batches do not have."""
 
 
 class DamageReason(enum.Enum):
@@ -238,7 +240,7 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
     if start == end:
         raise MalformedError(f"an empty record at byte {position}")
     body = bytes(section[start:end])
-    usual = _usual(body)
+    usual = usual_record(body)
     if usual:
         return Record(base_offset + usual[1], base_timestamp + usual[0], usual[2], None, (), body[0]), end
     timestamp_delta, at = read_signed(body, 1, 64)
@@ -264,7 +266,7 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
     ), end
 
 
-def _usual(body: bytes) -> tuple[int, int, bytes] | None:
+def usual_record(body: bytes) -> tuple[int, int, bytes] | None:
     """The deltas and the value of a record that is as nearly all are: without key and headers; None for another."""
     try:
         timestamp, offset, at = body[1], body[2], 3

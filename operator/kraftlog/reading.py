@@ -10,15 +10,30 @@ records that were kept as bytes, and of damage; and the records that batches cla
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
-from kraftlog.batches import HEADER_SIZE, Batch, Buffer, Codec, Damage, DamageReason, Pieces, read_record
+from kraftlog.batches import (
+    CODEC_OR_CONTROL,
+    HEADER_SIZE,
+    Batch,
+    Buffer,
+    Codec,
+    Damage,
+    DamageReason,
+    Pieces,
+    read_record,
+)
 from kraftlog.errors import CodecMissing, MalformedError
 from kraftlog.records import MAX_RECORD, Decoded, Raw, Unreadable, decode, decode_control, key_of
+from kraftlog.replay import ONLY_NO_OP
+from kraftlog.schema.table import NO_OP
 from kraftlog.walks import Run, Walk
 
+_ATTRIBUTES_AND_RECORDS = struct.Struct(">21xh34xi")  # of the header of a batch
 UNREADABLE = "the record contradicts its layout"
 
 
@@ -121,6 +136,31 @@ class Reading:
             else:
                 yield from self._next(walk)
 
+    def damages(self) -> Iterator[Damage]:
+        """The damage alone, for whoever shows no record. Batches of an idle controller, a NoOp each, are known by their
+        bytes.
+        """
+        for item in self.runs():
+            if isinstance(item, Run):
+                yield from self._damages_of(item)
+            elif isinstance(item, Damage):
+                yield item
+
+    def _damages_of(self, run: Run) -> Iterator[Damage]:
+        idle = 0
+        for number, (start, end) in enumerate(pairwise(run.starts)):
+            if number in run.breaks:
+                yield from map(self.damage, run.breaks[number])
+            if self.first is not None and run.data[start + HEADER_SIZE : end] == ONLY_NO_OP:
+                attributes, records = _ATTRIBUTES_AND_RECORDS.unpack_from(run.data, start)
+                if records == 1 and not attributes & CODEC_OR_CONTROL:
+                    idle, self.last = idle + 1, NO_OP.name
+                    continue
+            yield from (item for item in self.entries(run.batch(number)) if isinstance(item, Damage))
+        if idle:
+            self.count_batches(idle, idle)
+            self.account.add(self.account.decoded, NO_OP.name, idle, idle * len(ONLY_NO_OP))
+
     def _next(self, walk: Walk) -> Iterator[Entry | Damage]:
         for found in walk.next():
             if isinstance(found, Batch):
@@ -144,10 +184,7 @@ class Reading:
 
     def entries(self, batch: Batch) -> Iterator[Entry | Damage]:
         """What is in a batch, counted."""
-        account = self.account
-        account.batches += 1
-        account.headers += HEADER_SIZE
-        account.claimed += batch.count
+        self.count_batches(1, batch.count)
         left = batch.size - HEADER_SIZE
         try:
             section = batch.record_section()
@@ -156,10 +193,13 @@ class Reading:
             yield self.damage(_in(batch, 0, left, str(error), reason), batch.count)
             return
         if batch.codec is not Codec.NONE:
-            account.inflated += len(section) - left
-        section = bytes(section)
-        position, limit = 0, len(section)
-        for number in range(batch.count):
+            self.account.inflated += len(section) - left
+        yield from self.rest(batch, bytes(section))
+
+    def rest(self, batch: Batch, section: bytes, first: int = 0, position: int = 0) -> Iterator[Entry | Damage]:
+        """Of the records of a batch those from one on, which begins at this position of the section; counted."""
+        limit = len(section)
+        for number in range(first, batch.count):
             try:
                 record, behind = read_record(section, position, limit, batch.base_offset, batch.base_timestamp)
             except MalformedError as error:
@@ -173,6 +213,12 @@ class Reading:
             )
         if position != limit:
             yield self.damage(_in(batch, position, limit - position, "bytes behind the last record"))
+
+    def count_batches(self, batches: int, records: int) -> None:
+        """So many batches more, which claim so many records."""
+        self.account.batches += batches
+        self.account.headers += batches * HEADER_SIZE
+        self.account.claimed += records
 
     def count(self, content: Decoded | Raw | Unreadable, size: int) -> None:
         """One record more, of so many bytes."""

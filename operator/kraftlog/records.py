@@ -152,16 +152,26 @@ def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Un
 @lru_cache(maxsize=256)  # more than there are types; a log may hold any number of others
 def _known(control: bool, key: int) -> tuple[RecordType, Readers] | None:
     """The type and its decoders, which are loaded here; None for a key that no release has."""
+    known = type_of(control, key)
+    if known is None:
+        return None
+    readers: Readers = import_module(f"kraftlog.decoders.{module_name(known)}").READERS
+    return known, readers
+
+
+def type_of(control: bool, key: int) -> RecordType | None:
+    """The type with this key, if a release has it."""
     known = BY_KEY.get((control, key))
     if known is None and not control and key in NAMES:
         from kraftlog.schema.others import OTHER_TYPES
 
-        known = next(kind for kind in OTHER_TYPES if kind.key == key)
-    if known is None:
-        return None
-    module = import_module(f"kraftlog.decoders.{known.name.removesuffix('_RECORD').lower()}")
-    readers: Readers = module.READERS
-    return known, readers
+        return next(kind for kind in OTHER_TYPES if kind.key == key)
+    return known
+
+
+def module_name(kind: RecordType) -> str:
+    """What its module in `decoders` is called, and in `texts`."""
+    return kind.name.removesuffix("_RECORD").lower()
 
 
 def _body(readers: Readers, version: int, value: bytes, position: int) -> tuple[dict[str, Any], str]:

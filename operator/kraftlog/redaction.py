@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kraftlog.records import Decoded
-from kraftlog.schema import Array, Scalar, table
+from kraftlog.schema import Array, RecordType, Scalar, Struct, table
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 REDACTED = "(redacted)"
@@ -52,6 +52,19 @@ def is_open(record: Decoded) -> bool:
     """Whether nothing in it is secret, as can be told from its type and its names alone."""
     kind = record.type
     return kind.key in _FLAT and not kind.control and UNKNOWN_TAGS not in record.data
+
+
+def has_secrets(kind: RecordType) -> bool:
+    """Whether a record of this type may hold a secret in a field of the tables."""
+    return kind is table.CONFIG or any(_is_secret(layout.fields) for layout in kind.layouts)
+
+
+def _is_secret(struct: Struct) -> bool:
+    for each in struct.fields:
+        inner = each.type.of if isinstance(each.type, Array) else each.type
+        if each.name in SECRET_FIELDS or (isinstance(inner, Struct) and _is_secret(inner)):
+            return True
+    return False
 
 
 def is_shown(resource_type: int, name: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import uuid
 from typing import Any
 
 from hypothesis import strategies as st
@@ -57,3 +59,37 @@ def _value(field: Field, version: int) -> st.SearchStrategy[Any]:
     else:
         value = _SCALARS[kind]
     return st.none() | value if field.nullable else value
+
+
+def usual(struct: Struct, version: int, chance: random.Random) -> dict[str, Any]:
+    """Data as clusters have it: any numbers, texts of ASCII, few items, tags that are there or not."""
+    return {
+        each.name: _usual(each, version, chance)
+        for each in struct.fields
+        if each.since <= version and (each.tag is None or chance.random() < 0.5)
+    }
+
+
+def _usual(each: Field, version: int, chance: random.Random) -> Any:
+    kind = each.type
+    if each.nullable and chance.random() < 0.2:
+        return None
+    if isinstance(kind, Struct):
+        return usual(kind, version, chance)
+    if isinstance(kind, Array):
+        one = Field("one", kind.of)
+        return tuple(_usual(one, version, chance) for _ in range(chance.choice((0, 1, 3, 3, 20))))
+    if kind is Scalar.STRING:
+        return "".join(chance.choices("abc.-_ 09~}", k=chance.choice((0, 1, 9, 200))))
+    if kind is Scalar.BYTES:
+        return chance.randbytes(20)
+    if kind is Scalar.UUID:
+        return uuid.UUID(int=chance.getrandbits(128))
+    if kind is Scalar.FLOAT64:
+        return chance.random()
+    if kind is Scalar.BOOL:
+        return chance.random() < 0.5
+    bits = {Scalar.INT8: 8, Scalar.INT16: 16, Scalar.UINT16: 16, Scalar.INT32: 32, Scalar.INT64: 64}[kind]
+    least = 0 if kind is Scalar.UINT16 else -1 << bits - 1
+    few = chance.choice((-2, -1, 0, 1, 7))
+    return max(few, least) if chance.random() < 0.7 else least + chance.getrandbits(bits)

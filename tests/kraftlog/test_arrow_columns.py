@@ -13,22 +13,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kraftlog import arrow, as_json
+from kraftlog import arrow
 from kraftlog.arrow import RECORDS, columns, fields, plain, record_batches, runs
 from kraftlog.arrow.framing import Records
-from kraftlog.arrow.lines import Form, lines
-from kraftlog.batches import HEADER_SIZE, Damage, Record
+from kraftlog.arrow.lines import lines
+from kraftlog.batches import HEADER_SIZE, Record
 from kraftlog.edges import Positions
 from kraftlog.encoding import encode_batch
+from kraftlog.lines import lines as lines_alone
 from kraftlog.reading import Entry, Reading
 from kraftlog.records import MAX_RECORD, Decoded, encode, frame
-from kraftlog.schema import Array, Field, RecordType, Scalar, Struct, table
+from kraftlog.schema import RecordType, table
 from kraftlog.schema.types import Layout
 from tests.bench.segments import segment
 from tests.fuzz.decoders import resealed
 from tests.kraftlog.build import batch, change, control_batch, level, no_op
 from tests.kraftlog.golden import FILES
-from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
+from tests.kraftlog.one_by_one import assert_same, compare_lines
+from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label, usual
 from tests.kraftlog.test_golden_logs import CONTROL_NAMES, WRITTEN
 from tests.kraftlog.test_reading import damaged_files
 
@@ -48,51 +50,16 @@ def _few_are_enough() -> Iterator[None]:
 
 
 def compare(data: bytes, redact: bool = True) -> list[dict[str, Any]]:
-    """The rows, which are the same both ways; so is what their reading says."""
+    """The rows, which are the same both ways; so is what their reading says, and so are lines."""
+    compare_lines(data, lines_alone, redact)
     fast, slow = Reading(data), Reading(data)
     together = pa.Table.from_batches(list(record_batches(fast, begins_at=5, redact=redact)), RECORDS)
     together.validate(full=True)
     rows = [plain.row(item, arrow.LOG, 5, redact) for item in slow]
     assert together.to_pylist() == (plain.record_batch(rows).to_pylist() if rows else [])
-    assert fast.account == slow.account
-    ends = ("first", "last", "begin_offset", "end_offset")
-    assert [getattr(fast, name) for name in ends] == [getattr(slow, name) for name in ends]
+    assert_same(fast, slow)
     found: list[dict[str, Any]] = together.to_pylist()
     return found
-
-
-def usual(struct: Struct, version: int, chance: random.Random) -> dict[str, Any]:
-    """Data as clusters have it: any numbers, texts of ASCII, few items, tags that are there or not."""
-    return {
-        each.name: _usual(each, version, chance)
-        for each in struct.fields
-        if each.since <= version and (each.tag is None or chance.random() < 0.5)
-    }
-
-
-def _usual(each: Field, version: int, chance: random.Random) -> Any:
-    kind = each.type
-    if each.nullable and chance.random() < 0.2:
-        return None
-    if isinstance(kind, Struct):
-        return usual(kind, version, chance)
-    if isinstance(kind, Array):
-        one = Field("one", kind.of)
-        return tuple(_usual(one, version, chance) for _ in range(chance.choice((0, 1, 3, 3, 20))))
-    if kind is Scalar.STRING:
-        return "".join(chance.choices("abc.-_ 09~}", k=chance.choice((0, 1, 9, 200))))
-    if kind is Scalar.BYTES:
-        return chance.randbytes(20)
-    if kind is Scalar.UUID:
-        return uuid.UUID(int=chance.getrandbits(128))
-    if kind is Scalar.FLOAT64:
-        return chance.random()
-    if kind is Scalar.BOOL:
-        return chance.random() < 0.5
-    bits = {Scalar.INT8: 8, Scalar.INT16: 16, Scalar.UINT16: 16, Scalar.INT32: 32, Scalar.INT64: 64}[kind]
-    least = 0 if kind is Scalar.UINT16 else -1 << bits - 1
-    few = chance.choice((-2, -1, 0, 1, 7))
-    return max(few, least) if chance.random() < 0.7 else least + chance.getrandbits(bits)
 
 
 @pytest.mark.parametrize(("kind", "version"), READ, ids=[label(kind, version, "") for kind, version in READ])
@@ -223,21 +190,6 @@ def test_a_name_of_a_config_that_is_no_text_is_the_same_both_ways() -> None:
     assert [one["status"] for one in rows] == [arrow.DECODED, arrow.DAMAGED, arrow.DECODED]
 
 
-FORM = Form(
-    lambda entry: f"{entry.offset:>6} {entry.timestamp_ms} {said(entry)}",
-    str,
-    ("offset", " ", "time", " ", "type", ":", "version", ":", "body"),
-    6,
-)
-
-
-def said(entry: Entry) -> str:
-    content = entry.content
-    if isinstance(content, Decoded) and not content.layout:
-        return f"{content.type.name}:{content.version}:{as_json.body(content)}"
-    return repr(content)
-
-
 @pytest.mark.parametrize("unusual", [False, True])
 def test_lines_of_many_records_are_those_of_each_one(unusual: bool) -> None:
     data = BUSY
@@ -247,12 +199,5 @@ def test_lines_of_many_records_are_those_of_each_one(unusual: bool) -> None:
         topics = [frame(table.TOPIC, {"name": name, "topicId": uuid.UUID(int=7)}) for name in names]
         more = batch(1500, *WRITTEN_VALUES, older, *topics, bytes((1, 99, 0)), no_op() + b"\0")
         data = BUSY + more + batch(9999, no_op()) + b"\2\2"
-    slow, fast = Reading(data), Reading(data)
-    expected = [FORM.one(item) + "\n" if isinstance(item, Entry) else item for item in slow]
-    found = list(lines(fast, FORM))
-    for kind in (str, Damage):
-        ours, theirs = ("".join(str(one) for one in each if isinstance(one, kind)) for each in (found, expected))
-        assert ours == theirs
-    assert fast.account == slow.account
-    assert (fast.first, fast.last) == (slow.first, slow.last)
-    assert len(found) < len(expected)
+    found, _ = compare_lines(data, lines)
+    assert len(found) < 1500

@@ -14,7 +14,7 @@ from kraftlog.records import Decoded, Unreadable, _known, decode, decode_control
 from kraftlog.schema import RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 from kraftlog.schema.types import Layout
-from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, decoder_files
+from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, TEXTS, decoder_files
 from tests.kraftlog.plain_reader import reader as plain_reader
 from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
 from tests.kraftlog.test_golden_logs import CONTROL_NAMES, WRITTEN
@@ -38,9 +38,10 @@ def outcome(reader: Reader, data: bytes) -> object:
         return "refused"
 
 
-def test_generating_the_decoders_again_gives_what_is_there() -> None:
+def test_generating_the_decoders_and_the_writers_of_texts_again_gives_what_is_there() -> None:
     made = decoder_files()
-    assert {path.name for path in made} | BY_HAND == {path.name for path in DECODERS.glob("*.py")}
+    by_hand = {folder / name for folder in (DECODERS, TEXTS) for name in BY_HAND}
+    assert {*made, *by_hand} == {*DECODERS.glob("*.py"), *TEXTS.glob("*.py")}
     assert [path.name for path, text in made.items() if path.read_text() != text] == []
 
 

@@ -24,6 +24,7 @@ from kafkafeatures.cli.output import clean_stdout, tell
 from kafkafeatures.core.words import printable
 from kraftlog import Damage, DamageReason, Decoded, Raw
 from kraftlog.as_json import body, bytes_of
+from kraftlog.lines import Form, lines
 from kraftlog.reading import Account, Entry, Reading, Share
 from kraftlog.schema import NAMES
 
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         with one.opened() as data:
             reading = Reading(data)
             if verify:
-                problems = [_damage(item) for item in reading if isinstance(item, Damage) and not _is_end(item, one)]
+                problems = [_damage(item) for item in reading.damages() if not _is_end(item, one)]
             else:
                 problems = _decode(reading, one, arguments, out.write)
         lacks = missing(one, reading)
@@ -129,18 +130,16 @@ def _decode(reading: Reading, file: File, arguments: argparse.Namespace, write: 
 
 def _lines(reading: Reading, arguments: argparse.Namespace) -> Iterator[str | Damage]:
     """A line for each record, or many of them; of a large file many at once, where what that needs is installed."""
-    show, parts, width = (_object, _OBJECT, 0) if arguments.output == "json" else (_line, _LINE, _OFFSET)
-    one = partial(show, no_redact=arguments.no_redact)
+    show, around, width = (_object, _OBJECT, 0) if arguments.output == "json" else (_line, _LINE, _OFFSET)
+    form = Form(partial(show, no_redact=arguments.no_redact), format_time, around, width)
     if reading.account.size >= _LARGE:
         try:
-            from kraftlog.arrow.lines import Form, lines
+            from kraftlog.arrow.lines import lines as of_many
         except ModuleNotFoundError:  # without the extra `pipeline`
             pass
         else:
-            yield from lines(reading, Form(one, format_time, parts, width), redact=not arguments.no_redact)
-            return
-    for item in reading:
-        yield one(item) + "\n" if isinstance(item, Entry) else item
+            return of_many(reading, form, redact=not arguments.no_redact)
+    return lines(reading, form)
 
 
 def _object(entry: Entry, no_redact: bool) -> str:
@@ -159,12 +158,9 @@ def _line(entry: Entry, no_redact: bool) -> str:
 
 _DATA = '"data":'
 _OFFSET = 10  # characters
-_LINE = ("offset", "  ", "time", "  ", "type", " v", "version", "  ", "body")
-_OBJECT = (
-    '{"offset":', "offset", ',"timestamp":"', "time", '","type":"', "type", '","version":', "version", f",{_DATA}",
-    "body", "}",
-)  # fmt: skip
-"""The lines of `_line` and `_object` of a decoded record, whose data has the layout of today."""
+_LINE = ("", "  ", "  ", " v", "  ", "")
+_OBJECT = ('{"offset":', ',"timestamp":"', '","type":"', '","version":', f",{_DATA}", "}")
+"""What the lines of `_line` and `_object` have around offset, time, type, version and data, in the layout of today."""
 
 _LARGE = 4 * 1024 * 1024
 """Bytes of a file for which it is worth to start numpy and Arrow."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kraftlog.arrow.fields import PAD
 from kraftlog.arrow.texts import Bools
-from kraftlog.batches import HEADER_SIZE
+from kraftlog.batches import CODEC_OR_CONTROL, HEADER_SIZE
 from kraftlog.edges import Positions, edges
 from kraftlog.errors import MalformedError
 from kraftlog.partitions import Bytes
@@ -27,7 +27,6 @@ _HEADER = np.dtype(
         ("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("count", ">i4"),
     ]
 )  # fmt: skip
-_CODEC_OR_CONTROL = 0b100111
 _SHORTEST_RECORD = 10
 _TOGETHER = 64  # records of a batch that is walked over with others
 _FAR = 1 << 61  # offsets and times to which no delta can be added
@@ -78,7 +77,7 @@ def framed(run: Run) -> Framed:
     offsets, times = (heads[name].astype(np.int64) for name in ("base_offset", "base_timestamp"))
     counts = heads["count"].astype(np.int64)
     sections, ends = starts[:-1] + HEADER_SIZE, starts[1:]
-    usual = (heads["attributes"] & _CODEC_OR_CONTROL == 0) & (counts * _SHORTEST_RECORD <= ends - sections)
+    usual = (heads["attributes"] & CODEC_OR_CONTROL == 0) & (counts * _SHORTEST_RECORD <= ends - sections)
     usual &= (np.abs(times) < _FAR) & (offsets < _FAR)
     at = _starts(view, sections, ends, counts, usual)
     while True:

@@ -6,8 +6,8 @@ is written here of the others is the same. The account of the reading is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -18,19 +18,8 @@ from kraftlog.arrow.framing import Records
 from kraftlog.arrow.runs import items
 from kraftlog.arrow.texts import Parts, joined, numbers, placed
 from kraftlog.batches import Damage
-from kraftlog.reading import Entry, Reading
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How a line is written. one: of any record. time: of milliseconds. many: the parts of a line, in which "offset",
-    "time", "type", "version" and "body" stand for those of a record. offset_width: characters at least.
-    """
-
-    one: Callable[[Entry], str]
-    time: Callable[[int], str]
-    many: tuple[str, ...]
-    offset_width: int = 0
+from kraftlog.lines import Form
+from kraftlog.reading import Reading
 
 
 def lines(reading: Reading, form: Form, *, redact: bool = True) -> Iterator[str | Damage]:
@@ -46,15 +35,16 @@ def _many(reading: Reading, found: Records, form: Form, redact: bool) -> str:
     rows = len(found)
     content = columns.read(reading, found, redact)
     times = pa.array(found.timestamp).dictionary_encode()
-    written = {
-        "offset": pc.utf8_lpad(numbers(found.offset), form.offset_width),
-        "time": pa.array(map(form.time, times.dictionary.to_pylist()), pa.string()).take(times.indices),
-        "type": content.names,
-        "version": numbers(content.versions),
-        "body": placed(content.pieces.get("body", ()), rows, pa.string()),
-    }
-    parts: Parts = [written.get(part, part) for part in form.many]
-    text = joined([*parts, "\n"], rows)
+    written = (
+        pc.utf8_lpad(numbers(found.offset), form.offset_width),
+        pa.array(map(form.time, times.dictionary.to_pylist()), pa.string()).take(times.indices),
+        content.names,
+        numbers(content.versions),
+        placed(content.pieces.get("body", ()), rows, pa.string()),
+    )
+    first, *others = form.around
+    parts: Parts = [first, *chain.from_iterable(zip(written, others, strict=True)), "\n"]
+    text = joined(parts, rows)
     if content.others:
         at = np.fromiter(content.others, dtype=np.int64)
         alone = [form.one(entry) + "\n" for entry in content.others.values()]

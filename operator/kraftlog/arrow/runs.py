@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.arrow.framing import Framed, Records, framed
-from kraftlog.batches import HEADER_SIZE, Damage
+from kraftlog.batches import Damage
 from kraftlog.reading import Entry, Reading
 from kraftlog.walks import Run
 
@@ -50,10 +50,7 @@ def _usual(reading: Reading, run: Run, frames: Framed, begin: int, end: int) -> 
         for number in range(begin, end):
             yield from reading.entries(run.batch(number))
         return
-    account = reading.account
-    account.batches += end - begin
-    account.headers += (end - begin) * HEADER_SIZE
-    account.claimed += last - first
+    reading.count_batches(end - begin, last - first)
     while first < last:
         limit = int(np.searchsorted(frames.records.start, frames.records.start[first] + BYTES))
         stop = min(first + ROWS, last, max(limit, first + 1))

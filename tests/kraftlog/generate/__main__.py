@@ -12,11 +12,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.kraftlog.generate import decoders, tables
+from tests.kraftlog.generate import decoders, tables, texts
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = ROOT / "operator/kraftlog/schema"
 DECODERS = ROOT / "operator/kraftlog/decoders"
+TEXTS = ROOT / "operator/kraftlog/texts"
 BY_HAND = {"__init__.py", "parts.py"}
 
 
@@ -36,12 +37,16 @@ def table_files() -> Mapping[Path, str]:
 
 
 def decoder_files() -> Mapping[Path, str]:
-    """The decoders, from the tables."""
+    """The decoders, from the tables; and what gives the text of records without secrets."""
+    from kraftlog.records import module_name
+    from kraftlog.redaction import has_secrets
     from kraftlog.schema import CONTROL_TYPES, METADATA_TYPES
     from kraftlog.schema.others import OTHER_TYPES
 
-    kinds = (*METADATA_TYPES, *OTHER_TYPES, *CONTROL_TYPES)
-    return {DECODERS / f"{decoders.module_name(kind)}.py": formatted(decoders.module(kind)) for kind in kinds}
+    metadata = (*METADATA_TYPES, *OTHER_TYPES)
+    made = {DECODERS / f"{module_name(kind)}.py": decoders.module(kind) for kind in (*metadata, *CONTROL_TYPES)}
+    made |= {TEXTS / f"{module_name(kind)}.py": texts.module(kind) for kind in metadata if not has_secrets(kind)}
+    return {path: formatted(text) for path, text in made.items()}
 
 
 def formatted(text: str) -> str:
@@ -63,7 +68,7 @@ def main(words: list[str]) -> None:
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(text)
                 print(path.relative_to(ROOT))
-    for path in DECODERS.glob("*.py"):
+    for path in (*DECODERS.glob("*.py"), *TEXTS.glob("*.py")):
         if path not in files and path.name not in BY_HAND:
             path.unlink()
 

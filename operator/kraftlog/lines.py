@@ -1,0 +1,195 @@
+"""A line of text for each record of a file: usual ones straight from their bytes, all others from what they say.
+
+What it decides: which records are usual (framed as Kafka frames them, of a type without secrets, in the layout of today
+and without a tag that no table knows), and how many lines are given at once. What `texts` writes of them is what
+whoever called writes of one record, character by character; and they are counted like it. Called by whoever shows
+records; of large files `kraftlog.arrow.lines` does the same sooner, where numpy and Arrow are installed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from typing import NamedTuple
+
+from kraftlog.batches import CODEC_OR_CONTROL, HEADER_SIZE, Damage, usual_record
+from kraftlog.errors import MalformedError
+from kraftlog.reading import Entry, Reading, Share, content_of
+from kraftlog.records import FRAME_VERSION, MAX_RECORD, module_name, type_of
+from kraftlog.redaction import has_secrets
+from kraftlog.texts.parts import Text, Texts
+from kraftlog.varints import read_unsigned
+from kraftlog.walks import Run
+
+_AT_ONCE = 64 * 1024
+"""Bytes of records, and one record more, whose lines are given at once: their text may take many times as much."""
+
+_HEAD = struct.Struct(">q4xi5xh4xq22xi")  # of a batch: base offset, leader epoch, attributes, base timestamp, records
+_FRAME = 3  # bytes: frame version, key and version, each of which is one in all releases
+_ONE_BYTE = 0x7F  # the largest length that is written in one
+_LARGEST = 2 * MAX_RECORD  # zigzag
+_REFUSED = (KeyError, MalformedError, IndexError, struct.error, UnicodeDecodeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a line is written. one: of any record. time: of milliseconds. around: of a decoded record, what stands before
+    its offset, and behind that, its time, its type, its version and its data. offset_width: characters at least.
+    """
+
+    one: Callable[[Entry], str]
+    time: Callable[[int], str]
+    around: tuple[str, str, str, str, str, str]
+    offset_width: int = 0
+
+
+def lines(reading: Reading, form: Form) -> Iterator[str | Damage]:
+    """Lines of one or many records, each with its end; and damage where it was met."""
+    writer = _Writer(reading, form)
+    for item in reading.runs():
+        if isinstance(item, Run):
+            yield from writer.of_run(item)
+        else:
+            yield writer.of_item(item)
+
+
+class _Kind(NamedTuple):
+    """A type and version. head: of its lines, from the type to the data. share: what is not in the account yet."""
+
+    name: str
+    head: str
+    text: Text
+    share: Share
+
+
+class _Kinds(dict[bytes, _Kind]):
+    """By the first bytes of their records; KeyError for whatever is not written here."""
+
+    def __init__(self, form: Form) -> None:
+        super().__init__()
+        self._form = form
+
+    def __missing__(self, frame: bytes) -> _Kind:
+        if len(frame) < _FRAME or not frame.isascii() or frame[0] != FRAME_VERSION:
+            raise KeyError(frame)
+        _, key, version = frame
+        kind = type_of(False, key)
+        if kind is None or version > kind.last_version or has_secrets(kind):
+            raise KeyError(frame)
+        texts: Texts = import_module(f"kraftlog.texts.{module_name(kind)}").TEXTS
+        *_, behind_type, behind_version, _ = self._form.around
+        head = f"{kind.name}{behind_type}{version}{behind_version}"
+        found = self[frame] = _Kind(kind.name, head, texts[version], Share())
+        return found
+
+
+class _Batch:
+    """A usual one of a run, as far as it was read: so many of its records, up to where the next begins."""
+
+    __slots__ = ("at", "attributes", "base_offset", "base_timestamp", "end", "epoch", "read", "records", "run", "start")
+
+    def __init__(self, run: Run, start: int, end: int) -> None:
+        self.run, self.start, self.end = run, start, end
+        self.base_offset, self.epoch, self.attributes, self.base_timestamp, self.records = _HEAD.unpack_from(
+            run.data, start
+        )
+        self.read, self.at = 0, start + HEADER_SIZE
+
+    @property
+    def is_read(self) -> bool:
+        """To its end."""
+        return self.read == self.records and self.at == self.end
+
+
+class _Writer:
+    """Of one reading."""
+
+    def __init__(self, reading: Reading, form: Form) -> None:
+        self._reading = reading
+        self._form = form
+        self._kinds = _Kinds(form)
+        self._lines: list[str] = []  # that were not given out yet
+
+    def of_item(self, item: Entry | Damage) -> str | Damage:
+        """What was read one by one."""
+        return item if isinstance(item, Damage) else self._form.one(item) + "\n"
+
+    def of_run(self, run: Run) -> Iterator[str | Damage]:
+        """Batches whose CRC holds: the usual records that each begins with, and behind them one by one."""
+        reading, full = self._reading, _AT_ONCE
+        for number, (start, end) in enumerate(pairwise(run.starts)):
+            if number in run.breaks:
+                yield self._taken()
+                yield from map(reading.damage, run.breaks[number])
+            batch = _Batch(run, start, end)
+            if batch.attributes & CODEC_OR_CONTROL or reading.first is None:
+                yield self._taken()
+                yield from map(self.of_item, reading.entries(run.batch(number)))
+                continue
+            reading.count_batches(1, batch.records)
+            self._usual(batch, full)
+            while batch.at >= full:
+                yield self._taken()
+                full = batch.at + _AT_ONCE
+                self._usual(batch, full)
+            if not batch.is_read:
+                yield self._taken()
+                begin = start + HEADER_SIZE
+                rest = reading.rest(run.batch(number), run.data[begin:end], batch.read, batch.at - begin)
+                yield from map(self.of_item, rest)
+        for kind in self._kinds.values():
+            if kind.share.records:
+                reading.account.add(reading.account.decoded, kind.name, kind.share.records, kind.share.bytes)
+                kind.share.records = kind.share.bytes = 0
+        yield self._taken()
+
+    def _taken(self) -> str:
+        text = "".join(self._lines)
+        self._lines.clear()
+        return text
+
+    def _usual(self, batch: _Batch, full: int) -> None:
+        """Write what is next in a batch, up to this byte of the run, or to a record that is framed in another way."""
+        data, kinds, add = batch.run.data, self._kinds, self._lines.append
+        at, end, read, records = batch.at, batch.end, batch.read, batch.records
+        base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
+        before, behind_offset, behind_time, *_, behind_data = self._form.around
+        end_of_line, width = behind_data + "\n", self._form.offset_width
+        timestamp, last = base_timestamp, None
+        when = f"{behind_offset}{self._form.time(timestamp)}{behind_time}"
+        while read < records and at < full:
+            try:
+                size, begin = data[at], at + 1
+                if size > _ONE_BYTE:
+                    size, begin = read_unsigned(data, at)
+            except (IndexError, MalformedError):
+                break
+            behind = begin + (size >> 1)
+            if size & 1 or behind > end or size > _LARGEST or (found := usual_record(data[begin:behind])) is None:
+                break
+            time_delta, offset_delta, value = found
+            offset = base_offset + offset_delta
+            if timestamp != base_timestamp + time_delta:
+                timestamp = base_timestamp + time_delta
+                when = f"{behind_offset}{self._form.time(timestamp)}{behind_time}"
+            size, at, read = behind - at, behind, read + 1
+            try:
+                last, its_head, write, share = kinds[value[:_FRAME]]
+                text, stop = write(value, _FRAME)
+            except _REFUSED:
+                stop = -1
+            if stop == len(value):
+                add(f"{before}{str(offset).rjust(width)}{when}{its_head}{text}{end_of_line}")
+                share.records += 1
+                share.bytes += size
+            else:
+                last, content = None, content_of(value)
+                self._reading.count(content, size)
+                position = batch.run.position + batch.start
+                add(self._form.one(Entry(position, size, offset, timestamp, batch.epoch, False, content)) + "\n")
+        batch.at, batch.read = at, read
+        if last is not None:
+            self._reading.last = last

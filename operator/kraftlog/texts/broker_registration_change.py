@@ -1,0 +1,148 @@
+"""BROKER_REGISTRATION_CHANGE_RECORD, versions 0 to 3.
+
+Made of the schema tables by `python -m tests.kraftlog.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kraftlog.decoders.parts import beyond, misfit, no_null, order, read_unsigned, too_many
+from kraftlog.texts.parts import Texts, unknown_tag, uuids
+
+_INT32_INT64 = Struct(">iq")
+_INT8 = Struct(">b")
+
+
+def _tags(data: bytes, at: int, end: int, count: int, version: int) -> tuple[str, int]:
+    previous = -1
+    text = ""
+    for _ in range(count):
+        tag = data[at]
+        at += 1
+        if tag > 127:
+            tag, at = read_unsigned(data, at - 1)
+        size = data[at]
+        at += 1
+        if size > 127:
+            size, at = read_unsigned(data, at - 1)
+        if tag <= previous:
+            raise order(tag, previous)
+        previous = tag
+        stop = at + size
+        if stop > end:
+            raise beyond(size, at, end)
+        if tag == 0:
+            (fenced,) = _INT8.unpack_from(data, at)
+            at += 1
+            text += f',"fenced":{fenced}'
+            if at != stop:
+                raise misfit("fenced", at, stop)
+        elif tag == 1 and version >= 1:
+            (in_controlled_shutdown,) = _INT8.unpack_from(data, at)
+            at += 1
+            text += f',"inControlledShutdown":{in_controlled_shutdown}'
+            if at != stop:
+                raise misfit("inControlledShutdown", at, stop)
+        elif tag == 2 and version >= 2:
+            size = data[at]
+            at += 1
+            if size > 127:
+                size, at = read_unsigned(data, at - 1)
+            if not size:
+                raise no_null("logDirs")
+            if size - 1 > (stop - at) // 16:
+                raise too_many("logDirs", size - 1, stop - at)
+            behind = at + (size - 1) * 16
+            log_dirs = uuids(data[at:behind])
+            at = behind
+            text += f',"logDirs":{log_dirs}'
+            if at != stop:
+                raise misfit("logDirs", at, stop)
+        elif tag == 3 and version >= 3:
+            size = data[at]
+            at += 1
+            if size > 127:
+                size, at = read_unsigned(data, at - 1)
+            if not size:
+                cordoned_log_dirs = "null"
+            else:
+                if size - 1 > (stop - at) // 16:
+                    raise too_many("cordonedLogDirs", size - 1, stop - at)
+                behind = at + (size - 1) * 16
+                cordoned_log_dirs = uuids(data[at:behind])
+                at = behind
+            text += f',"cordonedLogDirs":{cordoned_log_dirs}'
+            if at != stop:
+                raise misfit("cordonedLogDirs", at, stop)
+        else:
+            raise unknown_tag(tag)
+    return text, at
+
+
+def _v0(data: bytes, at: int) -> tuple[str, int]:
+    end = len(data)
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    tags = ""
+    if count:
+        tags, at = _tags(data, at, end, count, 0)
+    found = f'{{"brokerId":{broker_id},"brokerEpoch":{broker_epoch}{tags}}}'
+    return found, at
+
+
+def _v1(data: bytes, at: int) -> tuple[str, int]:
+    end = len(data)
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    tags = ""
+    if count:
+        tags, at = _tags(data, at, end, count, 1)
+    found = f'{{"brokerId":{broker_id},"brokerEpoch":{broker_epoch}{tags}}}'
+    return found, at
+
+
+def _v2(data: bytes, at: int) -> tuple[str, int]:
+    end = len(data)
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    tags = ""
+    if count:
+        tags, at = _tags(data, at, end, count, 2)
+    found = f'{{"brokerId":{broker_id},"brokerEpoch":{broker_epoch}{tags}}}'
+    return found, at
+
+
+def _v3(data: bytes, at: int) -> tuple[str, int]:
+    end = len(data)
+    broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
+    at += 12
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    tags = ""
+    if count:
+        tags, at = _tags(data, at, end, count, 3)
+    found = f'{{"brokerId":{broker_id},"brokerEpoch":{broker_epoch}{tags}}}'
+    return found, at
+
+
+TEXTS: Texts = (
+    _v0,
+    _v1,
+    _v2,
+    _v3,
+)

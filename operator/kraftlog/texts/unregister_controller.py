@@ -1,0 +1,29 @@
+"""UNREGISTER_CONTROLLER_RECORD, version 0.
+
+Made of the schema tables by `python -m tests.kraftlog.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kraftlog.decoders.parts import read_unsigned
+from kraftlog.texts.parts import Texts, unknown_tag
+
+_INT32 = Struct(">i")
+
+
+def _v0(data: bytes, at: int) -> tuple[str, int]:
+    (controller_id,) = _INT32.unpack_from(data, at)
+    at += 4
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    if count:
+        raise unknown_tag(data[at])
+    found = f'{{"controllerId":{controller_id}}}'
+    return found, at
+
+
+TEXTS: Texts = (_v0,)

@@ -1,0 +1,29 @@
+"""ZK_MIGRATION_STATE_RECORD, version 0.
+
+Made of the schema tables by `python -m tests.kraftlog.generate`; do not edit.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kraftlog.decoders.parts import read_unsigned
+from kraftlog.texts.parts import Texts, unknown_tag
+
+_INT8 = Struct(">b")
+
+
+def _v0(data: bytes, at: int) -> tuple[str, int]:
+    (zk_migration_state,) = _INT8.unpack_from(data, at)
+    at += 1
+    count = data[at]
+    at += 1
+    if count > 127:
+        count, at = read_unsigned(data, at - 1)
+    if count:
+        raise unknown_tag(data[at])
+    found = f'{{"zkMigrationState":{zk_migration_state}}}'
+    return found, at
+
+
+TEXTS: Texts = (_v0,)

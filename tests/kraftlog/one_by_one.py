@@ -1,0 +1,53 @@
+"""What is read of a file many records at once, against the same one by one: lines, damage, and the account."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kraftlog import as_json
+from kraftlog.batches import Damage
+from kraftlog.lines import Form
+from kraftlog.reading import Entry, Reading
+from kraftlog.records import Decoded
+
+ENDS = "first", "last", "begin_offset", "end_offset"
+
+
+def form(asked: list[Entry], redact: bool = True) -> Form:
+    """A form of lines that notes which records it is asked to write by themselves."""
+
+    def one(entry: Entry) -> str:
+        asked.append(entry)
+        return f"<{entry.offset:>6} {entry.timestamp_ms} {_said(entry, redact)}>"
+
+    return Form(one, str, ("<", " ", " ", ":", ":", ">"), 6)
+
+
+def _said(entry: Entry, redact: bool) -> str:
+    content = entry.content
+    if isinstance(content, Decoded) and not content.layout:
+        return f"{content.type.name}:{content.version}:{as_json.body(content, redact=redact)}"
+    return repr(entry)
+
+
+def compare_lines(
+    data: bytes, lines: Callable[[Reading, Form], Iterator[str | Damage]], redact: bool = True
+) -> tuple[list[str | Damage], list[Entry]]:
+    """The lines of a file as they are given, which are those of its records one by one; and what was written so."""
+    fast, slow, asked = Reading(data), Reading(data), list[Entry]()
+    found, every = list(lines(fast, form(asked, redact))), list(slow)
+    one = form([], redact).one
+    assert _text(found) == _text([one(item) + "\n" if isinstance(item, Entry) else item for item in every])
+    assert {repr(each) for each in asked} <= {repr(each) for each in every}
+    assert_same(fast, slow)
+    return found, asked
+
+
+def assert_same(fast: Reading, slow: Reading) -> None:
+    """Both say the same of a file that they read to its end."""
+    assert fast.account == slow.account
+    assert [getattr(fast, name) for name in ENDS] == [getattr(slow, name) for name in ENDS]
+
+
+def _text(items: list[str | Damage]) -> str:
+    return "".join(item if isinstance(item, str) else f"{item!r}\n" for item in items)

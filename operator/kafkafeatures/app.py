@@ -20,6 +20,7 @@ from kafkafeatures.health import Health, serving
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.memory_budget import Limits, MemoryBudget
 from kafkafeatures.kafka.partition_images import PartitionImages
+from kafkafeatures.kafka.recorder import LogRecorder
 from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
@@ -29,7 +30,7 @@ from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.connections import OpenCluster
+from kafkafeatures.reconcile.connections import NOT_RECORDED, OpenCluster
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import RELIST_DELAY, Resources
@@ -84,6 +85,9 @@ class Operator:
         self._prepare = prepare
         metrics = Metrics(environment)
         context = OperatorContext(environment, settings.operator, policy)
+        self._recorder: LogRecorder | None = None
+        if settings.recorder is not None:
+            self._recorder = LogRecorder(settings.recorder, metrics.of_recorder(), environment)
         self._controller = Controller(
             api,
             Claims(environment.monotonic),
@@ -91,6 +95,7 @@ class Operator:
             context,
             metrics,
             current=self._current,
+            recorder=self._recorder or NOT_RECORDED,
         )
         self._queue: Queue[Key] = Queue(
             self._controller.reconcile,
@@ -131,6 +136,8 @@ class Operator:
                 passes.cancel()  # what it interrupts has its intent written: the next operator looks what became of it
             await self._controller.close()
         finally:
+            if self._recorder is not None:
+                await self._recorder.close()
             self._over.set()
 
     async def begin(self) -> None:

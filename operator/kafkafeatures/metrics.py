@@ -5,6 +5,8 @@ Names and labels are for alerts, so they do not change: docs/reference/metrics.m
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
@@ -14,6 +16,7 @@ from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.api_names import API_NAMES
+from kafkafeatures.kafka.recorder import REASONS
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kube.api import Key
 
@@ -89,6 +92,10 @@ class Metrics:
         for result in ("success", "requeued", "failed"):
             self._passes.labels(result)
 
+    def of_recorder(self) -> RecorderMetrics:
+        """Where metadata logs are recorded: called once."""
+        return RecorderMetrics(self.registry, self._clock)
+
     def sent(self, address: Address, frame: bytes) -> None:
         """One request, as the connection's `Recorder` says: its length, then its api key, two bytes."""
         key = int.from_bytes(frame[4:6])
@@ -132,6 +139,57 @@ class Metrics:
         self._approval.labels(*key).set(waiting is not None)
         since = datetime.fromisoformat(waiting.last_transition_time).timestamp() if waiting else 0.0
         self._approval_since.labels(*key).set(since)
+
+
+class RecorderMetrics:
+    """The `Watcher` of the recorder. Counters may be counted up in its thread."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._success = Gauge(
+            "kafkafeatures_recorder_last_success_timestamp_seconds",
+            "When all of the metadata log that was committed was last on disk.",
+            _OF_RESOURCE,
+            registry=registry,
+        )
+        self._failures = Counter(
+            "kafkafeatures_recorder_failures", "Metadata logs that were not recorded.", ("reason",), registry=registry
+        )
+        self._written = Counter("kafkafeatures_recorder_written_bytes", "Bytes that were recorded.", registry=registry)
+        self._removed = Counter(
+            "kafkafeatures_recorder_removed_bytes", "Bytes that were removed to make room.", registry=registry
+        )
+        self._gaps = Counter(
+            "kafkafeatures_recorder_gaps",
+            "Recordings that begin anew, behind records that are missing or beside what the log contradicts.",
+            registry=registry,
+        )
+        self._held = Gauge("kafkafeatures_recorder_held_bytes", "Bytes of all recordings.", registry=registry)
+        for reason in REASONS:
+            self._failures.labels(reason)
+
+    def recorded(self, resource: tuple[str, str]) -> None:
+        """See `Watcher` of the recorder, as all of these."""
+        self._success.labels(*resource).set(self._clock().timestamp())
+
+    def forgot(self, resource: tuple[str, str]) -> None:
+        with suppress(KeyError):  # it was never recorded
+            self._success.remove(*resource)
+
+    def failed(self, reason: str) -> None:
+        self._failures.labels(reason).inc()
+
+    def wrote(self, size: int) -> None:
+        self._written.inc(size)
+
+    def removed(self, size: int) -> None:
+        self._removed.inc(size)
+
+    def gap(self) -> None:
+        self._gaps.inc()
+
+    def holds(self, size: int) -> None:
+        self._held.set(size)
 
 
 def _conditions(status: Status) -> dict[tuple[str, str], float]:

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.kafka.memory_budget import MIB
 from kafkafeatures.kafka.partition_images import MAX_PARTITION_IMAGES
+from kafkafeatures.kafka.recordings import RecorderSettings
 from kafkafeatures.kafka.wire.addresses import Network
 
 
@@ -20,6 +21,7 @@ class OperatorSettings(Struct, frozen=True):
     `allowed`: where given, no other addresses are connected to. `denied`: besides those that never are.
     `memory_*`: bytes that what comes from Kafka may take; all else needs some 200 MiB for a thousand resources.
     `max_partition_images`: clusters whose partitions are in memory at once, because their nodes are restarted.
+    `recorder`: where the metadata logs are recorded; None: nowhere.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -35,3 +37,4 @@ class OperatorSettings(Struct, frozen=True):
     memory_per_cluster: int = 64 * MIB
     memory_all_clusters: int = 256 * MIB
     max_partition_images: int = MAX_PARTITION_IMAGES
+    recorder: RecorderSettings | None = None

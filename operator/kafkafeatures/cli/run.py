@@ -7,10 +7,14 @@ import ipaddress
 import os
 import re
 import socket
+from typing import TYPE_CHECKING
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.wire.addresses import Network
+
+if TYPE_CHECKING:
+    from kafkafeatures.kafka.recordings import RecorderSettings
 
 LOG_FORMATS = ("json", "text")
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -67,6 +71,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="clusters whose partitions are in memory at once, because their nodes are restarted (default: 2)",
     )
     parser.add_argument(
+        "--recorder-folder",
+        metavar="DIR",
+        help="record the metadata log of each cluster there (default: nowhere); it holds credentials of Kafka users",
+    )
+    for flag, default, what in (
+        ("--recorder-per-cluster", "1Gi", "of one resource; the oldest are removed"),
+        ("--recorder-all-clusters", "8Gi", "of all together; those of the largest are removed"),
+    ):
+        parser.add_argument(
+            flag, type=_size, metavar="SIZE", help=f"room for recordings {what} (32Mi or more, default: {default})"
+        )
+    parser.add_argument(
         "--log-format",
         choices=LOG_FORMATS,
         help="default: text on a terminal, json otherwise",
@@ -104,6 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
         memory_per_cluster=each,
         memory_all_clusters=together,
         max_partition_images=arguments.max_partition_images or _images() or usual.max_partition_images,
+        recorder=_recorder(arguments),
         operator=_operator(),
     )
     configure(arguments.log_format or _log_format())
@@ -114,6 +131,20 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.FAILED) from None
     return Exit.DONE
+
+
+def _recorder(arguments: argparse.Namespace) -> RecorderSettings | None:
+    from kafkafeatures.kafka.recordings import RecorderSettings
+
+    folder = arguments.recorder_folder or os.environ.get("KAFKAFEATURES_RECORDER_FOLDER", "")
+    usual = RecorderSettings(folder)
+    each = arguments.recorder_per_cluster or _size_in("KAFKAFEATURES_RECORDER_PER_CLUSTER")
+    together = arguments.recorder_all_clusters or _size_in("KAFKAFEATURES_RECORDER_ALL_CLUSTERS")
+    together = together or max(each, usual.all_clusters)
+    each = each or min(together, usual.per_cluster)
+    if each > together:
+        raise CommandFailed("--recorder-per-cluster is more than --recorder-all-clusters", Exit.USAGE)
+    return RecorderSettings(os.path.abspath(folder), each, together) if folder else None
 
 
 def _operator() -> OperatorIdentity:

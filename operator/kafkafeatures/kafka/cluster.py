@@ -29,6 +29,7 @@ from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
 from kafkafeatures.kafka.level_history import LevelHistory
+from kafkafeatures.kafka.log_source import LogSource
 from kafkafeatures.kafka.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.partition_images import PartitionImages
@@ -85,6 +86,7 @@ class Cluster:
         self._levels = LevelHistory()
         self._last: ClusterProbe | None = None
         self._as_read: LogReading | None = None  # the log of the last reading, as it came; None where it was not read
+        self._committed = -1  # the end of the log, as of the last look at it
         self._partitions: PartitionReader | None = None  # while they are read
 
     async def __aenter__(self) -> Self:
@@ -126,6 +128,7 @@ class Cluster:
             asked = replace(asked, cluster_id=self._proven_id(asked, log))
             as_read = None
             if isinstance(log, LogReading):
+                self._committed = log.image.offset
                 as_read, log = log, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
                 asked = await self._ask_registered(asked, log)
             found = refused if reader is None else await reader.read(asked, log)
@@ -144,7 +147,22 @@ class Cluster:
         if self._as_read is None:
             return False
         log = await self._bounded(self._log.catch_up)
-        return isinstance(log, LogReading) and _says_the_same(self._as_read.image, log.image)
+        if not isinstance(log, LogReading):
+            return False
+        self._committed = log.image.offset
+        return _says_the_same(self._as_read.image, log.image)
+
+    def followed(self, cluster_id: str) -> LogSource | None:
+        """The log as of the last look, for whoever records it; None where it is not of this cluster, or not followed.
+
+        It shares the connection to the leader.
+        """
+        leader = self._log.leader()
+        if self._as_read is None or self._last is None or self._last.cluster_id != cluster_id or leader is None:
+            return None
+        link, of = leader
+        timeout = self._settings.request_timeout
+        return LogSource(link, of.epoch, cluster_id=cluster_id, timeout=timeout, until=self._committed)
 
     def release_partitions(self) -> None:
         """Give up what is kept of partitions; the next reading that needs them reads them anew."""

@@ -147,11 +147,6 @@ class MetadataLog:
         """Whom it asks who leads."""
         return self._leaders
 
-    @property
-    def cluster_id(self) -> str | None:
-        """The cluster that what was read is proven to be of; None before any node was asked."""
-        return self._leaders.cluster_id
-
     async def of_cluster(self, cluster_id: str, reading: LogReading) -> LogReading:
         """The reading, if it is of this cluster; else one of the controllers that are. From now on all requests say so.
 
@@ -235,6 +230,10 @@ class MetadataLog:
             if self._replay.offset != shown and self._replay.offset >= self._high_watermark >= 0:
                 shown = self._replay.offset
                 yield self._reading()
+
+    def leader(self) -> tuple[Connection, LeaderAndEpoch] | None:
+        """The connection to the leader of the last reading, as long as it is there."""
+        return None if self._link is None or self._link.closed else (self._link, self._leader)
 
     async def close(self) -> None:
         """Close the connection. The position is kept."""

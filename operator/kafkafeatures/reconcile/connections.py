@@ -48,6 +48,26 @@ class OpenCluster(KafkaPort, Protocol):
         """Give them up."""
 
 
+class LogRecorder(Protocol):
+    """Records the metadata logs that are followed: see `kafka/recorder.py`."""
+
+    def saw(self, resource: Key, cluster: OpenCluster, cluster_id: str) -> None:
+        """A look at its cluster is over, of which the status has the id. Returns at once."""
+
+    def forgot(self, resource: Key) -> None:
+        """It is gone."""
+
+
+class _NotRecorded:
+    """Where none is."""
+
+    def saw(self, resource: Key, cluster: OpenCluster, cluster_id: str) -> None: ...
+
+    def forgot(self, resource: Key) -> None: ...
+
+
+NOT_RECORDED = _NotRecorded()
+
 OpenClusterOf = Callable[[ClusterSettings], OpenCluster]
 
 

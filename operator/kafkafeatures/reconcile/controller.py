@@ -40,7 +40,7 @@ from kafkafeatures.kube.workloads.stateful_sets import StatefulSets
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.connections import Connections, OpenCluster, OpenClusterOf
+from kafkafeatures.reconcile.connections import NOT_RECORDED, Connections, LogRecorder, OpenCluster, OpenClusterOf
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of
 from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
@@ -153,12 +153,14 @@ class Controller:
         watcher: Watcher,
         *,
         current: Callable[[Key], str] = lambda _: "",
+        recorder: LogRecorder = NOT_RECORDED,
     ) -> None:
         self._api = api
         self._claims = claims
         self._context = context
         self._watcher = watcher
         self._current = current
+        self._recorder = recorder
         self._monotonic = context.environment.monotonic
         self._connections = Connections(api, open_cluster, context.policy)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
@@ -271,6 +273,7 @@ class Controller:
         settled = await self._settled(key, known, version)
         if settled is None:
             return None
+        self._recorder.saw(key, settled.cluster, settled.status.cluster_id)
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, known, version, settled.check_every)
 
@@ -334,10 +337,12 @@ class Controller:
         if is_new:
             known.settled = None
         if await self._settled(key, known, store.version):
+            self._recorder.saw(key, cluster, store.status.cluster_id)
             return _Pause("done", check_every)
         known.settled = None
         pods = self._pods_of(key, resource.wanted.rollout)
         last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
+        self._recorder.saw(key, cluster, last.status.cluster_id)
         if isinstance(last.decision, Done):
             until = self._monotonic() + FULL_LOOK_EVERY
             applies = resource.wanted.mode is Mode.APPLY
@@ -454,6 +459,7 @@ class Controller:
         self._claims.forget(key)
         self._operators.forget(key)
         self._watcher.forgot(key)
+        self._recorder.forgot(key)
         await self._connections.close(key)
         logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
 

@@ -8,6 +8,7 @@ import pytest
 
 from kafkafeatures import app, logs
 from kafkafeatures.cli.main import main
+from kafkafeatures.kafka.recordings import RecorderSettings
 from kafkafeatures.settings import OperatorSettings
 
 VARIABLES = (
@@ -18,6 +19,9 @@ VARIABLES = (
     "DENY_ADDRESS",
     "MEMORY_PER_CLUSTER",
     "MEMORY_ALL_CLUSTERS",
+    "RECORDER_FOLDER",
+    "RECORDER_PER_CLUSTER",
+    "RECORDER_ALL_CLUSTERS",
 )
 MIB = 2**20
 LONGEST = "a" * 63
@@ -122,6 +126,43 @@ def test_partition_images_are_as_many_as_is_said_and_a_flag_wins(
 
 
 @pytest.mark.parametrize(
+    ("words", "variables", "settings"),
+    [
+        ((), {}, None),
+        ((), {"RECORDER_PER_CLUSTER": "2Gi"}, None),
+        ((), {"RECORDER_FOLDER": "/r"}, RecorderSettings("/r", 1024 * MIB, 8192 * MIB)),
+        (("--recorder-folder", "/f"), {"RECORDER_FOLDER": "/r"}, RecorderSettings("/f", 1024 * MIB, 8192 * MIB)),
+        (
+            ("--recorder-folder", "/a/../f", "--recorder-per-cluster", "64Mi"),
+            {"RECORDER_ALL_CLUSTERS": "128Mi"},
+            RecorderSettings("/f", 64 * MIB, 128 * MIB),
+        ),
+        (
+            ("--recorder-folder", "/f", "--recorder-per-cluster", "9Gi"),
+            {},
+            RecorderSettings("/f", 9216 * MIB, 9216 * MIB),
+        ),
+        (
+            ("--recorder-folder", "/f", "--recorder-all-clusters", "64Mi"),
+            {},
+            RecorderSettings("/f", 64 * MIB, 64 * MIB),
+        ),
+    ],
+)
+def test_nothing_is_recorded_unless_a_folder_is_named(
+    started: Started,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    variables: dict[str, str],
+    settings: RecorderSettings | None,
+) -> None:
+    for name, text in variables.items():
+        monkeypatch.setenv(f"KAFKAFEATURES_{name}", text)
+    assert main(["run", *words]) == 0
+    assert started.settings[0].recorder == settings
+
+
+@pytest.mark.parametrize(
     ("words", "variable", "used"),
     [((), "json", "json"), ((), "text", "text"), (("--log-format", "text"), "xml", "text")],
 )
@@ -165,6 +206,13 @@ def test_log_lines_have_the_form_that_is_named_and_a_flag_wins(
         ),
         (("--max-partition-images", "0"), {}, "--max-partition-images: invalid number '0': expected 1 to 1000"),
         ((), {"MAX_PARTITION_IMAGES": "1001"}, "KAFKAFEATURES_MAX_PARTITION_IMAGES: invalid number '1001': expected"),
+        (("--recorder-per-cluster", "1G"), {}, "--recorder-per-cluster: invalid size '1G': expected"),
+        ((), {"RECORDER_ALL_CLUSTERS": "1Mi"}, "KAFKAFEATURES_RECORDER_ALL_CLUSTERS: invalid size '1Mi': expected"),
+        (
+            ("--recorder-per-cluster", "2Gi", "--recorder-all-clusters", "1Gi"),
+            {},
+            "--recorder-per-cluster is more than --recorder-all-clusters",
+        ),
         ((), {"DENY_ADDRESS": "10.0.0.0/99"}, "KAFKAFEATURES_DENY_ADDRESS: invalid network '10.0.0.0/99'"),
     ],
 )

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkafeatures.core.observe import ClusterUnreachable, observe
-from kafkafeatures.core.readings import Failure, Role
+from kafkafeatures.core.readings import Failure, LogReading, Role
 from kafkafeatures.kafka import cluster as module
+from kafkafeatures.kafka.batch_heads import end_of
 from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.kafka.recorder import LogRecorder
+from kafkafeatures.kafka.recordings import RecorderSettings
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kafkafeatures.kafka.wire.secrets import REMOVED
 from kafkafeatures.metrics import Metrics
-from tests.kafkasim.clusters import plan, served
+from tests.kafkasim.clusters import CLUSTER_ID, plan, served
 
 NOBODY = Address("127.0.0.1", 1)
 
@@ -51,6 +56,29 @@ async def test_a_look_at_a_cluster_to_which_nothing_happened_costs_two_requests_
             assert await cluster.unchanged()
             assert requests(metrics) - before == {"Fetch": 1, "DescribeQuorum": 1}
         assert aside == []
+
+
+async def test_the_log_that_is_followed_is_recorded_byte_for_byte_over_the_connection_that_is_there(
+    tmp_path: Path,
+) -> None:
+    async with served(plan()) as server:
+        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        metrics = Metrics()
+        recorder = LogRecorder(RecorderSettings(str(tmp_path)), metrics.of_recorder())
+        async with Cluster(ClusterSettings(brokers), recorder=metrics) as cluster:
+            readings = await cluster.read()
+            assert cluster.followed("of-another-cluster") is None
+            before = requests(metrics)
+            recorder.saw(("kafka", "orders"), cluster, CLUSTER_ID)
+            await asyncio.gather(*(one for one in asyncio.all_tasks() if one.get_name().startswith("record ")))
+            assert (requests(metrics) - before).keys() == {"Fetch"}
+        assert cluster.followed(CLUSTER_ID) is None  # it has no connection any more
+        await recorder.close()
+        assert isinstance(readings.log, LogReading)
+        (path,) = await asyncio.to_thread(lambda: list(tmp_path.rglob("*.log.open-*")))
+        recorded = path.read_bytes()
+        assert recorded == server.world.log.read(0, max_bytes=10**7)[: len(recorded)]
+        assert end_of(recorded) == OffsetAndEpoch(readings.log.image.offset, readings.log.image.epoch)
 
 
 def requests(metrics: Metrics) -> Counter[str]:

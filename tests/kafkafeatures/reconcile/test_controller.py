@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.connections import LONGEST_REQUEST
+from kafkafeatures.reconcile.connections import LONGEST_REQUEST, OpenCluster
 from kafkafeatures.reconcile.controller import CHECK_EVERY, SLOWEST_WAIT, Controller, OperatorContext
 from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
 from tests.e2e.rig.certificates import Certificates
@@ -72,6 +73,21 @@ class Kafka(Cluster):
         self.closed += 1
 
 
+@dataclass
+class Recorder:
+    """Keeps what it hears."""
+
+    looks: list[tuple[Key, str]]
+    forgotten: list[Key]
+
+    def saw(self, resource: Key, cluster: OpenCluster, cluster_id: str) -> None:
+        assert isinstance(cluster, Kafka)
+        self.looks.append((resource, cluster_id))
+
+    def forgot(self, resource: Key) -> None:
+        self.forgotten.append(resource)
+
+
 class Rig:
     """A controller with what it opened."""
 
@@ -87,8 +103,16 @@ class Rig:
         self.client = api.client()
         self.watched = ""
         """The version that a watch shows; empty without one."""
+        self.saw: list[tuple[Key, str]] = []
+        self.forgotten: list[Key] = []
         self.controller = Controller(
-            self.client, self.claims, self._open, context, Metrics(), current=lambda _: self.watched
+            self.client,
+            self.claims,
+            self._open,
+            context,
+            Metrics(),
+            current=lambda _: self.watched,
+            recorder=Recorder(self.saw, self.forgotten),
         )
 
     async def work(self) -> float:
@@ -159,6 +183,23 @@ async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_
     assert (stalled["status"], stalled["reason"], stalled["message"]) == ("True", "InvalidSpec", said)
     assert rig.api.condition("Ready")["reason"] == "InvalidSpec"
     assert not rig.opened
+
+
+async def test_who_records_logs_hears_of_each_look_with_the_id_of_the_status_and_of_the_end() -> None:
+    api = Orders()
+    rig = Rig(api)
+    for _ in range(4):
+        await rig.work()
+    assert api.condition("Ready")["reason"] == "InSync"
+    looks, cluster_id = len(rig.saw), api.status["clusterId"]
+    assert set(rig.saw[1:]) == {(KEY, cluster_id)}
+    rig.kafka.same, rig.watched = True, api.object["metadata"]["resourceVersion"]
+    await rig.work()  # at rest: nothing but its log is looked at
+    assert len(rig.saw) == looks + 1
+    api.server.delete(*KEY)
+    rig.watched = ""
+    await rig.controller.reconcile(KEY)
+    assert rig.forgotten == [KEY]
 
 
 async def test_an_address_that_was_mended_is_connected_to() -> None:

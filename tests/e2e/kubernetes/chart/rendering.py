@@ -29,6 +29,7 @@ EVERYTHING: Values = {
     "memory": {"perCluster": "128Mi"},
     "drivers": {"statefulSet": ["kafka"]},
     "maxPartitionImages": 5,
+    "recorder": {"enabled": True, "storageClass": "fast", "perCluster": "2Gi"},
     "extraEnv": [{"name": "TZ", "value": "Europe/Oslo"}],
     "nodeSelector": {"disk": "fast"},
     "tolerations": [{"key": "infra", "operator": "Exists"}],

@@ -68,6 +68,9 @@ def test_the_operator_is_told_all_it_needs() -> None:
         "KAFKAFEATURES_MEMORY_PER_CLUSTER": "128Mi",
         "KAFKAFEATURES_MEMORY_ALL_CLUSTERS": "256Mi",
         "KAFKAFEATURES_MAX_PARTITION_IMAGES": "5",
+        "KAFKAFEATURES_RECORDER_FOLDER": "/recordings/logs",
+        "KAFKAFEATURES_RECORDER_PER_CLUSTER": "2Gi",
+        "KAFKAFEATURES_RECORDER_ALL_CLUSTERS": "8Gi",
         "KAFKAFEATURES_NAME": NAME,
         "POD_NAME": None,
         "POD_NAMESPACE": None,
@@ -122,6 +125,23 @@ def test_the_crd_is_the_one_of_the_repository_and_stays_when_the_release_goes() 
 def test_the_crd_can_be_let_go_or_left_out() -> None:
     assert "annotations" not in only(render({"crds": {"keep": False}}), "CustomResourceDefinition")["metadata"]
     assert not of_kind(render({"crds": {"enabled": False}}), "CustomResourceDefinition")
+
+
+def test_recordings_have_a_volume_that_outlives_the_release_and_none_unless_asked_for() -> None:
+    claim = only(render(EVERYTHING), "PersistentVolumeClaim")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["spec"]["resources"] == {"requests": {"storage": "10Gi"}}
+    mine = render({"recorder": {"enabled": True, "existingClaim": "mine", "fsGroup": 0}})
+    assert not of_kind(mine, "PersistentVolumeClaim")
+    for objects, name, group in ((render(EVERYTHING), claim["metadata"]["name"], 65532), (mine, "mine", None)):
+        spec = pod_spec(objects)
+        assert {"name": "recordings", "persistentVolumeClaim": {"claimName": name}} in spec["volumes"]
+        assert {"name": "recordings", "mountPath": "/recordings"} in spec["containers"][0]["volumeMounts"]
+        assert spec["securityContext"].get("fsGroup") == group
+    plain = pod_spec(render())
+    assert [one["name"] for one in plain["volumes"]] == ["tmp"]
+    assert "fsGroup" not in plain["securityContext"]
 
 
 MONITORING = {"ServiceMonitor", "PrometheusRule", "ConfigMap"}

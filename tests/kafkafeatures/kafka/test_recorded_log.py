@@ -1,0 +1,365 @@
+"""A recorded log on disk: byte for byte what was fetched, whatever kills the process, and never anything else."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkafeatures.kafka.batch_heads import heads
+from kafkafeatures.kafka.recorded_log import Busy, Contradicts, NotWhole, RecordedLog
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from kraftlog import SnapshotIncomplete, files, walk
+from kraftlog.batches import Damage
+from tests.kraftlog.build import batch, broker, level, no_op, snapshot
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+ALL = 10**9
+START = 1_795_000_000.0
+
+
+def recorded(folder: Path, close_at: int = 400, clock: Callable[[], float] = lambda: START) -> RecordedLog:
+    return RecordedLog(folder / ID / "recorder-a_b", ID, close_at=close_at, close_after=3600, clock=clock)
+
+
+def log(sizes: list[int], start: int = 0) -> list[bytes]:
+    """Batches of so many records each."""
+    found = []
+    for size in sizes:
+        found.append(batch(start, *[no_op()] * size, epoch=1 + start // 7))
+        start += size
+    return found
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in (folder / ID / "recorder-a_b" / files.DIRECTORY).iterdir())
+
+
+def content(folder: Path) -> bytes:
+    """Of all segments, the open one as well, in the order of their offsets; each begins where its name says."""
+    found = b""
+    for path in sorted((folder / ID / "recorder-a_b" / files.DIRECTORY).glob("*.log*")):
+        data = path.read_bytes()
+        assert not data or int(path.name[:20]) == int.from_bytes(data[:8])
+        found += data
+    return found
+
+
+@settings(max_examples=30, deadline=None)  # each waits for the disk
+@given(st.data(), st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(1, 1000))
+def test_however_a_log_is_served_its_batches_are_recorded_once_and_in_order(
+    data: st.DataObject, sizes: list[int], close_at: int
+) -> None:
+    """Replies overlap, end in the middle of a batch, go over what is committed; processes come and go."""
+    batches = log(sizes)
+    whole = b"".join(batches)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        one, steps = recorded(place, close_at), 0
+        while len(held := content(place) if one.position() else b"") < len(whole):
+            end = one.position() or OffsetAndEpoch(0, 0)
+            back = data.draw(st.integers(0, len(held)))
+            start = max((at for at, *_ in heads(whole) if at <= back), default=0)
+            stop = data.draw(st.integers(len(held), len(whole)))
+            steps += 1
+            stop, below = (stop, data.draw(st.integers(0, sum(sizes)))) if steps < 8 else (len(whole), ALL)
+            one.append(whole[start:stop], at=end.offset, below=below)
+            if data.draw(st.booleans()):
+                one = recorded(place, close_at)
+            assert whole.startswith(content(place))
+        assert content(place) == whole
+
+
+@settings(max_examples=30, deadline=None)  # each waits for the disk
+@given(st.data(), st.lists(st.integers(1, 4), min_size=2, max_size=20), st.binary(max_size=200))
+def test_whatever_is_at_the_end_of_an_open_segment_only_whole_batches_of_the_log_count(
+    data: st.DataObject, sizes: list[int], garbage: bytes
+) -> None:
+    whole = b"".join(log(sizes))
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        recorded(place, 10**6).append(whole, at=0, below=ALL)
+        (opened,) = place.rglob("*.open-*")
+        kept = data.draw(st.integers(0, len(whole)))
+        opened.write_bytes(whole[:kept] + garbage)
+        one = recorded(place, 10**6)
+        end = one.position()
+        assert (end.offset if end else 0) == max(
+            (last + 1 for at, size, last, _ in heads(whole) if at + size <= kept), default=0
+        )
+        one.append(whole, at=end.offset if end else 0, below=ALL)
+        assert content(place) == whole
+
+
+def keep(one: RecordedLog, id_: OffsetAndEpoch, *parts: bytes) -> None:
+    new = one.new_snapshot(id_)
+    try:
+        for part in parts:
+            new.feed(part)
+        new.finish()
+    finally:
+        new.abandon()
+
+
+class Killed(BaseException):
+    """Instead of a process that ends here."""
+
+
+CALLS = ["write", "fsync", "fdatasync", "rename", "unlink", "open", "ftruncate"]
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """The call of this number is the last one, and a write ends in its middle."""
+    left = itertools.count()
+
+    def killed(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if next(left) < number:
+                return real(*arguments, **options)
+            if name == "write" and next(left) == number + 1:
+                real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+            raise Killed
+
+        return call
+
+    for name in CALLS:
+        monkeypatch.setattr(os, name, killed(name, getattr(os, name)))
+
+
+def test_killed_before_any_call_to_the_system_nothing_is_lost_and_nothing_is_there_twice(tmp_path: Path) -> None:
+    """Between every two calls, and in the middle of every write: the next process goes on with the same log."""
+    batches, snap = log([1, 3, 2, 4, 1, 1]), snapshot(broker(1, 1))
+    whole = b"".join(batches)
+
+    def record(one: RecordedLog, acknowledged: list[int]) -> None:
+        while (position := one.position() or OffsetAndEpoch(0, 0)).offset < 12:
+            at = next(at for at, _, last, _ in heads(whole) if last >= position.offset)
+            acknowledged.append(one.append(whole[at : at + 250], at=position.offset, below=ALL).end.offset)
+            if not one.snapshots() and position.offset > 3:
+                keep(one, OffsetAndEpoch(4, 1), snap)
+        one.close_segment(if_due=False)
+
+    killed = 0
+    for number in itertools.count():
+        place, acknowledged = tmp_path / str(number), list[int]()
+        place.mkdir()
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            kill_at(monkeypatch, number)
+            try:
+                record(recorded(place), acknowledged)
+            except Killed:
+                killed += 1
+            else:
+                break
+        again = recorded(place)
+        position = again.position()
+        assert (position.offset if position else 0) >= max(acknowledged, default=0)
+        record(again, [])
+        assert content(place) == whole
+        assert [one for one in names(place) if files.parse(one) is None] == []
+        assert (place / ID / "recorder-a_b" / files.PROPERTIES).read_text().endswith(f"cluster.id={ID}\n")
+        for path in place.rglob("*.checkpoint"):
+            assert path.read_bytes() == snap
+    assert killed > 40
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from kafkafeatures.kafka.recorded_log import RecordedLog
+from tests.kraftlog.build import batch, no_op
+
+one = RecordedLog(Path(sys.argv[1]), sys.argv[2], close_at=4000, close_after=3600, clock=lambda: 1795000000.0)
+position = one.position()
+offset = position.offset if position else 0
+while True:
+    data = batch(offset, no_op(), no_op()) + batch(offset + 2, *[no_op()] * 40)
+    offset = one.append(data, at=offset, below=10**9).end.offset
+    print(offset, flush=True)
+"""
+
+
+def test_a_process_that_is_killed_again_and_again_leaves_one_log_without_a_gap(tmp_path: Path) -> None:
+    folder = tmp_path / ID / "recorder-a_b"
+    for lines in (1, 7, 23, 60):
+        command = [sys.executable, "-c", CHILD, str(folder), ID]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            said = [int(child.stdout.readline()) for _ in range(lines)]
+            child.send_signal(signal.SIGKILL)
+            said += [int(one) for one in child.stdout.read().split("\n")[:-1]]
+        position = recorded(tmp_path).position()
+        assert position is not None
+        assert position.offset >= max(said)
+    found = list(walk(content(tmp_path)))
+    assert not any(isinstance(one, Damage) for one in found)
+    assert len(names(tmp_path)) > 5
+
+
+def test_what_is_not_committed_is_left_out_and_comes_with_a_later_reply(tmp_path: Path) -> None:
+    first, second = log([2, 2])
+    one = recorded(tmp_path)
+    assert one.append(first + second, at=0, below=3).end == OffsetAndEpoch(2, 1)
+    assert one.append(second, at=2, below=4).size == len(second)
+    assert content(tmp_path) == first + second
+
+
+def test_a_gap_begins_a_segment_at_its_true_offset(tmp_path: Path) -> None:
+    one = recorded(tmp_path, close_at=10**6)
+    one.append(batch(0, no_op(), no_op()), at=0, below=ALL)
+    done = one.append(batch(50, no_op(), epoch=4), at=50, below=ALL)
+    assert (done.gap, done.closed, done.end) == (True, True, OffsetAndEpoch(51, 4))
+    assert names(tmp_path) == [f"{0:020}.log", f"{50:020}.log.open-{int(START)}"]
+
+
+def test_what_contradicts_the_log_is_not_written_into_it(tmp_path: Path) -> None:
+    one = recorded(tmp_path)
+    one.append(batch(0, no_op(), no_op(), epoch=5), at=0, below=ALL)
+    before = content(tmp_path)
+    with pytest.raises(Contradicts, match="leader epoch 4 at offset 2 after epoch 5"):
+        one.append(batch(2, no_op(), epoch=4), at=2, below=ALL)
+    with pytest.raises(Contradicts, match="from offset 1 on goes over offset 2"):
+        one.append(batch(1, no_op(), no_op(), epoch=6), at=2, below=ALL)
+    with pytest.raises(NotWhole, match="served offset 3, and was asked for 2"):
+        one.append(batch(3, no_op(), epoch=6), at=2, below=ALL)
+    assert content(tmp_path) == before
+
+
+def test_a_batch_whose_checksum_is_wrong_is_not_written(tmp_path: Path) -> None:
+    one, data = recorded(tmp_path), bytearray(batch(0, level("metadata.version", 21)))
+    data[-3] ^= 1
+    with pytest.raises(NotWhole, match="CRC"):
+        one.append(batch(0, no_op()) + bytes(data), at=0, below=ALL)
+    with pytest.raises(NotWhole, match="does not start where the one before it ended"):
+        one.append(batch(0, no_op()) + batch(4, no_op()), at=0, below=ALL)
+    assert one.position() is None
+
+
+def test_a_segment_is_closed_when_it_is_old_also_where_the_clock_was_set_back(tmp_path: Path) -> None:
+    now = [START]
+    one = recorded(tmp_path, 10**6, lambda: now[0])
+    for offset, seconds, closed in ((0, 0, False), (1, 3599, False), (2, 1, True), (3, -9000, True)):
+        now[0] += seconds
+        assert one.append(batch(offset, no_op()), at=offset, below=ALL).closed is closed
+    now[0] += 3600
+    assert one.append(b"", at=4, below=ALL).closed  # also of a log to which nothing comes any more
+    assert names(tmp_path) == [f"{0:020}.log", f"{2:020}.log", f"{3:020}.log"]
+    assert recorded(tmp_path).position() == OffsetAndEpoch(4, 1)
+
+
+def test_two_writers_of_one_folder_go_on_where_the_other_one_stopped(tmp_path: Path) -> None:
+    one, other = recorded(tmp_path), recorded(tmp_path)
+    batches = log([1, 2, 3, 1, 2, 3, 1])
+    for writer, data in zip(itertools.cycle((one, other, other)), batches, strict=False):
+        position = writer.position()
+        writer.append(data, at=position.offset if position else 0, below=ALL)
+    one.append(batches[-1], at=12, below=ALL)  # what the other one has written meanwhile
+    assert content(tmp_path) == b"".join(batches)
+
+
+def test_while_another_process_writes_it_is_said_who_has_to_wait(tmp_path: Path) -> None:
+    one = recorded(tmp_path)
+    one.append(batch(0, no_op()), at=0, below=ALL)
+    with (one.folder / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(Busy, match="another process records here"):
+            one.append(batch(1, no_op()), at=1, below=ALL)
+    one.append(batch(1, no_op()), at=1, below=ALL)
+
+
+def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, more = recorded(tmp_path), batch(1, no_op())
+    one.append(batch(0, no_op()), at=0, below=ALL)
+    real, calls = os.write, itertools.count()
+
+    def full(file: int, data: Any) -> int:
+        if next(calls):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(file, bytes(data)[:10])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            one.append(more, at=1, below=ALL)
+    assert content(tmp_path) == batch(0, no_op())
+    one.append(more, at=1, below=ALL)
+    assert content(tmp_path) == batch(0, no_op()) + more
+
+
+def test_nobody_else_may_read_what_holds_credentials(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        one = recorded(tmp_path, close_at=1)
+        one.append(b"".join(log([1, 1])), at=0, below=ALL)
+        one.append(batch(2, no_op()), at=2, below=ALL)
+        keep(one, OffsetAndEpoch(1, 1), snapshot())
+    finally:
+        os.umask(before)
+    modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {True: 0o700, False: 0o600}
+
+
+def test_a_snapshot_is_there_only_once_all_of_it_is(tmp_path: Path) -> None:
+    one, data = recorded(tmp_path), snapshot(broker(1, 1), epoch=3)
+    with pytest.raises(SnapshotIncomplete):
+        keep(one, OffsetAndEpoch(9, 3), data[:-1])
+    assert names(tmp_path) == []
+    new = one.new_snapshot(OffsetAndEpoch(9, 3))
+    with pytest.raises(Busy):
+        one.append(batch(0, no_op()), at=0, below=ALL)
+    new.abandon()
+    assert names(tmp_path) == []
+    keep(one, OffsetAndEpoch(9, 3), data[:70], data[70:])
+    (path,) = tmp_path.rglob("*.checkpoint")
+    assert path.read_bytes() == data
+    assert files.parse(path.name) == files.Snapshot(path.name, 9, 3)
+    assert one.position() is None  # it is no part of the log
+
+
+def test_room_is_made_only_where_a_reader_can_begin_behind_what_goes(tmp_path: Path) -> None:
+    one = recorded(tmp_path, close_at=1)
+    for offset in range(0, 8, 2):
+        one.append(batch(offset, no_op(), no_op()), at=offset, below=ALL)
+    assert one.remove_oldest() == 0
+    for end in (1, 3):
+        keep(one, OffsetAndEpoch(end, 1), snapshot())
+    assert one.remove_oldest() == len(batch(0, no_op(), no_op())) + len(snapshot())
+    assert names(tmp_path)[:3] == [f"{2:020}.log", f"{3:020}-{1:010}.checkpoint", f"{4:020}.log"]
+    assert one.remove_oldest() == 0
+    assert one.position() == OffsetAndEpoch(8, 1)
+    size = one.size()
+    assert one.remove() == size
+    assert not one.folder.exists()
+    assert one.position() is None
+
+
+def test_a_segment_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
+    one = recorded(tmp_path, 10**6)
+    one.append(batch(0, no_op()), at=0, below=ALL)
+    (one.folder / files.DIRECTORY / f"{0:020}.log").write_bytes(b"of somebody else")
+    with pytest.raises(Contradicts):
+        one.append(batch(1, no_op()), at=1, below=ALL)
+    with pytest.raises(Contradicts):
+        recorded(tmp_path).close_segment(if_due=False)
+
+
+def test_a_closed_segment_of_which_nothing_can_be_read_is_not_built_upon(tmp_path: Path) -> None:
+    one = recorded(tmp_path, 10**6)
+    one.append(batch(0, no_op()), at=0, below=ALL)
+    one.close_segment(if_due=False)
+    (path,) = tmp_path.rglob("*.log")
+    path.write_bytes(bytes(100))
+    with pytest.raises(Contradicts, match="holds no batch that can be read"):
+        recorded(tmp_path).position()

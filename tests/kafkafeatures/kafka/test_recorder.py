@@ -1,0 +1,420 @@
+"""What the recorder makes of what leaders serve: logs on disk, gaps that are seen, and nothing that harms others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka import recorder, recordings
+from kafkafeatures.kafka.log_source import LogSource
+from kafkafeatures.kafka.recorder import LogRecorder
+from kafkafeatures.kafka.recordings import RecorderSettings, Resource
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from kraftlog import files
+from tests.kafkafeatures.kafka.scripted_leader import LATER, SNAPSHOTS, Leader
+from tests.kraftlog.build import batch, broker, no_op, snapshot
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+ORDERS = ("kafka", "orders")
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@dataclass
+class Heard:
+    """Whatever is heard of recordings."""
+
+    complete: list[Resource] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    written: int = 0
+    freed: int = 0
+    gaps: int = 0
+    held: int = 0
+
+    def recorded(self, resource: Resource) -> None:
+        self.complete.append(resource)
+
+    def forgot(self, resource: Resource) -> None:
+        self.complete = [one for one in self.complete if one != resource]
+
+    def failed(self, reason: str) -> None:
+        self.failures.append(reason)
+
+    def wrote(self, size: int) -> None:
+        self.written += size
+
+    def removed(self, size: int) -> None:
+        self.freed += size
+
+    def gap(self) -> None:
+        self.gaps += 1
+
+    def holds(self, size: int) -> None:
+        self.held = size
+
+
+@dataclass
+class Cluster:
+    """As it was read: its log is committed up to `until`."""
+
+    leader: Leader
+    until: int
+    cluster_id: str = ID
+
+    def followed(self, cluster_id: str) -> LogSource | None:
+        if cluster_id != self.cluster_id:
+            return None
+        link: object = self.leader
+        return LogSource(link, 9, cluster_id=cluster_id, timeout=5.0, until=self.until)  # type: ignore[arg-type]  # is one
+
+
+class Rig:
+    """A recorder, and a clock that goes on by a minute with each look."""
+
+    def __init__(self, folder: Path, **limits: int) -> None:
+        self.seconds, self.heard, self.folder = 0.0, Heard(), folder
+        self.settings = RecorderSettings(str(folder), **limits)
+        self.begin()
+
+    def begin(self) -> None:
+        environment = Environment(lambda: START + timedelta(seconds=self.seconds), lambda: self.seconds, lambda: 0.5)
+        self.recorder = LogRecorder(self.settings, self.heard, environment)
+
+    async def look(self, leader: Leader, until: int = 105, resource: Resource = ORDERS, cluster_id: str = ID) -> None:
+        self.recorder.saw(resource, Cluster(leader, until, cluster_id), cluster_id)
+        await settled()
+        self.seconds += 60
+
+    def names(self, recording: str = "recorder-kafka_orders", cluster_id: str = ID) -> list[str]:
+        return sorted(one.name for one in (self.folder / cluster_id / recording / files.DIRECTORY).iterdir())
+
+    def found(self, pattern: str = "*") -> list[Path]:
+        return sorted(self.folder.rglob(pattern))
+
+    def log(self, recording: str = "recorder-kafka_orders") -> bytes:
+        paths = sorted((self.folder / ID / recording / files.DIRECTORY).glob("*.log*"))
+        return b"".join(one.read_bytes() for one in paths)
+
+
+async def settled() -> None:
+    turns = [one for one in asyncio.all_tasks() if one.get_name().startswith("record ")]
+    await asyncio.gather(*turns, return_exceptions=True)
+
+
+@asynccontextmanager
+async def recording(folder: Path, **limits: int) -> AsyncIterator[Rig]:
+    rig = Rig(folder, **limits)
+    try:
+        yield rig
+    finally:
+        await rig.recorder.close()
+
+
+def whole(count: int, start: int = 0) -> Leader:
+    """A log that begins at its beginning, without a snapshot."""
+    data = b"".join(batch(one, no_op(), epoch=3) for one in range(start, count))
+    return Leader(start=start, data=data, high_watermark=count, snapshots={})
+
+
+async def test_a_log_is_recorded_as_it_is_served_and_goes_on_with_each_look_and_each_process(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        for until in (3, 3, 5, 9):
+            await rig.look(whole(until), until)
+            assert rig.log() == whole(until).data
+        await rig.recorder.close()
+        rig.begin()
+        await rig.look(whole(12), 12)
+    assert rig.log() == whole(12).data
+    assert rig.heard == Heard([ORDERS] * 5, [], len(whole(12).data), 0, 0, len(whole(12).data))
+    properties = tmp_path / ID / "recorder-kafka_orders" / files.PROPERTIES
+    assert f"\ncluster.id={ID}\n" in properties.read_text()
+
+
+async def test_a_reply_of_a_few_bytes_at_a_time_is_enough(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        leader = whole(20)
+        leader.per_reply = 100
+        await rig.look(leader, 20)
+    assert rig.log() == leader.data
+
+
+async def test_nothing_is_recorded_that_was_not_seen_committed(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        leader = whole(9)
+        await rig.look(leader, 5)
+        leader.high_watermark = 7
+        await rig.look(leader, 9)
+    assert rig.log() == whole(7).data
+    assert rig.heard.complete == [ORDERS]
+
+
+async def test_what_kafka_has_removed_the_beginning_of_is_recorded_from_its_oldest_snapshot_on(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        await rig.look(Leader())
+    oldest = f"{100:020}-{5:010}.checkpoint"
+    assert rig.names() == [oldest, f"{100:020}.log.open-{int(START.timestamp())}"]
+    (path,) = rig.found(oldest)
+    assert path.read_bytes() == SNAPSHOTS[OffsetAndEpoch(100, 5)]
+    assert rig.log() == LATER
+    assert rig.heard.gaps == 0
+
+
+async def test_of_a_whole_log_with_snapshots_the_newest_one_is_kept_beside_all_records(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        leader = whole(20)
+        leader.snapshots = {OffsetAndEpoch(9, 3): snapshot(broker(1, 1), epoch=3)}
+        await rig.look(leader, 20)
+    assert rig.names()[0] == f"{1:020}.log.open-{int(START.timestamp())}"
+    assert rig.names()[1] == f"{9:020}-{3:010}.checkpoint"
+    assert rig.log() == leader.data[len(batch(0, no_op())) :]
+
+
+async def test_what_was_missed_for_longer_than_kafka_keeps_it_is_a_gap_that_can_be_seen(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        await rig.look(whole(4), 4)
+        await rig.look(Leader())
+    assert [one[:20] for one in rig.names()] == [f"{0:020}", f"{100:020}", f"{100:020}"]
+    assert rig.names()[0].endswith(".log")
+    assert rig.log() == whole(4).data + LATER
+    assert (rig.heard.gaps, rig.heard.failures) == (1, [])
+
+
+async def test_a_log_that_contradicts_what_was_recorded_is_recorded_beside_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An unclean election, or a cluster that was made anew under its id: never glued together."""
+    other = b"".join(batch(one, no_op(), no_op(), epoch=9) for one in range(0, 10, 2))
+    async with recording(tmp_path) as rig:
+        leader = whole(8)
+        await rig.look(leader, 8)
+        again = Leader(start=0, data=other, high_watermark=10, snapshots={}, epochs=(9,))
+        await rig.look(again, 10)
+        await rig.look(again, 10)
+    assert rig.names() == [f"{0:020}.log"]
+    assert rig.log() == leader.data
+    assert rig.log("recorder-kafka_orders_1") == other
+    assert rig.heard.gaps == 1
+    assert "contradicts what was recorded" in caplog.text
+
+
+async def test_a_look_soon_after_another_one_is_not_recorded(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        leader = whole(8)
+        await rig.look(leader, 4)
+        rig.seconds -= 30
+        await rig.look(leader, 8)
+        assert rig.log() == whole(4).data
+        await rig.look(leader, 8)
+    assert rig.log() == leader.data
+
+
+async def test_a_cluster_whose_log_is_not_followed_records_nothing_and_that_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with recording(tmp_path) as rig:
+        for _ in range(3):
+            rig.recorder.saw(ORDERS, Cluster(whole(1), 1), "of-another-cluster")
+            rig.recorder.saw(("kafka", "bills"), object(), ID)
+    assert rig.found() == []
+    assert caplog.text.count("is not followed") == 2
+
+
+@pytest.mark.parametrize("cluster_id", ["../../etc", "..", "", "a/b", "a" * 65, "a\0", "a\n", "ä"])
+async def test_an_id_that_is_none_of_kafka_makes_no_folder(
+    tmp_path: Path, cluster_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    inside = tmp_path / "a" / "b"
+    inside.mkdir(parents=True)
+    async with recording(inside) as rig:
+        await rig.look(whole(1), 1, cluster_id=cluster_id)
+    rig.folder = tmp_path
+    assert [one.name for one in rig.found()] == ["a", "b"]
+    assert rig.heard.failures == ["refused"]
+    assert "not of the form of Kafka's" in caplog.text
+
+
+async def test_resources_with_one_cluster_id_record_for_themselves(tmp_path: Path) -> None:
+    """Whose cluster only says that it is another one's does not spoil what that one has recorded."""
+    forged = b"".join(batch(one, no_op(), epoch=9) for one in range(4))
+    long = ("n" * 63, "r" * 253)
+    async with recording(tmp_path) as rig:
+        await rig.look(whole(4), 4)
+        await rig.look(Leader(start=0, data=forged, high_watermark=4, snapshots={}), 4, ("kafka", "5"))
+        await rig.look(whole(4), 4, long)
+    assert rig.log() == whole(4).data
+    assert rig.log("recorder-kafka_5") == forged
+    assert len(list((tmp_path / ID).iterdir())) == 3
+    assert rig.heard.gaps == 0
+
+
+async def test_a_volume_that_is_missing_full_or_read_only_is_said_once_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with recording(tmp_path / "volume" / "logs") as rig:
+        await rig.look(whole(2), 2)
+        await rig.look(whole(2), 2)
+        assert rig.heard.failures == ["disk"] * 2
+        assert caplog.text.count("volume/logs: No such file or directory") == 1
+        (tmp_path / "volume").mkdir()
+        await rig.look(whole(4), 4)
+
+        def read_only(*_: object) -> int:
+            raise OSError(30, "Read-only file system")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", read_only)
+            await rig.look(whole(5), 5)
+            await rig.look(whole(6), 6)
+        assert rig.heard.failures == ["disk"] * 4
+        assert caplog.text.count("Read-only file system") == 1
+        await rig.look(whole(7), 7)
+    assert rig.log() == whole(7).data
+    assert rig.heard.complete == [ORDERS] * 2
+
+
+@contextmanager
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A volume that answers no more, as one over a network may."""
+    over = threading.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "statvfs", lambda _: over.wait(30) and None)
+        try:
+            yield over
+        finally:
+            over.set()
+
+
+async def test_a_volume_that_hangs_holds_up_nobody_and_nothing_piles_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with recording(tmp_path) as rig:
+        with hanging(monkeypatch):
+            leaders = [whole(3) for _ in range(50)]
+            for _ in range(3):
+                for number, leader in enumerate(leaders):
+                    rig.recorder.saw(("kafka", f"c{number}"), Cluster(leader, 3), ID)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                rig.seconds += 60
+            assert sum(bool(one.asked) for one in leaders) <= recorder.AT_ONCE
+            async with asyncio.timeout(5):
+                await rig.recorder.close()
+
+
+async def test_a_leader_that_fails_or_serves_what_is_no_log_is_counted_and_asked_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with recording(tmp_path) as rig:
+        leader = whole(3)
+        leader.code = 29
+        await rig.look(leader, 3)
+        leader.code, leader.data = 0, leader.data[:-1] + b"\x01"
+        await rig.look(leader, 3)
+        leader.data = b"no batch of Kafka's, but as long as one could be: " * 9
+        await rig.look(leader, 3)
+        assert rig.heard.failures == ["kafka", "log", "log"]
+        await rig.look(whole(3), 3)
+    assert rig.log() == whole(3).data
+    assert len(caplog.records) == 2  # the second and the third are of one kind
+
+
+def large(start: int, count: int, size: int) -> bytes:
+    """Batches whose records are large."""
+    return b"".join(batch(start + one, broker(1, 1, rack="r" * size), epoch=9) for one in range(count))
+
+
+async def test_a_resource_at_its_limit_loses_its_oldest_segments_once_a_snapshot_lies_behind_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with recording(tmp_path, per_cluster=40_000) as rig:
+        leader = Leader(start=0, data=large(0, 60, 2_000), high_watermark=60, snapshots={}, per_reply=2_300)
+        await rig.look(leader, 60)
+        assert rig.heard.failures == ["limit"]
+        assert "the limit of one cluster" in caplog.text
+        stopped = rig.heard.held
+        await rig.look(leader, 60)
+        assert (rig.heard.held, len(caplog.records)) == (stopped, 1)
+        rig.settings = RecorderSettings(str(tmp_path), per_cluster=48_000)
+        rig.begin()
+        leader.snapshots = {OffsetAndEpoch(50, 9): snapshot(epoch=9)}
+        leader.prefers_snapshots = True
+        await rig.look(leader, 60)
+    assert rig.heard.complete == [ORDERS]
+    assert rig.heard.freed > 0
+    assert sum(one.stat().st_size for one in rig.found("*.*") if one.is_file()) <= 48_000
+    assert f"{50:020}-{9:010}.checkpoint" in rig.names()
+
+
+async def test_where_all_have_too_much_the_one_with_the_most_loses_it(tmp_path: Path) -> None:
+    async with recording(tmp_path, per_cluster=80_000, all_clusters=90_000) as rig:
+        big = Leader(start=0, data=large(0, 30, 2_000), high_watermark=30, snapshots={}, per_reply=2_300)
+        big.snapshots = {OffsetAndEpoch(25, 9): snapshot(epoch=9)}
+        await rig.look(big, 30, ("greedy", "big"))
+        before = rig.heard.held
+        for number in range(20):
+            await rig.look(whole(30), 30, ("kafka", f"c{number}"))
+    assert before > 60_000
+    assert rig.heard.failures == []
+    assert rig.heard.held <= 90_000
+    assert rig.heard.freed > 0
+    assert all(rig.log(f"recorder-kafka_c{number}") == whole(30).data for number in range(20))
+
+
+async def test_a_resource_whose_cluster_has_ever_new_ids_keeps_a_few_recordings(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        await rig.look(whole(2), 2, ("kafka", "bills"))
+        for number in range(20):
+            await rig.look(whole(2), 2, cluster_id=f"id-{number}")
+    assert len(rig.found("recorder-kafka_orders")) == recordings.MOST
+    assert (tmp_path / "id-19").is_dir()
+    assert rig.log("recorder-kafka_bills") == whole(2).data
+
+
+async def test_a_recording_that_goes_on_no_more_is_closed_so_that_it_can_be_read(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        await rig.look(whole(2), 2, ("kafka", "gone"))
+        rig.recorder.forgot(("kafka", "gone"))
+        rig.seconds += recordings.CLOSE_AFTER
+        await rig.look(whole(2), 2)
+    assert rig.names("recorder-kafka_gone") == [f"{0:020}.log"]
+
+
+async def test_with_a_segment_that_is_closed_the_newest_snapshot_is_kept(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        leader = whole(5)
+        await rig.look(leader, 5)
+        rig.seconds += recordings.CLOSE_AFTER
+        leader = whole(8)
+        leader.snapshots = {OffsetAndEpoch(6, 3): snapshot(epoch=3)}
+        await rig.look(leader, 8)
+    assert [one[20:31] for one in rig.names()] == [".log", ".log.open-1", "-0000000003"]
+
+
+async def test_a_segment_is_closed_where_nothing_comes_any_more(tmp_path: Path) -> None:
+    async with recording(tmp_path) as rig:
+        await rig.look(whole(5), 5)
+        rig.seconds += recordings.CLOSE_AFTER
+        await rig.look(whole(5), 5)
+    assert rig.names() == [f"{0:020}.log"]
+
+
+async def test_who_is_deleted_in_the_middle_of_a_turn_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with recording(tmp_path) as rig:
+        with hanging(monkeypatch):
+            rig.recorder.saw(ORDERS, Cluster(whole(3), 3), ID)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            rig.recorder.forgot(ORDERS)
+            await settled()
+        assert (rig.heard.complete, rig.heard.failures) == ([], [])
+    assert caplog.records == []

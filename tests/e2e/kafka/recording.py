@@ -1,0 +1,41 @@
+"""A process that follows a cluster and records its log, as the operator does: run by test_recorded_logs.py, and killed.
+
+    python -m tests.e2e.kafka.recording HOST:PORT,... CLUSTER_ID FOLDER CLOSE_AT
+
+It looks without a pause, and prints the end of what is on disk after each look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from kafkafeatures.core.readings import LogReading
+from kafkafeatures.kafka import recorder, recordings
+from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.kafka.recordings import RecorderSettings
+from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
+from kafkafeatures.metrics import Metrics
+
+RESOURCE = ("kafka", "orders")
+
+
+async def main(controllers: str, cluster_id: str, folder: str, close_at: str) -> None:
+    recorder.EVERY, recordings.CLOSE_AT = 0.0, int(close_at)
+    recording = recorder.LogRecorder(RecorderSettings(folder), Metrics().of_recorder())
+    settings = ClusterSettings(bootstrap_controllers=parse_addresses(controllers, ""), request_timeout=5.0)
+    async with Cluster(settings) as cluster:
+        while True:
+            seen = await cluster.unchanged()
+            if not seen:
+                seen = isinstance((await cluster.read()).log, LogReading)
+            if seen:
+                recording.saw(RESOURCE, cluster, cluster_id)
+                turns = [one for one in asyncio.all_tasks() if one.get_name().startswith("record ")]
+                await asyncio.gather(*turns)
+            print(sum(one.stat().st_size for one in Path(folder).rglob("*.log*")), flush=True)  # noqa: ASYNC240 - alone here
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

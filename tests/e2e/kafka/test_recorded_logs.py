@@ -1,0 +1,125 @@
+"""What is recorded of a real cluster is what its controllers have, byte for byte, whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkafeatures.kafka.recorded_log import Busy, RecordedLog
+from kraftlog import files
+from tests.e2e.kafka.cli import run
+from tests.e2e.kafka.recording import RESOURCE
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.held import hold_credential, hold_topic
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import NEWEST
+
+FAST_ELECTIONS = {
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.backoff.max.ms": "200",
+}
+OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "3000"}
+CLOSE_AT = 4096
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(
+        tmp_path_factory.mktemp("recorded"), NEWEST, controllers=3, brokers=1, release_version="4.1",
+        properties={**FAST_ELECTIONS, **OFTEN},
+    )  # fmt: skip
+    with made as running:
+        yield running
+
+
+def recording_of(cluster: Cluster, folder: Path) -> RecordedLog:
+    name = "recorder-" + "_".join(RESOURCE)
+    path = folder / cluster.cluster_id / name
+    return RecordedLog(path, cluster.cluster_id, close_at=CLOSE_AT, close_after=3600, clock=lambda: 0.0)
+
+
+def end_of(recorded: RecordedLog) -> int:
+    """0 also while the other process writes."""
+    try:
+        position = recorded.position()
+    except Busy:
+        return 0
+    return position.offset if position else 0
+
+
+@contextmanager
+def recording(cluster: Cluster, folder: Path) -> Iterator[None]:
+    """A process that records, killed at the end without a word."""
+    words = [cluster.bootstrap_controllers, cluster.cluster_id, str(folder), str(CLOSE_AT)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.e2e.kafka.recording", *words], stdout=subprocess.DEVNULL
+    ) as child:
+        try:
+            yield
+            assert child.poll() is None
+        finally:
+            child.kill()
+
+
+def segments(folder: Path) -> bytes:
+    return b"".join(one.read_bytes() for one in sorted(folder.glob("*.log")))
+
+
+def changes(folder: Path, below: int) -> list[dict[str, Any]]:
+    done = run("log", "timeline", str(folder), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    said = [one for one in found if one["event"] not in ("State", "End") and one["offset"] < below]
+    return [{name: value for name, value in one.items() if name not in ("file", "committed")} for one in said]
+
+
+def test_a_recording_is_what_the_controllers_have_through_leader_changes_and_kills(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    recorded = recording_of(cluster, tmp_path)
+
+    def goes_on(by: int) -> None:
+        end = end_of(recorded)
+        wait_until("the recording goes on", lambda: end_of(recorded) >= end + by, 30)
+
+    with recording(cluster, tmp_path):
+        goes_on(1)
+        hold_topic(cluster, "orders", {one: [cluster.brokers[0].id] for one in range(40)})
+        hold_credential(cluster, "alice", "a-password")
+        goes_on(45)
+        leader = cluster.nodes[cluster.leader()]
+        leader.kill()
+        cluster.leader(other_than=leader.id)
+        goes_on(3)
+    hold_topic(cluster, "missed", {one: [cluster.brokers[0].id] for one in range(40)})
+    leader.start()
+    with recording(cluster, tmp_path):
+        goes_on(45)
+    with recording(cluster, tmp_path):
+        goes_on(3)
+    recorded.close_segment(if_due=False)
+
+    place, end = recorded.folder / files.DIRECTORY, end_of(recorded)
+    oracle = cluster.controllers[0].metadata_dir
+    wait_until("a controller has it all", lambda: len(segments(oracle)) >= len(segments(place)), 30)
+    theirs, ours = segments(oracle), segments(place)
+    assert ours in theirs
+    assert len(theirs) - len(ours) < len(theirs) / 2
+    assert len([one for one in place.iterdir() if one.suffix == ".log"]) > 2
+    assert [one.name for one in recorded.folder.parent.iterdir()] == [recorded.folder.name]
+    for snapshot in recorded.snapshots():
+        assert (place / snapshot.name).stat().st_size > 0
+
+    verified = run("log", "verify", str(recorded.folder))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    found = changes(recorded.folder, end)
+    assert found == changes(oracle, end)
+    assert "a-password" not in json.dumps(found)

@@ -418,7 +418,7 @@ class ApiServer:
         return found
 
     def _stamp(self) -> str:
-        return self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self.now().astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
     def _uid(self) -> str:
         self._uids += 1

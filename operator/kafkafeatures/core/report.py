@@ -379,4 +379,4 @@ def _finalized(decision: Decision, proposal: Proposal, observation: Observation)
 
 def stamp(moment: datetime) -> Stamp:
     """RFC 3339 in UTC, whole seconds, as Kubernetes writes it."""
-    return Stamp(moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return Stamp(moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z")  # strftime takes ten times as long

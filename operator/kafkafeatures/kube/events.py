@@ -26,7 +26,7 @@ def event_of(
             "name": f"{metadata['name'][:200].rstrip('-.')}.{int(environment.random() * 16**13):013x}",
             "namespace": metadata["namespace"],
         },
-        "eventTime": environment.clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "eventTime": environment.clock().replace(tzinfo=None).isoformat(timespec="microseconds") + "Z",
         "reportingController": CONTROLLER,
         "reportingInstance": instance[:128],
         "type": "Warning" if record.warning else "Normal",

@@ -21,6 +21,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 from kubernetes.aio import client, config
 from kubernetes.aio.client import ApiException
 
@@ -233,8 +234,18 @@ class KubeApi:
                     await _load(self._api.configuration)  # for the next request
             if not 200 <= reply.status < 300:
                 raise ApiException(http_resp=reply, body=data.decode("utf-8", "replace"))
-            found: dict[str, Any] = json.loads(data)
-        return found
+            return _read(data)
+
+
+def _read(data: bytes) -> dict[str, Any]:
+    """The same as of `json`, in a third of the time; what `json` alone reads, such as half of a pair of surrogates, it
+    does read.
+    """
+    try:
+        found: dict[str, Any] = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = json.loads(data)
+    return found
 
 
 def _revision(answer: Mapping[str, Any]) -> int:

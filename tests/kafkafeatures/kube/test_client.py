@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -58,3 +59,24 @@ async def test_a_list_that_was_asked_for_before_something_was_written_tells_of_n
 
     async with serving(answer) as api:
         assert not (await api.resources()).restored
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        '"\\ud800"',
+        "123456789012345678901234567890",
+        "1e400",
+        "NaN",
+        '{"a": 1, "a": [2.5, -0.0, null]}',
+        '"\\ud83d\\ude00"',
+    ],
+)
+async def test_whatever_json_reads_of_an_answer_is_read(found: str) -> None:
+    body = f'{{"metadata": {{}}, "status": {found}}}'
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body.encode(), content_type="application/json")
+
+    async with serving(answer) as api:
+        assert repr(await api.resource(KEY)) == repr(json.loads(body))

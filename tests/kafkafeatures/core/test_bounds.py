@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from kafkafeatures.api.status import (
     WorkloadStatus,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.bounds import bounded
+from kafkafeatures.core.bounds import MAX_STATUS, bounded
 from kafkafeatures.core.planner import MOST_IN_FLIGHT
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import InFlight, in_flight
@@ -112,3 +113,11 @@ def test_an_intent_of_a_restart_says_nothing_twice() -> None:
     step = restart_in(rolled(cluster()))
     assert step.node_id in CONTROLLERS
     assert step.incarnation  # it has no epoch
+
+
+@pytest.mark.parametrize("character", ["a", '"', "\n", "\0", "\x7f", "\xe9", "\u20ac", "\U0001f600", "\ud800"])
+def test_no_character_makes_a_status_larger_as_it_is_sent_than_it_may_be(character: str) -> None:
+    for length in range(0, 512, 8):
+        blocker = BlockerStatus(kind="Partition", message=character * length, remedy="r")
+        status = bounded(replace(EMPTY, blockers=(blocker,) * 20), 0)
+        assert len(json.dumps(status.as_json())) <= MAX_STATUS

@@ -9,6 +9,7 @@ API server might not take the status any more, it says so.
 from __future__ import annotations
 
 import json
+import math
 
 import msgspec
 
@@ -72,20 +73,21 @@ def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
 
 def _too_large(status: Status, restarts: int) -> bool:
     ours = replace(status, unknown={}, intents=()) if status.unknown or status.intents else status
-    if not restarts and _surely_fits(ours):
-        return False
-    size = _size(ours)
+    return _is_above(_size_at_most(ours), restarts) and _is_above(_size(ours), restarts)
+
+
+def _is_above(size: float, restarts: int) -> bool:
     return size > MAX_STATUS or (restarts > 0 and size + restarts > MAX_ROLLING)
 
 
-def _surely_fits(status: Status) -> bool:
+def _size_at_most(status: Status) -> float:
     """Told without writing it as it is sent, which takes much longer. Here names are no shorter, fields with their
     default are there as well, and a byte of UTF-8 becomes six of ASCII at most.
     """
     try:
-        return len(_encoded(status)) <= MAX_STATUS // 6
+        return 6 * len(_encoded(status))
     except (ValueError, OverflowError):  # half of a pair of surrogates, a number beyond 64 bits
-        return False
+        return math.inf
 
 
 _encoded = msgspec.json.Encoder(enc_hook=dict).encode

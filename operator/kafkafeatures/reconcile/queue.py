@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -114,7 +113,7 @@ class Queue(Generic[K]):
         failures = 0
         while not self._stopping.is_set():
             entry.waiting_since = self._monotonic()
-            async with self._place():
+            async with _Place(self._slots, self._hold):
                 if self._stopping.is_set():
                     return
                 entry.wake.clear()  # from here on a wake-up means something this reconciliation may not see
@@ -140,27 +139,11 @@ class Queue(Generic[K]):
                 return
             if self._stopping.is_set():
                 return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause or 0.0):
-                    await entry.wake.wait()
-
-    @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        await self._slots.acquire()
-        held = True
-
-        def give_back() -> None:
-            nonlocal held
-            if held:
-                held = False
-                self._slots.release()
-
-        timer = asyncio.get_running_loop().call_later(self._hold, give_back)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            give_back()
+            over = asyncio.get_running_loop().call_later(pause or 0.0, entry.wake.set)
+            try:
+                await entry.wake.wait()
+            finally:
+                over.cancel()
 
     async def _tell(self, key: K, error: BaseException) -> None:
         try:
@@ -170,6 +153,28 @@ class Queue(Generic[K]):
             if is_meant(another):
                 raise
             logger.exception("could not report a failed reconciliation of %s", key)
+
+
+class _Place:
+    """One of those for reconciliations that begin: held while it is entered, and for `hold` seconds at most."""
+
+    def __init__(self, slots: asyncio.Semaphore, hold: float) -> None:
+        self._slots, self._hold = slots, hold
+        self._held = False
+
+    async def __aenter__(self) -> None:
+        await self._slots.acquire()
+        self._held = True
+        self._timer = asyncio.get_running_loop().call_later(self._hold, self._give_back)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        if self._held:
+            self._held = False
+            self._slots.release()
 
 
 def retry_in(failures: int, error: BaseException) -> float:

@@ -27,7 +27,7 @@ from kubernetes.aio.client import ApiException
 
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
 from kafkafeatures.kube.api import Key, Listing
-from kafkafeatures.kube.errors import Gone, NoAccount, Unavailable, translated
+from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, translated
 
 REQUEST_TIMEOUT = 10.0
 """Seconds for one request."""
@@ -216,7 +216,7 @@ class KubeApi:
     async def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        with translated(f"{method} {path}"):
+        try:
             request = await self._api.param_serialize(
                 method,
                 path,
@@ -235,6 +235,8 @@ class KubeApi:
             if not 200 <= reply.status < 300:
                 raise ApiException(http_resp=reply, body=data.decode("utf-8", "replace"))
             return _read(data)
+        except RAISED as error:
+            raise translated(error, f"{method} {path}") from None
 
 
 def _read(data: bytes) -> dict[str, Any]:

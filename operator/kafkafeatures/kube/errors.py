@@ -16,8 +16,6 @@ The mapping from the client's exceptions is `translated`, and nowhere else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from aiohttp import ClientError
 from kubernetes.aio.client import ApiException
@@ -65,17 +63,19 @@ class Throttled(Unavailable):
     """Not now, and nothing was done."""
 
 
-@contextmanager
-def translated(what: str) -> Iterator[None]:
-    """Turn whatever the client raises into a KubeError. `what`: the request, for people."""
-    try:
-        yield
-    except ApiException as error:
-        raise _of(error, what) from None
-    except (json.JSONDecodeError, UnicodeDecodeError):  # a gateway in between, with a page of its own
-        raise Unavailable(f"{what}: the answer is not JSON; check that the address is the API server's") from None
-    except (ClientError, TimeoutError, OSError) as error:
-        raise Unavailable(f"{what}: {str(error) or type(error).__name__}") from None
+NO_JSON = (json.JSONDecodeError, UnicodeDecodeError)
+"""What reading an answer raises."""
+RAISED = (ApiException, ClientError, TimeoutError, OSError, *NO_JSON)
+"""Whatever the client raises."""
+
+
+def translated(error: Exception, what: str) -> KubeError:
+    """One of `RAISED`, as a KubeError. `what`: the request, for people."""
+    if isinstance(error, ApiException):
+        return _of(error, what)
+    if isinstance(error, NO_JSON):  # a gateway in between, with a page of its own
+        return Unavailable(f"{what}: the answer is not JSON; check that the address is the API server's")
+    return Unavailable(f"{what}: {str(error) or type(error).__name__}")
 
 
 def _of(error: ApiException, what: str) -> KubeError:

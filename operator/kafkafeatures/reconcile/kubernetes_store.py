@@ -133,14 +133,14 @@ class KubernetesStore:
 
 def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
     """What is missing in `kept` of what was sent. Values may be written in another way: they are not compared."""
-    if isinstance(sent, Mapping):
-        if not isinstance(kept, Mapping):
+    if isinstance(sent, dict):
+        if not isinstance(kept, dict):
             yield path
             return
         for name, value in sent.items():
             if name not in kept:
                 yield f"{path}.{name}"
-            else:
+            elif value != kept[name]:
                 yield from dropped_fields(value, kept[name], f"{path}.{name}")
     elif isinstance(sent, list):
         if not isinstance(kept, list) or len(kept) < len(sent):

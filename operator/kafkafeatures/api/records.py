@@ -32,7 +32,7 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
     @classmethod
     def read(cls, raw: Any) -> Self:
         """Raises ValueError where a known field is missing or has the wrong shape."""
-        if not isinstance(raw, Mapping):
+        if type(raw) is not dict and not isinstance(raw, Mapping):
             raise ValueError(f"expected an object, found {type(raw).__name__}")
         shape = _shape(cls)
         readers = shape.readers
@@ -43,9 +43,11 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
                 values[attribute] = value if type(value) is kind else read(value)
             else:
                 unknown[name] = value
-        for attribute in shape.required:
-            if attribute not in values:
-                raise ValueError(f"required field is missing: {shape.names[attribute]}")
+        if not shape.required <= values.keys():
+            missing = next(
+                name for attribute, name in shape.names.items() if attribute in shape.required - values.keys()
+            )
+            raise ValueError(f"required field is missing: {missing}")
         return cls(**values, unknown=unknown)
 
     @classmethod
@@ -82,7 +84,7 @@ class _Shape(NamedTuple):
 
     readers: Mapping[str, tuple[str, type | None, Reader]]
     defaults: tuple[tuple[str, str, Any], ...]
-    required: tuple[str, ...]
+    required: frozenset[str]
     names: Mapping[str, str]
 
 
@@ -100,7 +102,7 @@ def _make_shape(cls: type[StatusRecord]) -> _Shape:
     return _Shape(
         {names[each]: (each, _TYPES.get(read), read) for each, read in readers.items()},
         tuple((names[one.name], one.name, one.default) for one in known),
-        tuple(one.name for one in known if one.required),
+        frozenset(one.name for one in known if one.required),
         names,
     )
 

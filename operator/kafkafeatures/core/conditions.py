@@ -30,7 +30,7 @@ def conditions_of(
         if one is None:
             continue
         status, reason, message = one
-        old = before.get(kind.value)
+        old = before.get(kind)
         conditions.append(
             StatusCondition(
                 type=kind.value,

@@ -77,7 +77,7 @@ class Claims:
         claim = Claim(
             created=metadata["creationTimestamp"],
             uid=metadata["uid"],
-            applies=spec.get("mode", Mode.APPLY.value) == Mode.APPLY.value,
+            applies=spec.get("mode", Mode.APPLY) == Mode.APPLY,
             # A status may be older than what was read, and one that was wiped gives up nothing.
             cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
             passed=before is not None and before.passed,
@@ -178,7 +178,7 @@ def _discard(keys: dict[K, set[Key]], of: K, key: Key) -> None:
 def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
     """As the document names them; the schema has refused what is not of this form, unless the CRD is an older one."""
     workload = spec.get("workload")
-    if not isinstance(workload, Mapping) or workload.get("driver") != Driver.STATEFUL_SET.value:
+    if not isinstance(workload, Mapping) or workload.get("driver") != Driver.STATEFUL_SET:
         return frozenset()
     named = workload.get("statefulSet")
     if not isinstance(named, Mapping):

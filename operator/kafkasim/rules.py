@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -237,6 +238,7 @@ def java_hash_order(names: Iterable[str]) -> list[str]:
     return sorted(keys, key=lambda name: _spread_hash(name) & (buckets - 1))  # stable: by insertion within a bucket
 
 
+@lru_cache(maxsize=1024)
 def _spread_hash(text: str) -> int:
     """`String.hashCode`, spread as `HashMap.hash` does. Feature names are ASCII, so code points are UTF-16 units."""
     value = 0

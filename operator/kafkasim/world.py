@@ -162,10 +162,11 @@ class World:
 
     def next_due(self) -> int | None:
         """When something happens by itself next, in ms; None if never."""
-        times = [self._due[0][0]] if self._due else []
-        if self.active is not None:
-            times.append(self._last_append + self.timing.idle)
-        return min(times, default=None)
+        due = self._due[0][0] if self._due else None
+        if self.active is None:
+            return due
+        idle = self._last_append + self.timing.idle
+        return idle if due is None else min(due, idle)
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
         """Let happen what is due until then. `sparse`: of NoOps that are not read in between, the last one will do."""
@@ -426,13 +427,13 @@ class World:
     def append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
         data = self.log.append(writes, epoch=self.epoch, timestamp_ms=self.now_ms)
         self._last_append = self.now_ms
-        self._replay.append(data, below=self.log.end_offset)
+        offset = self.log.end_offset
+        self._replay.append(data, below=offset)
         self._leader_image = self._replay.image()
         self._uncommitted.append(self._leader_image)
         if commit:
-            self._commit(self.log.end_offset)
+            self._commit(offset)
         else:
-            offset = self.log.end_offset
             self.after(COMMIT_MS, lambda: self._commit(offset))
 
     def _commit(self, offset: int) -> None:

@@ -156,6 +156,8 @@ def _place(key: object, buckets: list[Any]) -> int:
 
 def _spread(buckets: list[dict[K, V]], size: int) -> list[dict[K, V]]:
     """The same keys in as many buckets as so many keys take."""
+    if size <= FULL:  # most maps
+        return buckets
     count = len(buckets)
     while size > FULL * count:
         count *= _MORE

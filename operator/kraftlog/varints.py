@@ -39,8 +39,13 @@ def read_signed(buffer: bytes | memoryview, position: int, bits: int = 32) -> tu
     return (raw >> 1) ^ -(raw & 1), position
 
 
+_SHORT = tuple(bytes([value]) for value in range(0x80))  # most numbers of a log
+
+
 def unsigned(value: int) -> bytes:
     """The shortest form of a number from 0 to 2**64 - 1, which is the one Kafka writes."""
+    if 0 <= value <= 0x7F:
+        return _SHORT[value]
     if value < 0 or value >> 64:
         raise ValueError(f"{value} is not an unsigned 64-bit number")
     out = bytearray()

@@ -44,10 +44,11 @@ def _struct_writer(struct: Struct, version: int) -> Writer:
     plain_fields, tagged_fields = _parts(struct, version)
     plain = [(f.name, _field_writer(f, version)) for f in plain_fields]
     tagged = [(tag, f.name, _field_writer(f, version)) for tag, f in sorted(tagged_fields.items())]
-    known = {f.name for f in plain_fields} | {f.name for f in tagged_fields.values()} | {UNKNOWN_TAGS}
+    needed = frozenset(f.name for f in plain_fields)
+    known = needed | {f.name for f in tagged_fields.values()} | {UNKNOWN_TAGS}
 
     def write(data: Any) -> bytes:
-        if not isinstance(data, dict) or not data.keys() <= known or not all(name in data for name, _ in plain):
+        if not isinstance(data, dict) or not needed <= data.keys() <= known:
             raise ValueError(f"version {version} takes the fields {sorted(known - {UNKNOWN_TAGS})}")
         out = bytearray()
         for name, write_field in plain:

@@ -264,7 +264,7 @@ class Simulation(Scene):
         found: dict[str, tuple[str, dict[str, int]]] = {}
         ids = {one.world.cluster_id: one for one in self.clusters.values()}
         for name in self.names:
-            one = self.server.get(NAMESPACE, name)
+            one = self.server.stored(NAMESPACE, name)
             if one is None or "deletionTimestamp" in one["metadata"]:
                 continue
             bound = (one.get("status") or {}).get("clusterId")

@@ -25,7 +25,7 @@ async def drift(scene: Scene) -> None:
         return
     await scene.wait(5.0 + 30.0 * random.random())
     for _ in range(random.choice((1, 1, 2, 4))):
-        one = scene.server.get(NAMESPACE, name)
+        one = scene.server.stored(NAMESPACE, name)
         levels = one["spec"]["features"].get("levels") if one else None
         if one is None or not levels:
             return
@@ -44,7 +44,7 @@ async def approval(scene: Scene) -> None:
     if name is None:
         return
     await scene.wait(5.0 + 10.0 * random.random())
-    one = scene.server.get(NAMESPACE, name)
+    one = scene.server.stored(NAMESPACE, name)
     if one is None:
         return
     cluster, before, asked = scene.cluster_of(one), scene.cluster_of(one).world.levels, one["spec"]["features"]
@@ -92,7 +92,7 @@ async def another_cluster(scene: Scene) -> None:
     name = await _asked(scene)
     await _sent(scene)
     roads.lost_after = lost
-    one = None if name is None else scene.server.get(NAMESPACE, name)
+    one = None if name is None else scene.server.stored(NAMESPACE, name)
     if name is None or one is None:
         return
     here = scene.cluster_of(one).name
@@ -134,7 +134,9 @@ async def _asked(scene: Scene, name: str = "", **fields: Any) -> str | None:
     """One resource asks, with nothing in its way, for something that can be had; which one."""
     random = scene.random
     one = (
-        scene.server.get(NAMESPACE, name or scene.names[0]) if name or random.random() < 0.7 else scene.some_resource()
+        scene.server.stored(NAMESPACE, name or scene.names[0])
+        if name or random.random() < 0.7
+        else scene.some_resource()
     )
     if one is None:
         return None

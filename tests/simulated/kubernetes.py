@@ -352,8 +352,10 @@ class ApiServer:
         return made
 
     def _written(self, namespace: str, name: str, sub: str, change: Callable[[Json], object], manager: str) -> Json:
-        found = self.get(namespace, name)
-        assert found is not None, f"there is no {namespace}/{name}"
+        there = self.stored(namespace, name)
+        assert there is not None, f"there is no {namespace}/{name}"
+        theirs = there if sub else {each: one for each, one in there.items() if each != "status"}
+        found = {**there, **_again(theirs)}  # what is not theirs to change is not copied
         change(found)
         path = f"{_collection(namespace)}/{name}{sub}"
         return self._done(Request("PUT", path, {"fieldManager": manager}, found))

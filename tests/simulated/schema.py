@@ -78,9 +78,11 @@ def _fitter(schema: Mapping[str, Any]) -> Fitter:
         if not isinstance(value, types) or (value.__class__ is bool and bool not in types):
             problems.append(f": Invalid value: must be of type {schema.get('type', 'integer or string')}")
             return value
-        if rules:
-            problems += [f": {problem}" for rule in rules if (problem := rule(value))]
-        return inside(value, problems) if inside is not None else value
+        for rule in rules:
+            problem = rule(value)
+            if problem:
+                problems.append(f": {problem}")
+        return value if inside is None else inside(value, problems)
 
     return fit
 
@@ -96,8 +98,9 @@ def _of_object(schema: Mapping[str, Any]) -> Fitter:
                 value = {**value, name: copy.deepcopy(default)}
         kept, so_far = {}, len(problems)
         for name, one in value.items():
-            if name in known:
-                kept[name] = known[name](one, problems)
+            inner = known.get(name)
+            if inner is not None:
+                kept[name] = inner(one, problems)
                 if len(problems) > so_far:
                     problems[so_far:] = [f".{name}{problem}" for problem in problems[so_far:]]
                     so_far = len(problems)

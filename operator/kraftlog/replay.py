@@ -403,6 +403,9 @@ class SnapshotReader:
     """A snapshot file, of which (end_offset, epoch) is the id, read as it arrives: in parts, cut anywhere.
 
     It keeps the image and the batch that is not whole yet, and nothing else. `sections`, `limit`: as of Replay.
+
+    Of the one that ends at offset 0, with which a directory was formatted, Raft takes the voters and kraft.version. Its
+    other records are nobody's state until a leader of Kafka 4.4 begins an empty log with them (KIP-1170).
     """
 
     __slots__ = ("_buffer", "_footer", "_header", "_held", "_id", "_needed", "_position", "_replay")
@@ -412,6 +415,8 @@ class SnapshotReader:
     ) -> None:
         self._id = end_offset, epoch
         self._replay = Replay(sections=sections, limit=limit)
+        if end_offset == 0:
+            self._replay._rules, self._replay._wanted = _rules_of(())
         self._buffer = bytearray()  # used again for each batch: fresh memory costs more than what is written to it
         self._held = 0  # bytes at its start, which are the rest
         self._needed = HEADER_SIZE  # bytes of the rest, until there is something to do
@@ -458,6 +463,7 @@ class SnapshotReader:
             raise SnapshotIncomplete(f"the snapshot has no {'footer' if self._header else 'header'}")
         self._buffer = bytearray()
         replay, state = self._replay, self._replay._state
+        replay._rules, replay._wanted = _rules_of(replay._sections)
         replay._offset, replay._epoch = self._id
         replay._timestamp_ms = state.snapshot_timestamp_ms
         state.leader_id = None

@@ -13,7 +13,21 @@ from kraftlog import Image, Replay, encode_batch
 from kraftlog.batches import HEADER_SIZE, Pieces
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.restored import PIECE, Restored, StateUnknown, image_at
-from tests.kraftlog.build import abort, batch, begin, broker, checkpoint, end, level, log, no_op, segment, snapshot
+from kraftlog.schema import table
+from tests.kraftlog.build import (
+    abort,
+    batch,
+    begin,
+    broker,
+    checkpoint,
+    control_batch,
+    end,
+    level,
+    log,
+    no_op,
+    segment,
+    snapshot,
+)
 from tests.kraftlog.golden import CHANGES, MIGRATION, batches_of, name
 
 FIRST = segment(0)
@@ -87,6 +101,24 @@ def test_the_newest_whole_snapshot_before_the_offset_is_begun_with_and_others_ar
     assert found.image.features[METADATA] == 9
     assert found.left_out == (f"{checkpoint(4)}: the last batch is cut, at byte 174 of the snapshot",)
     assert restore(files, 4).image.features[METADATA] == 7
+
+
+def test_levels_that_a_directory_was_formatted_with_are_not_finalized_before_a_leader_writes_them() -> None:
+    """Kafka 4.4 (KIP-1170) formats a controller with them, also one that joins a cluster that has others."""
+    formatted = (
+        control_batch(
+            0,
+            (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": 0}),
+            (table.KRAFT_VERSION, {"version": 0, "kRaftVersion": 1}),
+        )
+        + batch(2, level(METADATA, 30), level("transaction.version", 2))
+        + control_batch(4, (table.SNAPSHOT_FOOTER, {}))
+    )
+    files = {checkpoint(0, 0): formatted}
+    assert (dict(restore(files).image.features), restore(files).image.kraft_version) == ({}, 1)
+    joined = {**files, FIRST: log([level(METADATA, 25)], [level("group.version", 1)])}
+    assert dict(restore(joined).image.features) == {METADATA: 25, "group.version": 1}
+    assert restore(joined).made_of == (checkpoint(0, 0), FIRST)
 
 
 GAP = {FIRST: log([level(METADATA, 7)], [no_op()]), segment(4): log([level(METADATA, 8)], start=4)}

@@ -399,10 +399,14 @@ class _Walk:
 
 
 def _state_of(file: SnapshotFile) -> tuple[State, int | None, list[Doubt]]:
-    """What a snapshot says; when its last record was; which of its records could say what is not known."""
+    """What a snapshot says; when its last record was; which of its records could say what is not known. Of the one at
+    offset 0 only what Raft takes from it: see kraftlog's SnapshotReader.
+    """
     state, doubts = State(SMALL), []
     for row in rows_of(file.scan.small):
         key = row["api_key"]
+        if file.end == 0 and not row["is_control"]:
+            continue
         if row["status"] != DECODED:
             if row["is_control"] or row["record_type"] is None or key in KEYS:
                 doubts.append(Doubt("not_decoded", f"snapshot {file.scan.source.file}: {row['reason']}"))

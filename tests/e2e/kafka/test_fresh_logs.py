@@ -14,6 +14,7 @@ from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import main
 from kraftlog import Damage, Replay
 from kraftlog.reading import Reading
+from tests.e2e.kafka.cli import describe
 from tests.e2e.kafka.wire import meddle
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import (
@@ -157,3 +158,20 @@ def test_no_secret_of_a_node_is_shown(written: Cluster, capsys: pytest.CaptureFi
     assert configs["sasl.jaas.config.of.a.plugin"] == "(redacted)"
     assert configs["retention.ms"] == "86400000"
     assert PASSWORD not in str(shown)
+
+
+def test_levels_that_a_directory_was_formatted_with_are_those_of_the_cluster_only_where_its_leader_wrote_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka 4.4 formats a directory with levels (KIP-1170) that a leader of 4.3 never reads."""
+    with Cluster(
+        tmp_path, NEWEST, controllers=1, brokers=1, dynamic=True, release_version="4.3", versions={3001: RECENT}
+    ) as cluster:
+        live = {one["name"]: one["finalized"] for one in describe(cluster)["features"]}
+        (first,) = cluster.nodes[3001].metadata_dir.glob("*.checkpoint")
+        assert b"transaction.version" in first.read_bytes()
+        for node in cluster.nodes.values():
+            assert main(["describe", "--from", str(node.metadata_dir.parent), "-o", "json"]) == Exit.DONE
+            document = json.loads(capsys.readouterr().out)
+            assert {one["name"]: one["finalized"] for one in document["features"]} == live
+        assert live["transaction.version"] == 0

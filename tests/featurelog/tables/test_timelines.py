@@ -121,6 +121,15 @@ def test_a_snapshot_that_says_what_the_log_says_changes_nothing() -> None:
     assert [row | {"committed": ""} for row in levels(alone)] == [row | {"committed": ""} for row in levels(both)]
 
 
+def test_what_a_directory_was_formatted_with_is_no_level_of_the_cluster_that_it_joined() -> None:
+    formatted = {snapshot_name(0, 0): snapshot_of(image_of(log([level("transaction.version", 2)]), 1))}
+    data = log([*healthy(), leader(3001)])
+    joined = copy("3001", {**formatted, segment_name(0): data})
+    expected = rows([copy("3001", {segment_name(0): data})], "feature_timeline")
+    assert rows([joined], "feature_timeline") == expected
+    assert "transaction.version" not in {row["feature"] for row in expected}
+
+
 def test_history_before_the_oldest_snapshot_is_kept_and_the_snapshot_adds_the_rest() -> None:
     items = [*healthy(), level("group.version", 1), no_op(), no_op()]
     data = log(items)

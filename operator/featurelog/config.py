@@ -24,10 +24,15 @@ from typing import Any
 
 import yaml
 
+from featurelog import stores
 from featurelog.parts import MODES, PERMISSIVE
 from featurelog.run import Settings
 
 LOCAL = "local[*]"
+_FOLDER = (
+    "invalid value; expected a folder: what is there changes all at once by a rename, which object stores do not have "
+    "(`pipeline export` writes Delta tables there)"
+)
 
 
 class ConfigError(Exception):
@@ -73,6 +78,14 @@ def read(path: Path) -> Config:
     inputs, mode = found["inputs"], found.get("mode", PERMISSIVE)
     if not all(isinstance(one, str) and one for one in inputs):
         raise ConfigError(f"{path}: inputs: invalid value; expected {_EXPECTED[list]}")
+    for one in filter(stores.is_uri, inputs):
+        try:
+            stores.checked(one)
+        except stores.StoreError as error:
+            raise ConfigError(f"{path}: inputs: {error}") from None
+    for name in ("output", "documents", "metrics"):
+        if stores.is_uri(found.get(name, "")):
+            raise ConfigError(f"{path}: {name}: {_FOLDER}")
     if mode not in MODES:
         raise ConfigError(f"{path}: mode: invalid value {mode!r}; expected {', '.join(MODES)}")
     spark = _checked(found.get("spark", {}), _SPARK, f"{path}: spark.")
@@ -82,7 +95,7 @@ def read(path: Path) -> Config:
         return path.parent / Path(found[name]).expanduser() if name in found else None
 
     settings = Settings(
-        tuple(one if "://" in one else str(path.parent / Path(one).expanduser()) for one in inputs),
+        tuple(one if stores.is_uri(one) else str(path.parent / Path(one).expanduser()) for one in inputs),
         (place("output") or path).absolute(),
         mode,
     )

@@ -71,20 +71,22 @@ class Target:
             raise ExportError(f"{to.partition('://')[0]}://: exports go to a folder or to s3://bucket/prefix")
         try:
             place, options = stores.for_delta(to)
-        except (stores.StoreError, OSError) as error:
+        except stores.StoreError as error:
             raise ExportError(str(error)) from None
+        except OSError as error:
+            raise ExportError(f"{to}: {stores.reason(error)}") from None
         return cls(place, to, options)
 
     def table(self, name: str) -> DeltaTable | None:
         """As it is there; None where nothing is. Raises ExportError for what is not ours."""
         place = f"{self.place}/{name}"
+        system, path = stores.open_store(self.uri)
+        inside = system.get_file_info(FileSelector(f"{path}/{name}", allow_not_found=True))
         if DeltaTable.is_deltatable(place, dict(self.options)):
             found = DeltaTable(place, storage_options=dict(self.options))
             if found.transaction_version(WRITER) is None:
                 raise ExportError(f"{place}: a Delta table that another program wrote; choose another place")
             return found
-        system, path = stores.open_store(self.uri)
-        inside = system.get_file_info(FileSelector(f"{path}/{name}", allow_not_found=True))
         if any(one.base_name != _LOG for one in inside):
             raise ExportError(f"{place}: files are here that are no Delta table; choose another place")
         return None

@@ -16,10 +16,14 @@ from pathlib import Path
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
+from featurelog import stores
 from kraftlog import files
 
 QUORUM_STATE = "quorum-state"
+_SECOND = 1_000_000_000  # nanoseconds
 _LARGEST = 64 * 1024
+MOST = 100_000
+"""Names in one folder; a folder of a node has some tens."""
 _CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
 
 _UNUSED = (
@@ -47,6 +51,13 @@ class LogFile:
         """Rather than a segment."""
         return self.name.endswith(".checkpoint")
 
+    def is_as_listed(self, uri: str) -> bool:
+        """Whether the object of this name still has this size and time, in seconds: some stores list parts of them
+        that they do not tell of one object. Raises OSError.
+        """
+        (now,) = stores.open_store(uri)[0].get_file_info([self.path])
+        return (now.size, (now.mtime_ns or 0) // _SECOND) == (self.size, self.modified // _SECOND)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeLog:
@@ -73,15 +84,16 @@ class Root:
     @classmethod
     def of(cls, place: str) -> Root:
         """A path may be relative and begin with `~`; a URI is taken as it is."""
-        return cls(place if "://" in place else str(Path(place).expanduser().absolute()))
+        return cls(place if stores.is_uri(place) else str(Path(place).expanduser().absolute()))
 
     def open(self) -> tuple[FileSystem, str]:
         """The file system, and the path in it. Raises InputsError."""
         try:
-            found, path = FileSystem.from_uri(self.uri)
-        except (OSError, ValueError) as error:
-            raise InputsError(f"{self.uri}: {error}; give a folder, or a URI like s3://bucket/prefix") from None
-        return found, path.rstrip("/")
+            return stores.open_store(self.uri)
+        except stores.StoreError as error:
+            raise InputsError(str(error)) from None
+        except OSError as error:
+            raise InputsError(f"{self.uri}: {stores.reason(error)}") from None
 
     def nodes(self) -> Iterator[NodeLog]:
         """Every node's log, by the names of cluster and node. Raises InputsError."""
@@ -93,22 +105,24 @@ class Root:
                     if inside[0].type is FileType.Directory:
                         yield _node(system, cluster.base_name, node.base_name, inside[0].path, inside[1])
         except OSError as error:
-            raise InputsError(f"{self.uri}: {_reason(error)}; check the path and the rights to read it") from None
+            raise InputsError(f"{self.uri}: {stores.reason(error)}; check the path and the rights to read it") from None
 
 
-def _reason(error: OSError) -> str:
-    """As the system says it; Arrow says where as well, which the line does already."""
-    return re.sub(r".*Detail: (\[errno \d+\] )?", "", (error.strerror or str(error)).splitlines()[0])
+def _listed(system: FileSystem, path: str) -> list[FileInfo]:
+    found: list[FileInfo] = system.get_file_info(FileSelector(path))
+    if len(found) > MOST:
+        raise InputsError(f"{path}: {len(found)} names, more than {MOST}; expected folders of clusters and nodes")
+    return found
 
 
 def _folders(system: FileSystem, path: str) -> list[FileInfo]:
-    found = system.get_file_info(FileSelector(path))
+    found = _listed(system, path)
     return sorted((one for one in found if one.type is FileType.Directory), key=lambda one: str(one.path))
 
 
 def _node(system: FileSystem, cluster: str, node: str, log: str, properties: FileInfo) -> NodeLog:
     logs, unused, voters = [], [], None
-    for one in system.get_file_info(FileSelector(log)):
+    for one in _listed(system, log):
         if one.base_name == QUORUM_STATE:
             voters = _voters(system, one)
         elif files.parse(one.base_name) is None:

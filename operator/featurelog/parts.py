@@ -2,7 +2,7 @@
 
 What it decides: which rows a range has, which of them are kept (`Mode`, NoOp records), and where the next part of the
 same file begins. Called by whoever runs the work, on one core or as a task of Spark: there it is sent to the workers by
-value, so it may import `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
+value, so it may import `stores` beside it, `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
 Memory is bounded whatever the bytes are; nothing of a file is ever run or trusted.
 """
 
@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.fs import FileSystem
 
+from featurelog import stores
 from kraftlog.arrow import DAMAGED, LOG, PARQUET, RECORDS, SNAPSHOT, record_batches
 from kraftlog.batches import HEADER_SIZE, DamageReason
 from kraftlog.reading import Reading
@@ -41,6 +41,8 @@ MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
 """As readers of Spark have them: damage is a row, damage is only counted, or the first damage ends the run."""
 
 _PIECE = 1024 * 1024
+_REMOTE_PIECE = 8 * 1024 * 1024
+"""Each is a request to the store, one after the other."""
 _ROWS = 32_768
 _HOUR = 3_600_000
 _END = (DamageReason.TRUNCATED.value, DamageReason.ZEROS.value)
@@ -63,7 +65,7 @@ class EngineError(Exception):
 class Task:
     """A part to read. uri: of the file system; path: in it. start, end: bytes of the file. lead: where the batch before
     it begins, which tells whether the part follows it; `start` where there is none. is_open: a node may be writing
-    behind the end.
+    behind the end. version: of an object, as it was when its parts were planned; "" in a folder.
     """
 
     uri: str
@@ -78,6 +80,7 @@ class Task:
     is_open: bool
     mode: str = PERMISSIVE
     redact: bool = True
+    version: str = ""
 
     @property
     def where(self) -> str:
@@ -108,10 +111,15 @@ class Part:
 
 
 class Range:
-    """Bytes of a file from `start` to `end`, read a piece at a time. Raises InputChangedError."""
+    """Bytes of a file from `start` to `end`, read a piece at a time. version: of the object, as of a task.
+
+    Raises InputChangedError.
+    """
 
     def __init__(self, file: pa.NativeFile, start: int, end: int, name: str) -> None:
         self._file, self._from, self._size, self._name = file, start, end - start, name
+        self.version = stores.version(file)
+        self._most = _REMOTE_PIECE if self.version else _PIECE
         self._start, self._piece = 0, b""
 
     def __len__(self) -> int:
@@ -120,7 +128,7 @@ class Range:
     def __getitem__(self, piece: slice) -> memoryview:
         start, end, _ = piece.indices(self._size)
         if not self._start <= start <= end <= self._start + len(self._piece):
-            wanted = max(end, min(start + _PIECE, self._size)) - start
+            wanted = max(end, min(start + self._most, self._size)) - start
             self._start, self._piece = start, self._file.read_at(wanted, self._from + start)
             if len(self._piece) < wanted:
                 self._start, self._piece = 0, b""
@@ -128,13 +136,18 @@ class Range:
         return memoryview(self._piece)[start - self._start : end - self._start]
 
 
-def open_range(uri: str, path: str, start: int, end: int, name: str) -> Range:
-    """Of a file in a folder or an object store. Raises InputChangedError for one that is gone, OSError."""
-    system, _ = FileSystem.from_uri(uri)
+def open_range(uri: str, path: str, start: int, end: int, name: str, *, version: str = "") -> Range:
+    """Of a file in a folder or an object store. Raises InputChangedError for one that is gone, or of another version,
+    OSError.
+    """
+    system, _ = stores.open_store(uri)
     try:
-        return Range(system.open_input_file(path), start, end, name)
+        found = Range(system.open_input_file(path), start, end, name)
     except FileNotFoundError:
         raise InputChangedError(f"{name}: deleted since it was listed; run again") from None
+    if version and found.version != version:
+        raise InputChangedError(f"{name}: replaced while it was read; run again")
+    return found
 
 
 def stamp(data: Range, start: int, end: int) -> str:
@@ -155,13 +168,17 @@ class PartReader:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.data = open_range(task.uri, task.path, task.lead, task.end, task.where)
+        self.data = self._opened()
         self.reading = Reading(self.data)
         self.next = task.end
         self.is_final = True
         self._tail = ""
         self.last: int | None = None
         """Where the last sound batch begins."""
+
+    def _opened(self) -> Range:
+        task = self.task
+        return open_range(task.uri, task.path, task.lead, task.end, task.where, version=task.version)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         task = self.task
@@ -173,6 +190,8 @@ class PartReader:
             if rows.num_rows:
                 constant = [pa.repeat(pa.scalar(label, pa.string()), rows.num_rows) for label in labels]
                 yield pa.RecordBatch.from_arrays([*constant, *rows.columns], schema=ROWS)
+        if task.version:
+            self._opened()  # all pieces are then of one object: nobody replaced it between two of them
 
     def _judged(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Without the batch before, and the end that a node may still be writing; and as the mode has it."""

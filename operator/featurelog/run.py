@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from featurelog import cuts, manifest
+from featurelog import cuts, manifest, stores
 from featurelog.disk import Disk
 from featurelog.layout import InputsError, NodeLog, Root
 from featurelog.ledger import Due, Ledger, Node, due
@@ -28,6 +28,7 @@ from featurelog.manifest import Manifest, OutputError, TableFile
 from featurelog.parts import (
     PERMISSIVE,
     DamagedInputError,
+    EngineError,
     InputChangedError,
     Part,
     Task,
@@ -53,10 +54,11 @@ MOST_PARTS = 24
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a task has no part. is_fatal: the run ends."""
+    """Why a task has no part. is_fatal: the mode ends the run. is_lost: nothing else can be read there either."""
 
     text: str
     is_fatal: bool = False
+    is_lost: bool = False
 
 
 Outcome = Part | Problem
@@ -90,7 +92,7 @@ def outcome(task: Task, folder: str) -> Outcome:
     except InputChangedError as error:
         return Problem(str(error))
     except OSError as error:
-        return Problem(f"{task.where}: {error.strerror or error}")
+        return Problem(f"{task.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Run:
         self._manifest, self._ledger = Manifest(settings.output), Ledger()
 
     def __call__(self) -> Summary:
-        """Raises InputsError, OutputError, LockedError, DamagedInputError."""
+        """Raises InputsError, OutputError, LockedError, DamagedInputError, EngineError."""
         root = self.settings.output
         try:
             with self._disk.locked(root / ".lock"):
@@ -203,8 +205,13 @@ class Run:
         for one in group:
             try:
                 found = [(task, self._folder(one.node)) for task in self._tasks(one)]
-            except (InputChangedError, OSError) as error:
+            except InputChangedError as error:
                 self.summary.problems.append(str(error))
+                continue
+            except OSError as error:
+                if stores.is_lost(error):
+                    raise _lost(f"{one.where}: {stores.reason(error)}") from None
+                self.summary.problems.append(f"{one.where}: {stores.reason(error)}")
                 continue
             owners.append((one, len(found)))
             tasks += found
@@ -216,6 +223,8 @@ class Run:
             for each in problems:
                 if each.is_fatal:
                     raise DamagedInputError(each.text)
+                if each.is_lost:
+                    raise _lost(each.text)
             self.summary.problems += sorted({each.text for each in problems})
             if len(parts) == count:
                 yield one, parts
@@ -223,11 +232,14 @@ class Run:
     def _tasks(self, one: Due) -> Iterator[Task]:
         size = one.file.size
         data = open_range(one.uri, one.file.path, 0, size, one.where)
+        if data.version and not one.file.is_as_listed(one.uri):
+            raise InputChangedError(f"{one.where}: replaced since it was listed; run again")
         for start, end in cuts.ranges(data, one.start, self.settings.piece):
             yield Task(
                 uri=one.uri, path=one.file.path, cluster=one.node.cluster, node=one.node.node, file=one.file.name,
                 fingerprint=one.fingerprint, lead=one.lead if start == one.start else start, start=start, end=end,
                 is_open=one.is_open and end == size, mode=self.settings.mode, redact=self.settings.redact,
+                version=data.version,
             )  # fmt: skip
 
     def _keep(self, one: Due, read: Sequence[Part]) -> None:
@@ -331,5 +343,13 @@ def _stamp(uri: str, path: str, start: int, end: int) -> str:
     try:
         data = open_range(uri, path, 0, end, path)
         return stamp(data, start, end)
-    except (InputChangedError, OSError):
+    except InputChangedError:
         return ""
+    except OSError as error:
+        if stores.is_lost(error):
+            raise _lost(f"{path}: {stores.reason(error)}") from None
+        return ""
+
+
+def _lost(text: str) -> EngineError:
+    return EngineError(f"{text}; what was committed before is kept")

@@ -11,20 +11,41 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from pyarrow import NativeFile
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem, resolve_s3_region
 
 CONNECT_SECONDS = 5
-REQUEST_SECONDS = 30
+SILENT_SECONDS = 10
+"""Without a byte of an answer."""
 ATTEMPTS = 3
 _OPTIONS = ("region", "endpoint_override", "scheme")
 """What the URI of a bucket may say, as Arrow calls it."""
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_SECRET = re.compile(r"(?i)secret|key|password|token|credential")
 _LONGEST = 300
 
 _opened: dict[str, S3FileSystem] = {}
+
+_LOST = "AWS Error NETWORK_CONNECTION"
+_AWS = re.compile(r".*AWS Error (\w+|\[code \d+\]) during (\w+) operation: (.*?)( \(Request ID: \S*\))?")
+_REFUSED = {
+    "NO_SUCH_BUCKET": "there is no such bucket",
+    "NETWORK_CONNECTION": "the store cannot be reached: {why}",
+    "REQUEST_TIMEOUT": "the store does not answer: {why}",
+    "ACCESS_DENIED": "access denied ({operation})",
+    "SIGNATURE_DOES_NOT_MATCH": "access denied: the secret key is not that of the access key ({operation})",
+    "INVALID_ACCESS_KEY_ID": "access denied: the access key is unknown ({operation})",
+}
+"""By Amazon's name of an error."""
+
+_S3 = "s3://"
+_NO_CREDENTIALS = (
+    "credentials may not be part of a URI; give them in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), "
+    "in a profile, or as the role of the pod"
+)
 
 
 class StoreError(ValueError):
@@ -38,12 +59,12 @@ def is_uri(place: str) -> bool:
 
 def open_store(uri: str) -> tuple[FileSystem, str]:
     """The file system, and the path in it. uri: or an absolute path. Raises StoreError, OSError."""
-    if not uri.startswith("s3://"):
-        _refuse_credentials(uri)
+    checked(uri)
+    if not uri.startswith(_S3):
         try:
             system, path = FileSystem.from_uri(uri)
         except ValueError as error:
-            raise StoreError(f"{error}; give a folder, or a URI like s3://bucket/prefix") from None
+            raise StoreError(f"{uri}: {error}; give a folder, or a URI like s3://bucket/prefix") from None
         return system, path.rstrip("/")
     bucket, prefix, options = _of_bucket(uri)
     if uri not in _opened:
@@ -52,31 +73,45 @@ def open_store(uri: str) -> tuple[FileSystem, str]:
             scheme=options.get("scheme", "https"),
             endpoint_override=options.get("endpoint_override"),
             connect_timeout=CONNECT_SECONDS,
-            request_timeout=REQUEST_SECONDS,
+            request_timeout=SILENT_SECONDS,
             retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
         )
-    return _opened[uri], f"{bucket}/{prefix}".rstrip("/")
+    return _opened[uri], f"{bucket}/{unquote(prefix)}".rstrip("/")
+
+
+def version(file: NativeFile) -> str:
+    """What tells an object from another one under its name; "" in a folder, where files grow while they are read."""
+    return " ".join(f"{name}={value!r}" for name, value in sorted(file.metadata().items()))
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether a store cannot be reached at all: then nothing else in it can be read either."""
+    return _LOST in str(error)
 
 
 def reason(error: Exception) -> str:
     """Why a system or a store refused, in one line. Arrow says where as well, which the line does already; what a
     store says of the request may name the key that signed it.
     """
-    said = re.sub(
-        r"\x1b\[\d*m|\u21b3", "", getattr(error, "strerror", None) or str(error)
-    )  # delta-rs: a tree, in colours
+    said = getattr(error, "strerror", None) or str(error)
+    said = re.sub(r"\x1b\[\d*m|\u21b3", "", said)  # delta-rs: a tree, in colours
     code = re.search(r"<Code>(\w{1,60})</Code>", said)
     text = " ".join(re.split(r"<\?xml|<Error>", said)[0].split())
     text = re.sub(r".*Detail: (\[errno \d+\] )?", "", text) + (f" {code[1]}" if code else "")
+    if found := _AWS.fullmatch(text):
+        said_so = {"code": found[1], "operation": found[2], "why": found[3]}
+        text = _REFUSED.get(found[1], "{code} ({operation}): {why}").format(**said_so)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def checked(uri: str) -> str:
-    """The URI, if it may be used. Raises StoreError."""
-    if uri.startswith("s3://"):
+    """The URI, or path, if it may be used. Raises StoreError."""
+    if uri.startswith(_S3):
         _of_bucket(uri)
-    else:
-        _refuse_credentials(uri)
+    elif is_uri(uri):
+        split = _split(uri)
+        if ":" in split.netloc.rpartition("@")[0] or any(_SECRET.search(name) for name, _ in parse_qsl(split.query)):
+            raise StoreError(f"{split.scheme}://{split.netloc.rpartition('@')[2]}{split.path}: {_NO_CREDENTIALS}")
     return uri
 
 
@@ -85,7 +120,6 @@ def for_delta(uri: str) -> tuple[str, dict[str, str]]:
     bucket, prefix, options = _of_bucket(uri)
     found = {
         "connect_timeout": f"{CONNECT_SECONDS}s",
-        "timeout": f"{REQUEST_SECONDS}s",
         "max_retries": str(ATTEMPTS - 1),
         "AWS_REGION": _region(bucket, options) or "us-east-1",
     }
@@ -99,28 +133,28 @@ def for_delta(uri: str) -> tuple[str, dict[str, str]]:
 
 def _of_bucket(uri: str) -> tuple[str, str, Mapping[str, str]]:
     """Bucket, prefix, options."""
-    _refuse_credentials(uri)
-    split = urlsplit(uri)
-    shown = f"s3://{split.netloc}{split.path}"
-    if not split.netloc or split.fragment:
+    split = _split(uri)
+    shown = f"{_S3}{split.netloc.rpartition('@')[2]}{split.path}"
+    if "@" in split.netloc:
+        raise StoreError(f"{shown}: {_NO_CREDENTIALS}")
+    if not split.netloc or split.fragment or "//" in split.path:
         raise StoreError(f"{shown}: expected s3://bucket/prefix")
     options = dict(parse_qsl(split.query, keep_blank_values=True))
     for name in options:
         if name not in _OPTIONS:
             known = ", ".join(_OPTIONS)
-            raise StoreError(f"{shown}: unknown option {name[:40]!r} behind the '?'; expected {known}")
+            more = f"; {_NO_CREDENTIALS}" if _SECRET.search(name) else ""
+            raise StoreError(f"{shown}: unknown option {name[:40]!r} behind the '?'; expected {known}{more}")
     if options.get("scheme", "https") not in ("http", "https"):
         raise StoreError(f"{shown}: option scheme: expected http or https")
     return split.netloc, split.path.strip("/"), options
 
 
-def _refuse_credentials(uri: str) -> None:
-    if is_uri(uri) and "@" in urlsplit(uri).netloc:
-        scheme, host = uri.partition("://")[0], urlsplit(uri).netloc.rpartition("@")[2]
-        raise StoreError(
-            f"{scheme}://...@{host}: credentials may not be part of a URI; give them in the environment "
-            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or the role of the pod)"
-        )
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError as error:
+        raise StoreError(f"{uri.partition('://')[0]}://...: not a URI: {error}") from None
 
 
 def _region(bucket: str, options: Mapping[str, str]) -> str | None:

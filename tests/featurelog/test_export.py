@@ -164,7 +164,7 @@ def test_a_place_that_cannot_be_written_is_one_line(output: Path, tmp_path: Path
     ("to", "says"),
     [
         ("gs://bucket/tables", "gs://: exports go to a folder or to s3://bucket/prefix"),
-        ("s3://key:hidden@bucket/tables", "s3://...@bucket: credentials may not be part of a URI"),
+        ("s3://key:hidden@bucket/tables", "s3://bucket/tables: credentials may not be part of a URI"),
         ("s3://bucket/tables?secret_key=hidden", "s3://bucket/tables: unknown option 'secret_key'"),
     ],
 )

@@ -120,6 +120,7 @@ class Reader(DataSourceReader):
                         uri=root.uri, path=file.path, cluster=log.cluster, node=log.node, file=file.name,
                         fingerprint=fingerprint(data), lead=start, start=start, end=end,
                         is_open=file.name in segments[-1:] and end == file.size, mode=self._mode, redact=self._redact,
+                        version=data.version,
                     )  # fmt: skip
 
     def _fits(self, labels: tuple[str, ...]) -> bool:

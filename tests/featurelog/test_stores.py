@@ -1,0 +1,134 @@
+"""What a URI may say, and what is said of one that may not, or of a store that refuses."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from featurelog import layout, stores
+from featurelog.config import ConfigError, read
+from featurelog.layout import InputsError, Root
+from tests.featurelog.inputs import SEGMENT, put
+
+HIDDEN = "hidden"
+
+
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        (f"s3://key:{HIDDEN}@bucket/logs", "s3://bucket/logs: credentials may not be part of a URI; give them in "),
+        (f"s3://{HIDDEN}@bucket", "s3://bucket: credentials may not be part of a URI"),
+        (
+            f"s3://bucket?secret_key={HIDDEN}",
+            "s3://bucket: unknown option 'secret_key' behind the '?'; expected region,",
+        ),
+        (
+            f"s3://bucket?regoin={HIDDEN}",
+            "s3://bucket: unknown option 'regoin' behind the '?'; expected region, endpoint",
+        ),
+        ("s3://bucket?scheme=ftp", "s3://bucket: option scheme: expected http or https"),
+        ("s3://bucket/a//b", "s3://bucket/a//b: expected s3://bucket/prefix"),
+        ("s3:///logs", "s3:///logs: expected s3://bucket/prefix"),
+        (f"s3://[{HIDDEN}", "s3://...: not a URI: "),
+        ("s3://bucket/logs#part", "s3://bucket/logs: expected s3://bucket/prefix"),
+        (f"hdfs://user:{HIDDEN}@host/logs", "hdfs://host/logs: credentials may not be part of a URI"),
+        (f"abfs://box@host/logs?account_key={HIDDEN}", "abfs://host/logs: credentials may not be part of a URI"),
+    ],
+)
+def test_a_uri_that_may_not_be_used_is_one_line_without_its_secrets(tmp_path: Path, uri: str, says: str) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(f"inputs: ['{uri}']\noutput: out\n")
+    with pytest.raises(ConfigError) as of_file:
+        read(path)
+    with pytest.raises(InputsError) as of_root:
+        list(Root.of(uri).nodes())
+    assert str(of_file.value).startswith(f"{path}: inputs: {says}")
+    assert str(of_root.value).startswith(says)
+    for error in (of_file.value, of_root.value):
+        assert HIDDEN not in str(error)
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", ["output", "documents", "metrics"])
+def test_what_changes_by_a_rename_is_a_folder(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "pipeline.yaml"
+    fields = {"output": "out", name: "s3://bucket/tables"}
+    path.write_text("inputs: [in]\n" + "".join(f"{key}: '{value}'\n" for key, value in fields.items()))
+    with pytest.raises(ConfigError, match=rf": {name}: invalid value; expected a folder"):
+        read(path)
+
+
+AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during ListObjectsV2 operation: {}"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(13, "Permission denied"), "Permission denied"),
+        (FileNotFoundError("[Errno 2] Cannot open. Detail: [errno 2] No such file"), "No such file"),
+        (OSError(AWS.format("NO_SUCH_BUCKET", "The bucket is not. (Request ID: X1)")), "there is no such bucket"),
+        (OSError(AWS.format("ACCESS_DENIED", "No response body.")), "access denied (ListObjectsV2)"),
+        (OSError(AWS.format("NETWORK_CONNECTION", "curlCode: 7")), "the store cannot be reached: curlCode: 7"),
+        (OSError(AWS.format("SLOW_DOWN", "Slow {down}.")), "SLOW_DOWN (ListObjectsV2): Slow {down}."),
+        (
+            RuntimeError(f"\x1b[31m\u21b3\x1b[0m 403 Forbidden: <?xml?><Code>AccessDenied</Code><Key>{HIDDEN}</Key>"),
+            "403 Forbidden: AccessDenied",
+        ),
+        (ValueError("two\nlines"), "two lines"),
+        (ValueError("x" * 1000), "x" * 300 + "..."),
+    ],
+)
+def test_why_a_store_refused_is_one_short_line(error: Exception, says: str) -> None:
+    assert stores.reason(error) == says
+    assert stores.is_lost(error) is ("curlCode" in says)
+
+
+def test_what_was_opened_does_not_go_to_workers_with_its_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", HIDDEN)
+    stores.open_store("s3://bucket?endpoint_override=127.0.0.1:1")
+    assert b"127.0.0.1:1" in pickle.dumps(stores._opened)
+    assert HIDDEN.encode() not in pickle.dumps(stores._opened)
+
+
+def test_a_prefix_may_have_any_characters() -> None:
+    system, path = stores.open_store("s3://bucket/a%20b/%23c/?endpoint_override=127.0.0.1:1")
+    assert path == "bucket/a b/#c"
+    assert system.type_name == "s3"
+
+
+def test_files_in_a_folder_have_no_version_since_they_grow_while_they_are_read(tmp_path: Path) -> None:
+    path = put(tmp_path, "orders", "1", SEGMENT, b"bytes")
+    assert stores.version(LocalFileSystem().open_input_file(str(path))) == ""
+
+
+def test_a_folder_with_more_names_than_a_fleet_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "MOST", 2)
+    for number in range(3):
+        put(tmp_path, f"c{number}", "1", SEGMENT, b"bytes")
+    with pytest.raises(InputsError, match=r": 3 names, more than 2; expected folders of clusters and nodes"):
+        list(Root.of(str(tmp_path)).nodes())
+
+
+@pytest.mark.parametrize(
+    ("uri", "place", "options"),
+    [
+        ("s3://b/p/?region=eu-west-1", "s3://b/p", {"AWS_REGION": "eu-west-1"}),
+        (
+            "s3://b?endpoint_override=host:9000&scheme=http",
+            "s3://b",
+            {"AWS_ENDPOINT_URL": "http://host:9000", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"},
+        ),
+    ],
+)
+def test_an_export_goes_where_the_same_uri_as_an_input_is(
+    uri: str, place: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    found = stores.for_delta(uri)
+    assert found[0] == place
+    assert {name: value for name, value in found[1].items() if name.startswith("AWS")} == options

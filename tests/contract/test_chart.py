@@ -23,7 +23,14 @@ TEMPLATES = {path.name: path.read_text() for path in (FOLDER / "templates").rglo
 
 def test_the_chart_is_of_this_version() -> None:
     assert CHART["appVersion"] == CHART["version"] == __version__
-    assert f"kafka-features-operator:{__version__}" in CHART["annotations"]["artifacthub.io/images"]
+    images = yaml.safe_load(CHART["annotations"]["artifacthub.io/images"])
+    repositories = (VALUES["image"]["repository"], VALUES["pipeline"]["image"]["repository"])
+    assert [one["image"] for one in images] == [f"{one}:{__version__}" for one in repositories]
+
+
+def test_the_spark_that_an_application_names_is_the_one_of_the_image() -> None:
+    (locked,) = re.findall(r"(?m)^pyspark==(\S+)", (ROOT / "requirements" / "pipeline.lock").read_text())
+    assert re.findall(r'sparkVersion: "(.+?)"', TEMPLATES["pipeline.yaml"]) == [locked]
 
 
 def test_what_it_says_of_the_crd_is_true() -> None:
@@ -74,13 +81,13 @@ def test_the_readme_of_the_chart_lists_every_value_and_no_other() -> None:
 
 
 def _listed() -> set[str]:
-    return {"resources" if one.startswith("resources.") else one for one in leaves(VALUES)}
+    return {re.sub(r"\bresources\..+", "resources", one) for one in leaves(VALUES)}
 
 
 def test_every_value_is_used_and_every_value_that_is_used_exists() -> None:
     used = set(re.findall(r"\.Values\.([\w.]+)", "".join(TEMPLATES.values())))
     used |= {f"monitoring.{one}" for one in re.findall(r"\$monitoring\.([\w.]+)", TEMPLATES["monitoring.yaml"])}
-    assert used - {"monitoring"} == _listed()
+    assert used - {"monitoring", "pipeline.config.inputs"} == _listed()  # the second is the user's own
 
 
 def test_every_variable_the_operator_reads_is_given() -> None:

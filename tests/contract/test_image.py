@@ -1,4 +1,4 @@
-"""The image: what goes in is locked, what runs is nobody in particular and writes nowhere."""
+"""The images, of the operator and of the pipeline: what goes in is locked, what runs is nobody in particular."""
 
 from __future__ import annotations
 
@@ -6,52 +6,75 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "Dockerfile").read_text()
-STAGES = re.split(r"(?m)^FROM ", re.sub(r"(?m)^#.*\n|\\\n *", "", TEXT))[1:]
-BUILD, FINAL = STAGES
+OPERATOR, PIPELINE = "Dockerfile", "Dockerfile.pipeline"
+TEXTS = {name: (ROOT / name).read_text() for name in (OPERATOR, PIPELINE)}
+STAGES = {name: re.split(r"(?m)^FROM ", re.sub(r"(?m)^#.*\n|\\\n *", "", text))[1:] for name, text in TEXTS.items()}
 IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+each = pytest.mark.parametrize("name", STAGES)
 
 
 def instructions(stage: str, name: str) -> list[str]:
     return re.findall(rf"(?m)^{name} (.*)$", stage)
 
 
-def test_both_bases_are_arguments_with_a_python_of_the_right_age() -> None:
+@each
+def test_all_bases_are_arguments_and_those_with_python_are_of_the_right_age(name: str) -> None:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
-    for name in ("BUILD_BASE", "RUNTIME_BASE"):
-        assert f"\nARG {name}=python:{wanted}-slim\n" in TEXT
-    assert BUILD.startswith("${BUILD_BASE} AS build")
-    assert FINAL.startswith("${RUNTIME_BASE}")
+    for argument in ("BUILD_BASE", "RUNTIME_BASE"):
+        assert f"\nARG {argument}=python:{wanted}-slim\n" in TEXTS[name]
+    assert all(re.match(r"\$\{[A-Z_]+_BASE\}", stage) for stage in STAGES[name])
+    assert STAGES[name][-2].startswith("${BUILD_BASE} AS build")
+    assert STAGES[name][-1].startswith("${RUNTIME_BASE}")
 
 
-def test_nothing_is_installed_that_is_not_locked_or_our_own() -> None:
-    commands = [one for run in instructions(BUILD, "RUN") for one in run.split("&&")]
+@each
+def test_nothing_is_installed_that_is_not_locked_or_our_own(name: str) -> None:
+    commands = [one for run in instructions(STAGES[name][-2], "RUN") for one in run.split("&&")]
     installs = [one for one in commands if re.search(r"\b(install|wheel) ", one)]
-    assert len(installs) == 4
+    assert len(installs) == {OPERATOR: 4, PIPELINE: 5}[name]
     for one in installs:
         assert "--require-hashes" in one or "--no-index" in one, one
+        assert "--no-binary" not in one or "--no-build-isolation" in one, one
 
 
-def test_the_final_stage_runs_no_command_and_gets_the_environment_alone() -> None:
-    assert not instructions(FINAL, "RUN")
-    assert instructions(FINAL, "COPY") == ["--from=build /opt/venv /opt/venv"]
+@each
+def test_the_final_stage_gets_environments_and_runs_no_program(name: str) -> None:
+    runs, copies = (instructions(STAGES[name][-1], one) for one in ("RUN", "COPY"))
+    environment = "--from=build /opt/venv /opt/venv"
+    assert copies == {OPERATOR: [environment], PIPELINE: ["--from=java ${JAVA_HOME} /opt/java", environment]}[name]
+    assert [one.split()[0] for one in runs] == {OPERATOR: [], PIPELINE: ["echo"]}[name]
 
 
-def test_it_runs_as_a_number_that_is_not_root_and_can_be_told_a_name() -> None:
-    """Kubernetes can only prove of a number that it is not root; Kopf asks for the name of the user."""
-    assert instructions(FINAL, "USER") == ["65532:65532"]
-    assert "USER=" in instructions(FINAL, "ENV")[0]
+@each
+def test_it_runs_as_a_number_that_is_not_root(name: str) -> None:
+    """Kubernetes can only prove of a number that it is not root."""
+    assert instructions(STAGES[name][-1], "USER") == ["65532:65532"]
 
 
-def test_it_is_the_command_line_and_runs_the_operator_unless_told_otherwise() -> None:
-    assert instructions(FINAL, "ENTRYPOINT") == ['["kafkafeatures"]']
-    assert instructions(FINAL, "CMD") == ['["run"]']
+def test_who_asks_for_the_name_of_the_user_gets_one() -> None:
+    """Kopf reads the environment, Hadoop's libraries /etc/passwd."""
+    assert "USER=" in instructions(STAGES[OPERATOR][-1], "ENV")[0]
+    (said,) = instructions(STAGES[PIPELINE][-1], "RUN")
+    assert re.fullmatch(r"echo 'pipeline:x:65532:65532:[^']*' >>/etc/passwd", said)
+
+
+def test_the_operators_is_the_command_line_and_runs_the_operator_unless_told_otherwise() -> None:
+    assert instructions(STAGES[OPERATOR][-1], "ENTRYPOINT") == ['["kafkafeatures"]']
+    assert instructions(STAGES[OPERATOR][-1], "CMD") == ['["run"]']
+
+
+def test_the_pipelines_becomes_what_spark_or_a_person_asks_for() -> None:
+    """See tests/featurelog/test_container.py."""
+    assert instructions(STAGES[PIPELINE][-1], "ENTRYPOINT") == ['["python", "-m", "featurelog.container"]']
 
 
 def test_the_context_holds_what_is_copied_and_nothing_else() -> None:
     assert IGNORED[0] == "*"
     given = {line.removeprefix("!") for line in IGNORED if line.startswith("!")}
-    copied = {word for copy in instructions(BUILD, "COPY") for word in copy.split()[:-1]}
+    builds = [stages[-2] for stages in STAGES.values()]
+    copied = {word for build in builds for copy in instructions(build, "COPY") for word in copy.split()[:-1]}
     assert copied == given
     assert all((ROOT / name).exists() for name in given)

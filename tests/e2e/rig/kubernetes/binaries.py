@@ -133,6 +133,12 @@ def build(names: Iterable[str] = ALL) -> None:
                 _build(name, PROGRAMS[name])
 
 
+def module(name: str, version: str) -> Path:
+    """The folder of a published Go module, where go keeps it."""
+    with tempfile.TemporaryDirectory(prefix="rig-go-") as folder:
+        return Path(json.loads(_go(Path(folder))("mod", "download", "-json", f"{name}@v{version}"))["Dir"])
+
+
 def install_packages(packages: Mapping[str, str] = PACKAGES) -> None:
     """Debian packages by their programs, those of a node if none are named, when root; else says which are missing."""
     missing = sorted({package for program, package in packages.items() if shutil.which(program) is None})
@@ -174,10 +180,10 @@ def _build(name: str, program: Program) -> None:
         if program.go_mod is None:
             go("mod", "init", "rig/build")
         else:
-            source = json.loads(go("mod", "download", "-json", f"{program.module}@v{program.version}"))
-            text = re.sub(r"(?m)^module .*", "module rig/build", Path(source["Dir"], "go.mod").read_text())
+            source = module(program.module, program.version)
+            text = re.sub(r"(?m)^module .*", "module rig/build", (source / "go.mod").read_text())
             (here / "go.mod").write_text(program.go_mod(text))
-            shutil.copyfile(Path(source["Dir"], "go.sum"), here / "go.sum")
+            shutil.copyfile(source / "go.sum", here / "go.sum")
         if program.module:
             go("mod", "edit", f"-require={program.module}@v{program.version}")
         go("build", *program.flags, "-o", str(here / "built"), program.package)

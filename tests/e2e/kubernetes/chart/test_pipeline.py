@@ -1,0 +1,250 @@
+"""The pipeline in the chart: nothing of it unless enabled; then what a real API server takes, with few rights."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from featurelog.config import read
+from tests.e2e.kubernetes.chart.rendering import (
+    CHART,
+    EVERYTHING,
+    NAME,
+    NS,
+    Object,
+    Values,
+    helm,
+    of_kind,
+    only,
+    render,
+)
+from tests.e2e.kubernetes.chart.test_rights import Right, rights
+from tests.e2e.rig.kubernetes.binaries import KUBERNETES, module
+from tests.e2e.rig.kubernetes.cluster import ControlPlane
+from tests.e2e.rig.kubernetes.tools import Refused, is_true
+from tests.e2e.rig.process import wait_until
+
+SPARK_OPERATOR = "2.5.2"
+PIPELINE = f"{NAME}-pipeline"
+CLAIMS: Values = {"enabled": True, "logs": {"existingClaim": "copies"}, "tables": {"existingClaim": "tables"}}
+ALL: Values = {
+    **CLAIMS,
+    "image": {"repository": "elsewhere/pipeline", "tag": "9.9", "pullPolicy": "Always"},
+    "schedule": "30 4 * * 1-5",
+    "timeZone": "Europe/Oslo",
+    "suspend": True,
+    "fsGroup": 2000,
+    "config": {"mode": "FAILFAST", "spark": {"conf": {"spark.driver.memory": "3g"}}},
+    "serviceAccount": {"annotations": {"identity": "reader"}},
+    "extraEnv": [{"name": "AWS_REGION", "value": "eu-central-1"}],
+    "scratch": "8Gi",
+    "resources": {"limits": {"memory": "6Gi"}},
+}
+WAYS: dict[str, Values] = {
+    "in one pod": CLAIMS,
+    "on executors": {**CLAIMS, "executors": {"instances": 3}},
+    "by the Spark operator": {**CLAIMS, "sparkApplication": {"enabled": True}},
+    "everything set": ALL,
+    "everything set, on executors": {**ALL, "executors": {"instances": 2}},
+    "everything set, by the Spark operator": {**ALL, "sparkApplication": {"enabled": True}},
+}
+each_way = pytest.mark.parametrize("values", WAYS.values(), ids=WAYS)
+
+
+def rendered(values: Values, **others: object) -> list[Object]:
+    """What the pipeline adds to a release."""
+    without = render(others)
+    return [one for one in render({**others, "pipeline": values}) if one not in without]
+
+
+def configuration(objects: list[Object], folder: Path) -> Path:
+    """As the pod finds it."""
+    for name, text in only(objects, "ConfigMap")["data"].items():
+        (folder / name).write_text(text)
+    return folder / "pipeline.yaml"
+
+
+def job_pod(objects: list[Object]) -> Object:
+    template: Object = only(objects, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
+    return template
+
+
+def spark_pods(objects: list[Object]) -> list[Object]:
+    """What Spark makes pods of; it adds image and command."""
+    found = []
+    for one in of_kind(objects, "ConfigMap"):
+        found += [yaml.safe_load(text) for name, text in one["data"].items() if name == "executor.yaml"]
+    for one in of_kind(objects, "ScheduledSparkApplication"):
+        found += [one["spec"]["template"][part]["template"] for part in ("driver", "executor")]
+    return found
+
+
+def test_nothing_of_it_is_rendered_unless_it_is_enabled() -> None:
+    assert "pipeline" not in json.dumps(render())
+    assert not rendered({**ALL, "enabled": False, "executors": {"instances": 2}})
+    assert not rendered({**ALL, "enabled": False, "sparkApplication": {"enabled": True}})
+
+
+def test_it_adds_a_job_an_account_and_its_configuration_and_no_rights() -> None:
+    assert sorted((one["kind"], one["metadata"]["name"]) for one in rendered(CLAIMS)) == [
+        ("ConfigMap", PIPELINE),
+        ("CronJob", PIPELINE),
+        ("ServiceAccount", PIPELINE),
+    ]
+    assert job_pod(rendered(CLAIMS))["spec"]["automountServiceAccountToken"] is False
+
+
+@each_way
+def test_lint_finds_nothing(values: Values) -> None:
+    done = helm("lint", "--strict", str(CHART), "--kube-version", KUBERNETES, values={**EVERYTHING, "pipeline": values})
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@each_way
+def test_the_pipeline_can_read_its_configuration(values: Values, tmp_path: Path) -> None:
+    found = read(configuration(rendered(values), tmp_path))
+    assert found.settings.inputs == ("/data/logs",)
+    assert found.settings.output == Path("/data/tables")
+
+
+def test_what_the_user_configures_goes_over_what_the_chart_sets(tmp_path: Path) -> None:
+    given = {"inputs": ["s3://bucket/logs"], "mode": "FAILFAST", "spark": {"conf": {"spark.executor.cores": 2}}}
+    values = {"enabled": True, "tables": {"existingClaim": "tables"}, "config": given, "executors": {"instances": 3}}
+    objects = rendered(values)
+    found = read(configuration(objects, tmp_path))
+    assert (found.settings.inputs, found.settings.mode) == (("s3://bucket/logs",), "FAILFAST")
+    assert found.spark.conf["spark.executor.cores"] == "2"
+    assert found.spark.conf["spark.executor.instances"] == "3"
+    mounted = {one["name"] for one in job_pod(objects)["spec"]["volumes"]}
+    assert mounted == {"tmp", "config", "tables"}
+
+
+@each_way
+def test_it_may_write_to_the_tables_and_only_read_the_logs(values: Values) -> None:
+    objects = rendered(values)
+    pods = [one["spec"] for one in spark_pods(objects)]
+    pods += [job_pod(objects)["spec"]] if of_kind(objects, "CronJob") else []
+    for spec in pods:
+        (container,) = spec["containers"]
+        mounts = {one["name"]: (one["mountPath"], one.get("readOnly", False)) for one in container["volumeMounts"]}
+        assert mounts["logs"] == ("/data/logs", True)
+        assert mounts["tables"] == ("/data/tables", False)
+        claims = {
+            one["name"]: one["persistentVolumeClaim"] for one in spec["volumes"] if "persistentVolumeClaim" in one
+        }
+        assert claims == {"logs": {"claimName": "copies", "readOnly": True}, "tables": {"claimName": "tables"}}
+
+
+@each_way
+def test_every_pod_of_it_is_as_restricted_as_the_operators(values: Values) -> None:
+    objects = render({"pipeline": values})
+    operator = only(objects, "Deployment")["spec"]["template"]["spec"]
+    pods = [one["spec"] for one in spark_pods(objects)]
+    pods += [job_pod(objects)["spec"]] if of_kind(objects, "CronJob") else []
+    for spec in pods:
+        assert operator["securityContext"].items() <= spec["securityContext"].items()
+        (container,) = spec["containers"]
+        assert container["securityContext"] == operator["containers"][0]["securityContext"]
+
+
+def test_pods_are_created_only_where_spark_has_to_and_only_in_its_namespace() -> None:
+    wanted: set[Right] = {
+        ("", "pods", verb) for verb in ("create", "get", "list", "watch", "delete", "deletecollection")
+    }
+    wanted |= {("", "configmaps", verb) for verb in ("create", "list", "delete", "deletecollection")}
+    for way in ("on executors", "by the Spark operator"):
+        objects = rendered(WAYS[way])
+        role, binding = only(objects, "Role"), only(objects, "RoleBinding")
+        assert rights(role["rules"]) == wanted
+        assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == NS
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": PIPELINE, "namespace": NS}]
+        assert not {"ClusterRole", "ClusterRoleBinding"} & {one["kind"] for one in objects}
+        executor = spark_pods(objects)[-1]
+        assert executor["spec"]["automountServiceAccountToken"] is False
+
+
+def test_it_goes_where_all_pods_go_and_no_service_leads_to_it() -> None:
+    objects = rendered(ALL, **EVERYTHING)
+    for field in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity"):
+        assert job_pod(objects)["spec"][field] == EVERYTHING[field]
+    selector = only(render(), "Service")["spec"]["selector"]
+    assert not selector.items() <= job_pod(objects)["metadata"]["labels"].items()
+
+
+def test_the_name_of_the_job_is_never_too_long() -> None:
+    (job,) = of_kind(render({"pipeline": CLAIMS, "fullnameOverride": "k" * 50}), "CronJob")
+    assert len(job["metadata"]["name"]) == 52
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"enabled": True, "logs": {"existingClaim": "copies"}}, "pipeline.tables.existingClaim: required"),
+        ({"enabled": True, "tables": {"existingClaim": "tables"}}, "pipeline.logs.existingClaim: required"),
+        ({**CLAIMS, "schedule": "hourly"}, "/pipeline/schedule"),
+        ({**CLAIMS, "config": {"output_": "/elsewhere"}}, "/pipeline/config"),
+        ({**CLAIMS, "executors": {"instances": -1}}, "/pipeline/executors/instances"),
+        ({**CLAIMS, "fsGroup": 0}, "/pipeline/fsGroup"),
+        ({**CLAIMS, "scratch": "much"}, "/pipeline/scratch"),
+        ({**CLAIMS, "tables": {"claim": "tables"}}, "/pipeline/tables"),
+        ({**CLAIMS, "extraEnv": [{"name": "POD_IP", "value": "10.0.0.1"}]}, "/pipeline/extraEnv"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_refused_and_named(values: Values, said: str) -> None:
+    done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values={"pipeline": values})
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+# --- on a real API server ---
+
+
+@pytest.fixture
+def spark_crds(plane: ControlPlane) -> Iterator[None]:
+    """Of Kubeflow's Spark operator, as it publishes them."""
+    folder = module("github.com/kubeflow/spark-operator/v2", SPARK_OPERATOR) / "config" / "crd" / "bases"
+    kinds = ("scheduledsparkapplications", "sparkapplications")
+    for kind in kinds:
+        plane.kubectl("create", "-f", str(folder / f"sparkoperator.k8s.io_{kind}.yaml"))
+    names = [f"{kind}.sparkoperator.k8s.io" for kind in kinds]
+    wait_until("the kinds are served", lambda: all(is_true("Established", plane.get("crd", one)) for one in names))
+    yield
+    plane.kubectl("delete", "crd", *names, "--timeout=30s")
+
+
+def take(plane: ControlPlane, one: Object) -> None:
+    """Raises Refused, for a field that is not known as well."""
+    plane.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=json.dumps(one))
+
+
+@each_way
+@pytest.mark.usefixtures("spark_crds")
+def test_the_api_server_takes_all_of_it(plane: ControlPlane, values: Values) -> None:
+    for one in rendered(values):
+        take(plane, one)
+
+
+@pytest.mark.usefixtures("spark_crds")
+def test_a_field_that_the_spark_operator_does_not_have_would_be_found(plane: ControlPlane) -> None:
+    found = copy.deepcopy(only(rendered(WAYS["by the Spark operator"]), "ScheduledSparkApplication"))
+    found["spec"]["template"]["driver"]["podTemplate"] = {}
+    with pytest.raises(Refused, match=r"unknown field .*podTemplate"):
+        take(plane, found)
+
+
+@each_way
+def test_a_namespace_that_enforces_restricted_takes_every_pod(plane: ControlPlane, values: Values) -> None:
+    objects = rendered(values)
+    templates = spark_pods(objects) + ([job_pod(objects)] if of_kind(objects, "CronJob") else [])
+    for number, template in enumerate(templates):
+        spec = copy.deepcopy(template["spec"])
+        spec.pop("serviceAccountName", None)  # there is none in a dry run
+        spec["containers"][0].setdefault("image", "spark-adds-it")
+        metadata = {**template["metadata"], "name": f"pod-{number}", "namespace": NS}
+        take(plane, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})

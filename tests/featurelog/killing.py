@@ -29,6 +29,26 @@ class Points:
         self.count += 1
 
 
+class Looks(Points):
+    """Kills nobody; notes the points at which the output is another than at the point before it.
+
+    Whoever is killed between two writes leaves the same files, however many points are there.
+    """
+
+    def __init__(self, output: Path) -> None:
+        super().__init__()
+        self.different: list[int] = []
+        self._output = output
+        self._before: dict[Path, bytes] | None = None
+
+    def __call__(self) -> None:
+        look = {path: path.read_bytes() for path in self._output.rglob("*") if path.is_file()}
+        if look != self._before:
+            self.different.append(self.count)
+            self._before = look
+        super().__call__()
+
+
 class KillingDisk(Disk):
     """A point before each write, one where half of it is written, one before the rename, and one behind it."""
 

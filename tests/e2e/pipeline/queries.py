@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from featurelog.spark.session import session
 from featurelog.spark.source import NAME, PUSHDOWN, register
+from tests.e2e.pipeline.settings import HEAP
 
 FILTERS = (
     "cluster = 'orders'",
@@ -29,7 +30,7 @@ FILTERS = (
 
 
 def main(inputs: str) -> None:
-    with session("local[2]", {"spark.driver.memory": "1g"}) as spark:
+    with session("local[2]", HEAP) as spark:
         register(spark)
 
         def load(**options: str) -> DataFrame:

@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 CACHE = KAFKA.parent / "spark"
 OLDER = ("4.0.5", "4.1.4") if os.environ.get("SOAK") else ()
 SITE = Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-HEAP = {"spark.driver.memory": "1g"}
+_BESIDE = ("pyarrow", "numpy", "google-crc32c", "pyyaml", "setuptools", "msgspec")
+"""Beside PySpark what kraftlog, the data source and the views need, and no pandas."""
 
 
 @contextmanager
@@ -35,16 +36,16 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def python(version: str) -> str:
-    """An interpreter with this version of PySpark and with what kraftlog needs; "" is the one of this environment."""
+    """An interpreter with this version of PySpark; "" is the one of this environment."""
     if not version:
         return sys.executable
     folder = CACHE / version
-    made = folder / "bin" / "python"
-    if not (folder / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        wanted = [f"pyspark=={version}", "pyarrow", "numpy", "google-crc32c", "pyyaml", "setuptools"]
-        subprocess.run([made, "-m", "pip", "install", "-q", *wanted], check=True)
-        (folder / "complete").touch()
+    made, has = folder / "bin" / "python", folder / "has"
+    wanted = " ".join((f"pyspark=={version}", *_BESIDE))
+    if not has.exists() or has.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([made, "-m", "pip", "install", "-q", *wanted.split()], check=True)
+        has.write_text(wanted)
     return str(made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,16 +24,26 @@ Rows = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What Spark answers, over the tables of a run and over none."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the tables of a run."""
     folder = tmp_path_factory.mktemp("views")
     fleet = f"inputs: [{written()}/logs]\ndocuments: {written()}/documents\n"
     (folder / "pipeline.yaml").write_text(f"{fleet}output: tables\nspark: {{enabled: false}}\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "time", lambda: AT_MS / 1000)
         assert main(["pipeline", "run", "--config", str(folder / "pipeline.yaml")]) == Exit.DONE
-    done = sparks.script("tests.e2e.pipeline.views", str(folder / "tables"), str(folder / "none"), RELEASE)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["", *sparks.OLDER])
+def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+    """What one version of Spark answers, over these tables and over none; as `test_source` has the versions."""
+    interpreter = sparks.python(request.param)
+    done = sparks.script(
+        "tests.e2e.pipeline.views", str(folder / "tables"), str(folder / "none"), RELEASE, interpreter=interpreter
+    )
     found: dict[str, Any] = sparks.said(done)
+    assert found["version"].startswith(request.param)
     return found
 
 

@@ -13,12 +13,13 @@ from featurelog import manifest
 from featurelog.spark.session import session
 from featurelog.spark.views import create
 from featurelog.views import VIEWS
+from tests.e2e.pipeline.settings import HEAP
 
 
 def main(output: str, empty: str, release: str) -> None:
-    with session("local[2]", {"spark.driver.memory": "1g"}) as spark:
+    with session("local[2]", HEAP) as spark:
         create(spark, manifest.load(Path(empty))[0])
-        found: dict[str, Any] = {"empty": answers(spark, release)}
+        found: dict[str, Any] = {"version": spark.version, "empty": answers(spark, release)}
         create(spark, manifest.load(Path(output))[0])
         found["views"] = answers(spark, release)
         found["drift"] = rows(spark, "SELECT * FROM drift WHERE drift = 'Drifted'")

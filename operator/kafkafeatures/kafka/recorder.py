@@ -86,6 +86,11 @@ class _Recording:
     turn: asyncio.Task[None] | None = None
     told: str = ""
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """For lines of the log."""
+        return {"namespace": self.resource[0], "resource": self.resource[1]}
+
 
 class LogRecorder:
     """Of all clusters of this process."""
@@ -103,7 +108,9 @@ class LogRecorder:
         self._thread = ThreadPoolExecutor(1, "recorder")
 
     def saw(self, resource: Resource, cluster: object, cluster_id: str) -> None:
-        """A look at the cluster of a resource is over. Returns at once."""
+        """A look at the cluster of a resource is over. Returns at once. The id is empty where it was never read."""
+        if not cluster_id:
+            return
         one = self._known.setdefault(resource, _Recording(resource))
         if one.turn is not None or self._monotonic() < one.next_at:
             return
@@ -153,34 +160,42 @@ class LogRecorder:
         try:
             return await self._take(one.log, source)
         except Contradicts as error:
-            self._watcher.gap()
-            logger.warning("the log of cluster %s contradicts what was recorded, and is recorded anew beside it: %s",
-                           one.cluster_id, error)  # fmt: skip
             one.log = await self._with_files(partial(self._recordings.after, one.log))
+            self._watcher.gap()
+            text = "the metadata log contradicts what was recorded, and is recorded anew beside it: %s"
+            logger.warning(text, error, extra=one.labels)
             return await self._take(one.log, source)
 
     async def _take(self, log: RecordedLog, source: LogSource) -> bool:
         """All that is committed, or what fits into a turn; whether it was all."""
         over = self._monotonic() + TURN
         position = await self._with_files(log.position) or await self._begin(log, source)
-        began = False
+        began = relieved = False
         while True:
             reply = await _fetched(source, position)
             if reply.diverging is not None:
                 raise Contradicts(f"it ends at offset {reply.diverging.offset} of epoch {reply.diverging.epoch}, "
                                   f"and was recorded up to {position.offset} of epoch {position.epoch}")  # fmt: skip
             if reply.snapshot_id is not None:
+                if reply.log_start_offset < 0:
+                    raise NotWhole("the leader does not say where its log begins")
                 if reply.log_start_offset <= position.offset or began:
                     raise Contradicts(f"offset {position.offset} of epoch {position.epoch} is not in it")
                 began, position = True, await self._begin(log, source)
                 continue
             below = min(source.until, reply.high_watermark)
-            done = await self._with_files(partial(self._append, log, reply.records, position.offset, below))
+            try:
+                done = await self._with_files(partial(self._append, log, reply.records, position.offset, below))
+            except NoRoom:
+                if relieved or not await self._keep_newest(log, source):
+                    raise
+                relieved = True  # what lies before this snapshot may be removed
+                continue
             self._watcher.wrote(done.size)
             if done.gap:
                 self._watcher.gap()
-            if done.began:
-                await self._keep_newer(log, source)
+            if done.began and await self._with_files(log.wants_snapshot):
+                await self._keep_newest(log, source)
             if not done.size or done.end.offset >= source.until or self._monotonic() >= over:
                 return done.end.offset >= source.until
             position = done.end
@@ -199,14 +214,13 @@ class LogRecorder:
                 return snapshot
         raise NotWhole("the snapshots of the leader were replaced while they were read")
 
-    async def _keep_newer(self, log: RecordedLog, source: LogSource) -> None:
-        """The newest snapshot: with it older segments can be removed."""
+    async def _keep_newest(self, log: RecordedLog, source: LogSource) -> bool:
+        """Whether there is a newer snapshot now: with it older segments can be removed."""
         newest = (await source.fetch(0, 0)).snapshot_id
-        if newest is None or not await self._with_files(log.wants_snapshot):
-            return
         held = await self._with_files(log.snapshots)
-        if not held or newest.offset > held[-1].end_offset:
-            await self._keep(log, source, newest)
+        if newest is None or (held and newest.offset <= held[-1].end_offset):
+            return False
+        return await self._keep(log, source, newest)
 
     async def _keep(self, log: RecordedLog, source: LogSource, snapshot: OffsetAndEpoch) -> bool:
         """Whether this snapshot is there now; the leader may not have it any more."""
@@ -214,26 +228,30 @@ class LogRecorder:
         if any((one.end_offset, one.epoch) == (snapshot.offset, snapshot.epoch) for one in held):
             return True
         until, size, taken = self._monotonic() + SNAPSHOT_WITHIN, -1, 0
-        new: NewSnapshot | None = None
+        made: list[NewSnapshot] = []
+
+        def make() -> None:
+            self._recordings.make_room(log, size, snapshot=True)
+            made.append(log.new_snapshot(snapshot))
+
         try:
             async for part in source.snapshot(snapshot):
-                if new is None:
+                if not taken:
                     size = part.size
-                    await self._with_files(partial(self._recordings.make_room, log, size))
-                    new = await self._with_files(partial(log.new_snapshot, snapshot))
+                    await self._with_files(make)
                 if part.size != size or self._monotonic() >= until:
                     raise NotWhole(f"{taken} of {size} bytes of a snapshot came within {SNAPSHOT_WITHIN:g} s")
-                await self._with_files(partial(new.feed, part.data))
+                await self._with_files(partial(made[0].feed, part.data))
                 taken += len(part.data)
-            if new is None or taken != size:
+            if taken != size:
                 return False
-            await self._with_files(new.finish)
+            await self._with_files(made[0].finish)
             await self._with_files(partial(self._recordings.wrote, log, size))
             self._watcher.wrote(size)
             return True
         finally:
-            if new is not None:
-                self._thread.submit(new.abandon)  # not waited for: this may be the end of the task
+            # Not waited for, since this may be the end of the task; and made by then, since one thread does it all.
+            self._thread.submit(lambda: [one.abandon() for one in made])
 
     def _append(self, log: RecordedLog, data: bytes, at: int, below: int) -> Appended:
         self._recordings.make_room(log, len(data))
@@ -249,11 +267,10 @@ class LogRecorder:
         if one.told == (reason or "recorded"):
             return
         one.told = reason or "recorded"
-        labels = {"namespace": one.resource[0], "resource": one.resource[1]}
         if reason:
-            logger.warning("the metadata log is not recorded (%s): %s", reason, printable(text), extra=labels)
+            logger.warning("the metadata log is not recorded (%s): %s", reason, printable(text), extra=one.labels)
         elif one.log is not None:
-            logger.info("the metadata log is recorded in %s", one.log.folder, extra=labels)
+            logger.info("the metadata log is recorded in %s", one.log.folder, extra=one.labels)
 
 
 async def _fetched(source: LogSource, position: OffsetAndEpoch) -> FetchResponse:

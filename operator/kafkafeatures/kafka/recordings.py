@@ -102,22 +102,31 @@ class Recordings:
         return self._log(newest.path if newest else self._new(owner, cluster_id, 0))
 
     def after(self, log: RecordedLog) -> RecordedLog:
-        """Beside a log that was contradicted, which is closed. Raises OSError."""
+        """Beside a log that was contradicted, which is closed. Raises NoRoom, OSError.
+
+        None is removed for it: else a cluster could have all that was recorded of it removed.
+        """
         with suppress(Busy, Contradicts):
             log.close_segment(if_due=False)
         found = _NAME.fullmatch(log.folder.name)
         number = int(found[2] or 0) if found else 0
         owner = found[1] if found else log.folder.name
+        if number + 1 >= MOST:
+            raise NoRoom(f"its log contradicted what was recorded {MOST} times; remove {owner}* under {log.cluster_id}")
         return self._log(self._new(owner, log.cluster_id, number + 1))
 
-    def make_room(self, log: RecordedLog, size: int) -> None:
-        """So many bytes more are about to be written to it. Raises NoRoom, OSError."""
+    def make_room(self, log: RecordedLog, size: int, *, snapshot: bool = False) -> None:
+        """So many bytes more are about to be written to it. Raises NoRoom, OSError.
+
+        An eighth is left for snapshots: without a new one, nothing could be removed for the batches behind it.
+        """
         self._look_around()
         owner, limits = _owner_of(log.folder), self._settings
-        while self._of_owner(owner) + size > limits.per_cluster:
+        parts = 8 if snapshot else 7
+        while self._of_owner(owner) + size > limits.per_cluster * parts // 8:
             if not self._remove_oldest(owner, sparing=log.folder):
                 raise NoRoom(f"it takes {limits.per_cluster // MIB} MiB, the limit of one cluster")
-        while self.held + size > limits.all_clusters:
+        while self.held + size > limits.all_clusters * parts // 8:
             if not self._remove_from_largest(log.folder):
                 raise NoRoom(f"all recordings take {limits.all_clusters // MIB} MiB, the limit of all together")
         while self._free() < size + SPARE:

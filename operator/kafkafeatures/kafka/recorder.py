@@ -234,6 +234,10 @@ class LogRecorder:
             self._recordings.make_room(log, size, snapshot=True)
             made.append(log.new_snapshot(snapshot))
 
+        def abandon() -> None:
+            for one in made:
+                one.abandon()
+
         try:
             async for part in source.snapshot(snapshot):
                 if not taken:
@@ -251,7 +255,7 @@ class LogRecorder:
             return True
         finally:
             # Not waited for, since this may be the end of the task; and made by then, since one thread does it all.
-            self._thread.submit(lambda: [one.abandon() for one in made])
+            self._thread.submit(abandon)
 
     def _append(self, log: RecordedLog, data: bytes, at: int, below: int) -> Appended:
         self._recordings.make_room(log, len(data))

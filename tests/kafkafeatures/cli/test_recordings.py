@@ -1,0 +1,76 @@
+"""What the recorder leaves is read as a node's log directory is: by `log`, and as an input of the pipeline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.main import main
+from kafkafeatures.kafka.recordings import RecorderSettings, Recordings
+from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from tests.featurelog.inputs import tables
+from tests.kraftlog.build import batch, broker, level, no_op, snapshot
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+ALL = 10**9
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Recordings:
+    return Recordings(RecorderSettings(str(tmp_path / "in")), clock=lambda: 1.8e9, monotonic=lambda: 0.0)
+
+
+def rows(output: Path, table: str) -> list[dict[str, object]]:
+    return [json.loads(one) for one in tables(output)[table]]
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    main(["log", *words, "-o", "json"])
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_gap_is_told_by_the_log_commands_and_is_a_row_of_the_pipeline(
+    recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recordings.of(("kafka", "orders"), ID)
+    log.append(batch(0, level("metadata.version", 21)) + batch(1, no_op()), at=0, below=ALL)
+    new = log.new_snapshot(OffsetAndEpoch(90, 3))
+    new.feed(snapshot(level("metadata.version", 25), broker(1, 50), epoch=3))
+    new.finish()
+    log.append(batch(90, level("metadata.version", 27), epoch=3), at=90, below=ALL)
+    assert main(["log", "verify", str(log.folder)]) == 0  # what is behind the gap is in the open segment
+    log.close_segment(if_due=False)
+    assert main(["log", "verify", str(log.folder)]) == 1
+    told = capsys.readouterr()
+    assert "ends at offset 2, but the next segment begins at 90" in told.out + told.err
+    history = said(capsys, "timeline", str(log.folder))
+    assert [one["offset"] for one in history if one["event"] == "Missing"] == [2]
+    assert [one["level"] for one in history if one["event"] == "FeatureLevel"] == [21, 27]
+    config = tmp_path / "pipeline.yaml"
+    config.write_text("inputs: [in]\noutput: out\nspark: {enabled: false}\n")
+    assert main(["pipeline", "run", "--config", str(config)]) == 0
+    (row,) = [one for one in rows(tmp_path / "out", "data_quality") if one["kind"] == "gap"]
+    assert (row["cluster_id"], row["offset"], row["end_offset"]) == (ID, 2, 90)
+
+
+def test_a_recording_beside_one_that_it_contradicts_is_read_as_another_copy(
+    recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the two, the one of the newer leader counts, and what that one has overwritten is a row."""
+    first = recordings.of(("kafka", "orders"), ID)
+    first.append(batch(0, level("metadata.version", 21)) + batch(1, level("metadata.version", 25)), at=0, below=ALL)
+    again = recordings.after(first)
+    again.append(
+        batch(0, level("metadata.version", 21)) + batch(1, level("metadata.version", 27), epoch=2), at=0, below=ALL
+    )
+    again.close_segment(if_due=False)
+    assert [main(["log", "verify", str(one.folder)]) for one in (first, again)] == [0, 0]
+    capsys.readouterr()
+    config = tmp_path / "pipeline.yaml"
+    config.write_text("inputs: [in]\noutput: out\nspark: {enabled: false}\n")
+    assert main(["pipeline", "run", "--config", str(config)]) == 0
+    assert sorted(str(one["level"]) for one in rows(tmp_path / "out", "feature_timeline")) == ["21", "27"]
+    quality = rows(tmp_path / "out", "data_quality")
+    assert [(one["node"], one["offset"]) for one in quality if one["kind"] == "overwritten"] == [(first.folder.name, 1)]

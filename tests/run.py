@@ -64,7 +64,7 @@ SUITES = [
     Suite(
         "pipeline",
         [[*PYTEST, *FILE_BY_FILE, *WHOLE_RUNS], [*PYTEST, "tests/e2e/pipeline"]],
-        8,
+        30 if os.environ.get("SOAK") else 8,
         {"java": "a JDK or JRE, 17 or newer"},
     ),
     Suite(

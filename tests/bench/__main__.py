@@ -39,7 +39,7 @@ from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore, read_file
 from kafkasim.ports import SimulatedCluster
-from tests.bench import bench_kraftlog, metadata_logs, rolls
+from tests.bench import bench_kraftlog, metadata_logs, pipelines, rolls
 from tests.bench.new_start import new_start
 from tests.bench.real_roll import real_roll
 from tests.bench.secured import secured
@@ -65,6 +65,8 @@ PARTS = (
     "metadata-logs",
     "rolls",
 )
+SPARK = pipelines.PARTS
+"""With PySpark, which not every environment has: `--quick` takes them only where they are asked for."""
 REAL_ROLL = "real-roll"
 """Only where it is asked for: nine nodes on a real kubelet, for minutes, as root."""
 ROUNDS, REAL_ROLLS = 15, 3
@@ -85,32 +87,57 @@ class Size:
     log: bench_kraftlog.Size
     metadata_logs: metadata_logs.Size
     rolls: rolls.Size
+    pipelines: pipelines.Size
 
 
-FULL = Size(3, 3, 100, (70.0, 120.0), 1000, 200, 60_000, 1000, bench_kraftlog.FULL, metadata_logs.FULL, rolls.FULL)
-QUICK = Size(1, 1, 3, (1.0, 1.0), 10, 3, 2_000, 10, bench_kraftlog.QUICK, metadata_logs.QUICK, rolls.QUICK)
+FULL = Size(
+    3,
+    3,
+    100,
+    (70.0, 120.0),
+    1000,
+    200,
+    60_000,
+    1000,
+    bench_kraftlog.FULL,
+    metadata_logs.FULL,
+    rolls.FULL,
+    pipelines.FULL,
+)
+QUICK = Size(
+    1, 1, 3, (1.0, 1.0), 10, 3, 2_000, 10, bench_kraftlog.QUICK, metadata_logs.QUICK, rolls.QUICK, pipelines.QUICK
+)
 
 
 def main() -> int:
     """Run the benchmarks and print them as lines of one table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, or {REAL_ROLLS} of {REAL_ROLL}")
-    parser.add_argument("--only", choices=(*PARTS, REAL_ROLL))
+    parser.add_argument("--only", choices=(*PARTS, *SPARK, REAL_ROLL))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument(
+        "--fleet", type=Path, help=f"of {SPARK[1]}: written by python -m kafkasim.fleet, instead of a new one"
+    )
     arguments = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, Kafka {RECENT}")
-    wanted = (arguments.only,) if arguments.only else PARTS
+    wanted = (arguments.only,) if arguments.only else PARTS if arguments.quick else PARTS + SPARK
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if arguments.only == REAL_ROLL:
         real_roll(1 if arguments.quick else arguments.rounds or REAL_ROLLS)
-        return 0
-    if arguments.quick:
-        return _measure(wanted, 1, [str(Path(sys.executable).with_name("kafkafeatures"))], QUICK, sys.executable)
+    elif arguments.quick:
+        _measure(wanted, 1, [str(Path(sys.executable).with_name("kafkafeatures"))], QUICK, sys.executable)
+    elif arguments.only not in SPARK:
+        _measure_installed(wanted, arguments.rounds or ROUNDS)
+    pipelines.run(wanted, QUICK.pipelines if arguments.quick else FULL.pipelines, arguments.rounds, arguments.fleet)
+    return 0
+
+
+def _measure_installed(wanted: tuple[str, ...], rounds: int) -> None:
     installed = Path(tempfile.mkdtemp(prefix="bench-venv-"))
     try:
         command = install(installed / "cli", "runtime.lock")
         operator = install(installed / "operator", "operator.lock") if "operator" in wanted else command
-        return _measure(wanted, arguments.rounds or ROUNDS, command, FULL, str(Path(operator[0]).with_name("python")))
+        _measure(wanted, rounds, command, FULL, str(Path(operator[0]).with_name("python")))
     finally:
         shutil.rmtree(installed, ignore_errors=True)
 
@@ -125,7 +152,7 @@ def install(folder: Path, lock: str) -> list[str]:
     return [str(folder / "bin/kafkafeatures")]
 
 
-def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Size, python: str) -> int:
+def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Size, python: str) -> None:
     """`python`: what runs the operator."""
     if {"describe", "apply", "operator"} & set(wanted):
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
@@ -155,7 +182,6 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Siz
         metadata_logs.run(size.metadata_logs, command)
     if "rolls" in wanted:
         rolls.run(size.rolls)
-    return 0
 
 
 def describe(cluster: Cluster, rounds: int, command: list[str]) -> None:

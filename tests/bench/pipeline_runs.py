@@ -1,0 +1,133 @@
+"""A program: runs of the pipeline in one process, on one core or on Spark; prints what each of them took.
+
+Arguments, each as JSON: the folder of inputs; the outputs, a run for each; the master (null: one core); settings of
+Spark; whether tables are derived of the records; when this process was started, by the clock that all processes share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from featurelog.parts import Task
+from featurelog.run import Engine, OneCore, Outcome, Run, Settings
+from featurelog.tables import NO_DOCUMENTS, Judging, tables_of
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_WORKER = b"pyspark.daemon"
+"""Of the command line of Spark's Python workers."""
+
+
+class Timed:
+    """An engine that knows how long it read, in seconds, and how much memory a Python worker had at most, in bytes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.seconds, self.peak = 0.0, 0
+
+    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
+        """All of them, so that no time of others is counted. Workers that are idle are looked at before they go."""
+        began = time.monotonic()
+        found = list(self._engine.outcomes(tasks))
+        self.seconds += time.monotonic() - began
+        self.peak = max([self.peak, *(peak(one) for one in tree(os.getppid()) if _WORKER in command(one))])
+        return found
+
+
+def main(
+    inputs: str, outputs: list[str], master: str | None, settings: dict[str, str], derives: bool, began: float
+) -> None:
+    """`processor` is of all processes below the one that started this one: of Spark's master and workers as well."""
+    loaded = time.monotonic()
+    with ExitStack() as stack:
+        engine = one_core() if master is None else on_spark(stack, master, settings)
+        started = time.monotonic()
+        runs = [one_run(Timed(engine), Settings((inputs,), Path(output)), derives) for output in outputs]
+    print(json.dumps({"process": loaded - began, "engine": started - loaded, "runs": runs}))
+
+
+def one_run(engine: Timed, settings: Settings, derives: bool) -> dict[str, float]:
+    """As `pipeline run` does, on an engine that was started before."""
+    judging = Judging(at_ms=int(time.time() * 1000))
+    used, began = processor(os.getppid()), time.monotonic()
+    summary = Run(settings, lambda one: tables_of(one, NO_DOCUMENTS, judging) if derives else {}, lambda: engine)()
+    assert not summary.problems, summary.problems
+    return {
+        "seconds": time.monotonic() - began,
+        "reading": engine.seconds,
+        "processor": processor(os.getppid()) - used,
+        "worker": engine.peak,
+        "driver": peak(os.getpid()),
+        "files": summary.files,
+        "bytes": summary.account.get("size", 0),
+        "records": sum(one["records"] for one in summary.account.get("decoded", {}).values()),
+    }
+
+
+def one_core() -> Engine:
+    """And no other."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    pa.set_cpu_count(1)
+    return OneCore()
+
+
+def on_spark(stack: ExitStack, master: str, settings: dict[str, str]) -> Engine:
+    from featurelog.spark.engine import OnSpark
+    from featurelog.spark.session import session
+
+    return OnSpark(stack.enter_context(session(master, settings)))
+
+
+def tree(root: int) -> Iterator[int]:
+    """A process and all below it."""
+    below: dict[int, list[int]] = {}
+    for one in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if fields := stat(one):
+            below.setdefault(int(fields[1]), []).append(one)
+    found = [root]
+    for one in found:
+        found += below.get(one, ())
+    return iter(found)
+
+
+def stat(process: int) -> list[str]:
+    """From its state on (proc_pid_stat(5)); none of one that has ended meanwhile."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def processor(root: int) -> float:
+    """Seconds of it that these processes had, and those below them that have ended."""
+    return sum(sum(map(int, stat(one)[11:15])) for one in tree(root)) / _TICKS
+
+
+def command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def peak(process: int) -> int:
+    """The most bytes of it that ever were in memory."""
+    try:
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(found[1]) * 1024 if found else 0
+
+
+if __name__ == "__main__":
+    arguments: list[Any] = [json.loads(one) for one in sys.argv[1:]]
+    main(*arguments)

@@ -1,0 +1,30 @@
+"""The benchmarks that need Spark still run; with SOAK=1 all of them. What they measure here is nothing to go by."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.bench.pipelines import AGAINST_ONE_CORE, LOCAL, ONE_DAY, TWO_WORKERS
+from tests.e2e.pipeline.sparks import ROOT, one_at_a_time
+
+LINES = {
+    AGAINST_ONE_CORE: (f"Spark {LOCAL} against one core, warm: ", "a Python worker at most "),
+    TWO_WORKERS: ("8 cluster directories with ", "2 workers against 1 worker, warm: ", "a Python worker at most "),
+    ONE_DAY: ("30 days of a cluster (", f"Spark {LOCAL}: ", ", Spark "),
+}
+
+
+@pytest.mark.parametrize("part", LINES if os.environ.get("SOAK") else (AGAINST_ONE_CORE,))
+def test_each_part_of_the_benchmark_runs(part: str) -> None:
+    with one_at_a_time():
+        ran = subprocess.run(
+            [sys.executable, "-m", "tests.bench", "--quick", "--only", part],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=600,
+        )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout
+    for line in LINES[part]:
+        assert line in ran.stdout, ran.stdout

@@ -13,10 +13,9 @@ from kafkafeatures.kafka.wire.codec import every_api
 from tests.fuzz.child import JOBS, SMALL
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.replies import one_of_each
+from tests.started import PYTHONPATH, ROOT
 
 APIS = every_api()
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -25,7 +24,7 @@ def test_bad_bytes_end_in_a_typed_error(job: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.child", job, str(trace)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": f"{PYTHONPATH}:{ROOT}"},
         capture_output=True,
         text=True,
         check=False,

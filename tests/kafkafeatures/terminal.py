@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.started import PYTHONPATH
+
 PROGRAM = (sys.executable, "-m", "kafkafeatures")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 _OF_TERMINALS = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM")
@@ -25,7 +26,7 @@ _OF_TERMINALS = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM")
 def environment(*, colour: bool = True, **more: str) -> dict[str, str]:
     """As a shell in a terminal window has it: nothing but TERM, and NO_COLOR where no colours are wanted."""
     found = {name: value for name, value in os.environ.items() if name not in _OF_TERMINALS}
-    found |= {"PYTHONPATH": str(ROOT / "operator"), "TERM": "xterm-256color"}
+    found |= {"PYTHONPATH": PYTHONPATH, "TERM": "xterm-256color"}
     return found | ({} if colour else {"NO_COLOR": "1"}) | more
 
 

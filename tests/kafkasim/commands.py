@@ -19,11 +19,11 @@ from typing import IO, NoReturn
 
 from kafkafeatures.cli.main import main
 from kafkafeatures.kafka.wire import aside
+from tests.started import PYTHONPATH
 
-ROOT = Path(__file__).parents[2]
 ENVIRONMENT: Mapping[str, str] = {
     **os.environ,
-    "PYTHONPATH": str(ROOT / "operator"),
+    "PYTHONPATH": PYTHONPATH,
     "COLUMNS": "80",
     "NO_COLOR": "1",
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # where `kafkafeatures` is

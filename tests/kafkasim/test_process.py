@@ -15,9 +15,9 @@ from kafkafeatures.cli.demo_stage import Stage
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.readings import Role
 from kafkasim.__main__ import _arguments, plan_of
+from tests.started import PYTHONPATH
 
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "operator"), "COLUMNS": "80", "NO_COLOR": "1"}
+ENVIRONMENT = os.environ | {"PYTHONPATH": PYTHONPATH, "COLUMNS": "80", "NO_COLOR": "1"}
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from random import Random
 import pytest
 
 from kafkafeatures.cli.main import COMMANDS
-from tests.kafkafeatures.terminal import PROGRAM, ROOT, environment, in_terminal
+from tests.kafkafeatures.terminal import PROGRAM, environment, in_terminal
 from tests.kafkasim.test_process import heard, simulator
+from tests.started import ROOT
 
 # Runs the program as Python does, and sends itself SIGINT at the n-th of the things that Python tells its auditors of
 # (imports, files, sockets, threads, ...), counted from the its first instruction. Writes how many there were.

@@ -13,6 +13,7 @@ import pytest
 
 from kafkafeatures.cli.main import COMMANDS
 from tests.kafkasim.test_process import heard, simulator
+from tests.started import PYTHONPATH
 
 HEAVY = "kopf kubernetes pydantic pykube requests rich scramp urllib.request yaml kafkafeatures.core.decide".split()
 """Modules that cost time at the start, and that most commands have no use for."""
@@ -35,7 +36,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
     command = [sys.executable, "-c", code] if code else [sys.executable, "-m", "kafkafeatures"]
     return subprocess.run(
         [*command, *words],
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, **environment},
         capture_output=True,
         stdin=subprocess.DEVNULL,
         text=True,

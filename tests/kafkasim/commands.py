@@ -13,13 +13,25 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NoReturn
 
 from kafkafeatures.cli.main import main
 from kafkafeatures.kafka.wire import aside
+from kafkafeatures.kafka.wire.codec import entity, every_api
 from tests.started import PYTHONPATH
+
+_LOADED = """
+cli.apply cli.describe cli.kube cli.matrix cli.plan cli.plan_text cli.unregister
+kafka.cluster kafka.unregister reconcile.act reconcile.file_store
+""".split()
+for _name in _LOADED:  # `main` imports them where it needs them: here once, and not in each process again
+    import_module(f"kafkafeatures.{_name}")
+for _key, _api in every_api().items():
+    for _kind in ("Request", "Response"):
+        entity(_key, _api.versions.max, _kind)
 
 ENVIRONMENT: Mapping[str, str] = {
     **os.environ,

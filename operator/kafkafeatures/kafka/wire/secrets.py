@@ -131,13 +131,18 @@ class _Cleaner:
         return text[: -self._longest] if cut else text  # its end may be half a secret
 
 
+_NO_TEXT = (bytes, int, type(None))  # most of what a peer says
+
+
 def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
     """`cleaner` for what is found, `names` for the keys of mappings. The same object where nothing changes."""
-    if cleaner is None or isinstance(value, bytes | int | None):
+    if cleaner is None or isinstance(value, _NO_TEXT):
         return value
     if isinstance(value, str):
         text = cleaner.clean(value)
         return value if text == value else text
+    if isinstance(value, Struct):
+        return _parts(value, lambda field: cleaner, names)
     if isinstance(value, Mapping):
         pairs = {_walk(key, names, names): _walk(one, cleaner, names) for key, one in value.items()}
         same = all(key in value and one is value[key] for key, one in pairs.items())
@@ -147,7 +152,7 @@ def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
         if all(a is b for a, b in zip(items, value, strict=True)):
             return value
         return value._make(items) if hasattr(value, "_make") else items  # one with names keeps them
-    if isinstance(value, Struct) or dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value):
         return _parts(value, lambda field: cleaner, names)
     return value
 
@@ -157,6 +162,8 @@ def _parts(value: Any, cleaner_of: Callable[[str], _Cleaner | None], names: _Cle
     ours = isinstance(value, Struct)  # the others are of kraftlog
     for name in value.__struct_fields__ if ours else [field.name for field in dataclasses.fields(value)]:
         part = getattr(value, name)
+        if isinstance(part, _NO_TEXT):
+            continue
         clean = _walk(part, cleaner_of(name), names)
         if clean is not part:
             changed[name] = clean

@@ -241,7 +241,7 @@ class Index:
         return [int(place) for place in places[again]]
 
     def _at(self, key: int) -> int | None:
-        at = int(np.searchsorted(self._keys, key))
+        at = int(self._keys.searchsorted(key))
         return at if at < len(self._keys) and self._keys[at] == key else None
 
 

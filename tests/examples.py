@@ -23,6 +23,7 @@ from typing import Any
 
 from kafkafeatures.cli.exit_codes import Exit
 from tests.kafkasim.test_process import heard, simulator
+from tests.started import PYTHONPATH
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *sorted(str(one.relative_to(ROOT)) for one in (ROOT / "docs").rglob("*.md")))
@@ -62,7 +63,8 @@ def rewritten(page: str, scene: str, words: Words, **environment: str) -> str:
 def _run(lines: list[str], folder: Path, environment: Mapping[str, str]) -> list[str]:
     """The output of each line, of one shell. None that timed out or reached no cluster is of any use for a page."""
     mark = "--- the end of a line:"
-    here = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    here = {"PATH": path, "PYTHONPATH": PYTHONPATH, "COLUMNS": "100", "NO_COLOR": "1"}
     environment = {**os.environ, **here, **environment}
     script = "\n".join(f"{line}\n(code=$?; echo '{mark}' $code; exit $code)" for line in lines)
     done = subprocess.run(

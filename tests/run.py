@@ -130,6 +130,7 @@ def _run(command: list[str], total: dict[str, int]) -> bool:
     """Stream the output of one command, and count what pytest says on its last line."""
     print(f"\n$ {' '.join(command[2:] if command[:2] == PY else command)}", flush=True)
     environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what one process compiled, all others read
     last = ""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment

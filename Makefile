@@ -31,7 +31,7 @@ kubernetes: $(VENV)/.dev ## a part of test: the image, the chart, the operator o
 rolls: $(VENV)/.dev ## a part of test: nodes restarted on real Kubernetes, three controllers and six brokers in three racks (needs what test needs)
 	@$(BIN)/python -m tests.run rolls
 
-pipeline: $(VENV)/.spark ## a part of test: tables of metadata logs, on Spark as well (needs Java 17+; fetches Spark, 455 MB, once)
+pipeline: $(VENV)/.spark ## a part of test: tables of metadata logs, on Spark and S3 as well (needs Java 17+, Go 1.26+; fetches Spark, 455 MB, once)
 	@$(BIN)/python -m tests.run pipeline
 
 test: $(VENV)/.spark ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite

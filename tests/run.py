@@ -38,7 +38,7 @@ HISTORIES = os.environ.get("HISTORIES") or ("100000" if os.environ.get("SOAK") e
 CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if os.environ.get("SOAK") else []
 """Whether the histories would find a defect: each of those that can be put back."""
 
-_GO = "Go 1.26 or newer: the API server and its kin are built from their modules, once"
+_GO = "Go 1.26 or newer: the API server, the S3 server and their kin are built from their modules, once"
 
 ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if os.environ.get("SOAK") else []
 """Rolls of modelled clusters; the fast tests have a few thousand steps of them."""
@@ -46,6 +46,7 @@ ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if os.environ.get("SOAK") el
 WHOLE_RUNS = [
     "tests/featurelog/test_run.py",
     "tests/featurelog/test_killed.py",
+    "tests/featurelog/test_export.py",
     "tests/featurelog/tables/test_properties.py",
 ]
 """Of the pipeline, without Spark: too long for the inner loop."""
@@ -65,7 +66,7 @@ SUITES = [
         "pipeline",
         [[*PYTEST, *FILE_BY_FILE, *WHOLE_RUNS], [*PYTEST, "tests/e2e/pipeline"]],
         30 if os.environ.get("SOAK") else 8,
-        {"java": "a JDK or JRE, 17 or newer"},
+        {"java": "a JDK or JRE, 17 or newer", "go": _GO},
     ),
     Suite(
         "kafka",

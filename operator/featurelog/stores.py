@@ -30,7 +30,7 @@ _LONGEST = 300
 _opened: dict[str, S3FileSystem] = {}
 
 _LOST = "AWS Error NETWORK_CONNECTION"
-_AWS = re.compile(r".*AWS Error (\w+|\[code \d+\]) during (\w+) operation: (.*?)( \(Request ID: \S*\))?")
+_AWS = re.compile(r".*AWS Error (.+?) during (\w+) operation: (.*?)( \(Request ID: \S*\))?")
 _REFUSED = {
     "NO_SUCH_BUCKET": "there is no such bucket",
     "NETWORK_CONNECTION": "the store cannot be reached: {why}",

@@ -72,6 +72,7 @@ AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during Lis
         (OSError(AWS.format("NO_SUCH_BUCKET", "The bucket is not. (Request ID: X1)")), "there is no such bucket"),
         (OSError(AWS.format("ACCESS_DENIED", "No response body.")), "access denied (ListObjectsV2)"),
         (OSError(AWS.format("NETWORK_CONNECTION", "curlCode: 7")), "the store cannot be reached: curlCode: 7"),
+        (OSError(AWS.format("UNKNOWN (HTTP status 404)", "X.")), "UNKNOWN (HTTP status 404) (ListObjectsV2): X."),
         (OSError(AWS.format("SLOW_DOWN", "Slow {down}.")), "SLOW_DOWN (ListObjectsV2): Slow {down}."),
         (
             RuntimeError(f"\x1b[31m\u21b3\x1b[0m 403 Forbidden: <?xml?><Code>AccessDenied</Code><Key>{HIDDEN}</Key>"),

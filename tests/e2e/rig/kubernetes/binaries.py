@@ -1,4 +1,4 @@
-"""Kubernetes, etcd, CoreDNS and helm, built from Go modules and cached outside the tree; Debian packages for the node.
+"""Kubernetes, etcd, CoreDNS, helm, an S3 server: built from Go modules, cached outside the tree; a node's packages.
 
 `python -m tests.e2e.rig.kubernetes.binaries` builds all of them beforehand, with `control-plane` only what a
 `ControlPlane` runs. The cache is `$XDG_CACHE_HOME/kafka-features-operator/kubernetes` (or below `~/.cache`); a program
@@ -25,7 +25,7 @@ from tests.e2e.rig.releases import MissingTool
 
 CACHE = KAFKA_CACHE.parent / "kubernetes"
 
-KUBERNETES, ETCD, COREDNS, HELM = "1.34.4", "3.6.16", "1.15.0", "3.22.0"
+KUBERNETES, ETCD, COREDNS, HELM, VERSITYGW = "1.34.4", "3.6.16", "1.15.0", "3.22.0", "1.8.0"
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 NODE = ("kube-scheduler", "kubelet", "kube-proxy", "coredns", "pause")
@@ -111,6 +111,9 @@ PROGRAMS: dict[str, Program] = {
         "helm.sh/helm/v3/cmd/helm",
         go_mod=_unreplaced,
         variables={"helm.sh/helm/v3/internal/version.version": f"v{HELM}"},
+    ),
+    "versitygw": Program(
+        VERSITYGW, "github.com/versity/versitygw", "github.com/versity/versitygw/cmd/versitygw", go_mod=_unreplaced
     ),
 }
 

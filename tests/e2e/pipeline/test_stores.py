@@ -1,0 +1,240 @@
+"""Inputs in a real object store, and exports into one: the tables that folders give, or one line that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from featurelog import stores
+from featurelog.export import SCHEMAS, export
+from featurelog.layout import InputsError, Root
+from featurelog.manifest import load
+from featurelog.parts import EngineError, InputChangedError, PartReader, Task
+from featurelog.run import OneCore, Outcome, Run, Settings, Summary
+from kafkafeatures.cli.exit_codes import Exit
+from kafkafeatures.cli.main import main
+from kraftlog.files import DIRECTORY
+from tests.e2e.pipeline import sparks
+from tests.e2e.pipeline.settings import HEAP
+from tests.e2e.rig.s3 import CREDENTIALS, S3, SECRET, server
+from tests.featurelog.inputs import SEGMENT, derive, fleet, made_log, put, run, tables, texts
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    with server(tmp_path_factory.mktemp("s3")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As people give them; nothing that was opened with others is used again."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(stores, "_opened", {})
+
+
+@pytest.fixture(scope="module")
+def made(s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fleet as a folder, its tables beside it, and the same in the bucket `fleet`."""
+    folder = tmp_path_factory.mktemp("made")
+    fleet(folder / "in")
+    run([folder / "in"], folder / "out")
+    s3.copy(folder / "in", "fleet/logs")
+    return folder
+
+
+@pytest.fixture
+def one(s3: S3, request: pytest.FixtureRequest) -> str:
+    """A bucket with one segment of one node, where a test may change it."""
+    bucket = request.node.originalname.replace("_", "-")[-60:].strip("-")
+    s3.system.create_dir(bucket)
+    s3.put(segment(bucket), made_log(12))
+    return str(bucket)
+
+
+def segment(bucket: str) -> str:
+    return f"{bucket}/orders/1/{DIRECTORY}/{SEGMENT}"
+
+
+def run_from(uri: str, output: Path, engine: OneCore | None = None) -> Summary:
+    return Run(Settings((uri,), output, piece=500, bytes_per_commit=1), derive, lambda: engine or OneCore())()
+
+
+def test_a_bucket_gives_the_tables_that_the_same_folder_gives(s3: S3, made: Path, tmp_path: Path) -> None:
+    uri = s3.uri("fleet/logs")
+    assert not run_from(uri, tmp_path).problems
+    assert tables(tmp_path) == tables(made / "out")
+
+    def never() -> OneCore:
+        raise AssertionError("nothing is new, and yet something is read")
+
+    assert Run(Settings((uri,), tmp_path), derive, never)().files == 0
+
+
+def test_spark_reads_the_same(s3: S3, made: Path, tmp_path: Path) -> None:
+    values = sparks.arguments([s3.uri("fleet/logs")], tmp_path / "out", "local[2]", HEAP, -1, None)
+    summary = sparks.said(sparks.script("tests.e2e.pipeline.runs", *values, env=CREDENTIALS))
+    assert not summary["problems"]
+    assert tables(tmp_path / "out") == tables(made / "out")
+
+
+def test_of_an_object_that_has_grown_only_what_is_new_is_read(s3: S3, one: str, tmp_path: Path) -> None:
+    for batches in (12, 20):
+        s3.put(segment(one), made_log(batches))
+        put(tmp_path / "in", "orders", "1", SEGMENT, made_log(batches))
+        read = run_from(s3.uri(one), tmp_path / "out").account["size"]
+        run([tmp_path / "in"], tmp_path / "expected")
+    assert read == len(made_log(20)) - len(made_log(12))
+    assert tables(tmp_path / "out") == tables(tmp_path / "expected")
+
+
+class Meanwhile(OneCore):
+    """Something happens when parts are planned and not yet read."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self._happens = happens
+
+    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
+        self._happens()
+        return super().outcomes(tasks)
+
+
+@pytest.mark.parametrize("batches", [11, 12, 20])
+def test_an_object_that_is_replaced_before_it_is_read_is_left_for_the_next_run(
+    s3: S3, one: str, tmp_path: Path, batches: int
+) -> None:
+    other = bytearray(made_log(batches))
+    other[-1] ^= 1
+    s3.put(segment(one), made_log(12))
+    summary = run_from(s3.uri(one), tmp_path, Meanwhile(lambda: s3.put(segment(one), bytes(other))))
+    assert summary.problems == [f"orders/1/{SEGMENT}: replaced while it was read; run again"]
+    assert summary.files == 0
+    run_from(s3.uri(one), tmp_path)
+    run_from(s3.uri(one), tmp_path / "again")
+    assert tables(tmp_path) == tables(tmp_path / "again")
+
+
+def test_an_object_that_is_deleted_before_it_is_read_is_named(s3: S3, one: str, tmp_path: Path) -> None:
+    summary = run_from(s3.uri(one), tmp_path, Meanwhile(lambda: s3.system.delete_file(segment(one))))
+    assert summary.problems == [f"orders/1/{SEGMENT}: deleted since it was listed; run again"]
+
+
+def test_pieces_are_never_of_two_objects(s3: S3, one: str, tmp_path: Path) -> None:
+    tasks: list[Task] = []
+
+    class Keeping(OneCore):
+        def outcomes(self, found: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
+            tasks.extend(task for task, _ in found)
+            return super().outcomes(found)
+
+    run_from(s3.uri(one), tmp_path, Keeping())
+    rows = iter(PartReader(tasks[0]))
+    next(rows)
+    s3.put(segment(one), made_log(30))
+    with pytest.raises(InputChangedError, match="replaced while it was read; run again"):
+        list(rows)
+
+
+def test_a_store_that_is_lost_ends_the_run_and_the_next_one_completes_it(s3: S3, made: Path, tmp_path: Path) -> None:
+    groups = iter(range(9))
+
+    def lost() -> None:
+        if next(groups) == 2:
+            s3.daemon.kill()
+
+    try:
+        with pytest.raises(EngineError, match=r"the store cannot be reached: .*; what was committed before is kept"):
+            run_from(s3.uri("fleet/logs"), tmp_path, Meanwhile(lost))
+    finally:
+        s3.daemon.heal()
+    assert load(tmp_path)[0].sequence == 2
+    run_from(s3.uri("fleet/logs"), tmp_path)
+    assert tables(tmp_path) == tables(made / "out")
+
+
+def test_a_store_that_does_not_answer_is_given_up(s3: S3, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(stores, "ATTEMPTS", 1)
+    s3.daemon.freeze()
+    try:
+        with pytest.raises(InputsError, match="the store cannot be reached: curlCode: 28, Timeout was reached"):
+            list(Root.of(s3.uri("fleet/logs")).nodes())
+    finally:
+        s3.daemon.thaw()
+
+
+WRONG: dict[str, tuple[str, dict[str, str], str]] = {
+    "bucket": ("nobody/logs", {}, "there is no such bucket"),
+    "prefix": ("fleet/nothing", {}, "No such file or directory"),
+    "secret": (
+        "fleet/logs",
+        {"AWS_SECRET_ACCESS_KEY": f"{SECRET}-not"},
+        "access denied: the secret key is not that of",
+    ),
+    "key": ("fleet/logs", {"AWS_ACCESS_KEY_ID": "stranger"}, "access denied: the access key is unknown"),
+}
+
+
+@pytest.mark.parametrize("case", [*WRONG, "anonymous", "port"])
+def test_inputs_that_cannot_be_listed_are_one_line_and_never_an_empty_fleet(
+    s3: S3, made: Path, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(f"inputs: ['{s3.uri('fleet/logs')}']\noutput: out\nspark: {{enabled: false}}\n")
+    assert main(["pipeline", "run", "--config", str(path)]) == Exit.DONE
+    before = tables(tmp_path / "out")
+    capsys.readouterr()
+    monkeypatch.setattr(stores, "_opened", {})
+    place, environment, says = WRONG.get(case, ("fleet/logs", {}, "access denied"))
+    uri = s3.uri(place)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if case == "anonymous":
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+    if case == "port":
+        uri, says = uri.replace(str(s3.port), "1"), "the store cannot be reached: curlCode: 7"
+    path.write_text(path.read_text().replace(s3.uri("fleet/logs"), uri))
+    assert main(["pipeline", "run", "--config", str(path)]) == Exit.BLOCKED
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert f"{uri}: {says}" in said.err
+    assert SECRET not in said.err
+    assert tables(tmp_path / "out") == before
+
+
+def test_an_export_into_a_bucket_is_row_for_row_what_it_is_in_a_folder_and_repeats_nothing(s3: S3, made: Path) -> None:
+    s3.system.create_dir("warehouse")
+    uri = s3.uri("warehouse/kafka")
+    found = load(made / "out")[0]
+    assert [each.is_new for each in export(found, uri)] == [True] * len(SCHEMAS)
+    place, options = stores.for_delta(uri)
+    read = {name: DeltaTable(f"{place}/{name}", storage_options=options).to_pyarrow_table() for name in SCHEMAS}
+    assert {name: sorted(texts(table)) for name, table in read.items()} == tables(made / "out")
+    before = objects(s3)
+    assert not any(each.is_new for each in export(found, uri))
+    assert objects(s3) == before
+
+
+def objects(s3: S3) -> Iterable[Path]:
+    return sorted(path for path in (s3.buckets / "warehouse").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("case", WRONG.keys() - {"prefix"})
+def test_an_export_that_is_refused_is_one_line(
+    s3: S3, made: Path, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(f"inputs: [logs]\noutput: {made / 'out'}\n")
+    place, environment, says = WRONG[case]
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(["pipeline", "export", "--config", str(path), "--to", s3.uri(place)]) == Exit.FAILED
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert ("NoSuchBucket" if case == "bucket" else says) in said.err
+    assert SECRET not in said.err

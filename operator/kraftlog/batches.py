@@ -58,6 +58,7 @@ MAX_INFLATED = 16 * 1024 * 1024
 MAX_RATIO = 8
 ALWAYS_INFLATED = 4096
 
+_BEGIN = struct.Struct("5B")  # of a record: attributes, deltas of time and offset, lengths of key and value
 _ONE_BYTE = 0x7F  # the largest number that is written in one
 _NULL = 1  # zigzag of -1, the length of a key that is not there
 
@@ -233,6 +234,10 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
     """One record at `position` of an uncompressed section that ends at `limit`, and the position behind it. Raises
     MalformedError.
     """
+    usual = usual_record(section, position, limit)
+    if usual:
+        time_delta, offset_delta, start, end = usual
+        return Record(base_offset + offset_delta, base_timestamp + time_delta, bytes(section[start : end - 1])), end
     length, start = read_signed(section, position)
     end = start + length
     if length < 0 or end > limit:
@@ -240,9 +245,6 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
     if start == end:
         raise MalformedError(f"an empty record at byte {position}")
     body = bytes(section[start:end])
-    usual = usual_record(body)
-    if usual:
-        return Record(base_offset + usual[1], base_timestamp + usual[0], usual[2], None, (), body[0]), end
     timestamp_delta, at = read_signed(body, 1, 64)
     offset_delta, at = read_signed(body, at)
     key, at = _read_bytes(body, at)
@@ -266,23 +268,29 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
     ), end
 
 
-def usual_record(body: bytes) -> tuple[int, int, bytes] | None:
-    """The deltas and the value of a record that is as nearly all are: without key and headers; None for another."""
+def usual_record(section: Bytes, position: int, limit: int) -> tuple[int, int, int, int] | None:
+    """Of a record that is as nearly all are, without attributes, key and headers: the deltas of time and offset, where
+    its value begins, which ends with the last byte but one, and where the next record begins. None of another.
+    """
     try:
-        timestamp, offset, at = body[1], body[2], 3
-        if timestamp > _ONE_BYTE:
-            timestamp, at = read_unsigned(body, 1, 64)
-            offset, at = body[at], at + 1
-        if offset > _ONE_BYTE:
-            offset, at = read_unsigned(body, at - 1)
-        key, size, at = body[at], body[at + 1], at + 2
+        size, start = section[position], position + 1
         if size > _ONE_BYTE:
-            size, at = read_unsigned(body, at - 1)
-    except (IndexError, MalformedError):
+            size, start = read_unsigned(section, position)
+        attributes, timestamp, offset, key, length = _BEGIN.unpack_from(section, start)
+        at, end = start + 5, start + (size >> 1)
+        if timestamp > _ONE_BYTE or offset > _ONE_BYTE:
+            timestamp, at = read_unsigned(section, start + 1, 64)
+            offset, at = read_unsigned(section, at)
+            key, length, at = section[at], section[at + 1], at + 2
+        if length > _ONE_BYTE:
+            length, at = read_unsigned(section, at - 1)
+    except (struct.error, IndexError, MalformedError):
         return None
-    if key != _NULL or size & 1 or at + (size >> 1) + 1 != len(body) or body[-1]:
+    if attributes or key != _NULL or (size | length) & 1 or at + (length >> 1) + 1 != end or end > limit:
         return None
-    return (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), body[at:-1]
+    if section[end - 1]:
+        return None
+    return (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), at, end
 
 
 def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:

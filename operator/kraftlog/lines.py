@@ -21,7 +21,6 @@ from kraftlog.reading import Entry, Reading, Share, content_of
 from kraftlog.records import FRAME_VERSION, MAX_RECORD, module_name, type_of
 from kraftlog.redaction import has_secrets
 from kraftlog.texts.parts import Text, Texts
-from kraftlog.varints import read_unsigned
 from kraftlog.walks import Run
 
 _AT_ONCE = 64 * 1024
@@ -29,8 +28,6 @@ _AT_ONCE = 64 * 1024
 
 _HEAD = struct.Struct(">q4xi5xh4xq22xi")  # of a batch: base offset, leader epoch, attributes, base timestamp, records
 _FRAME = 3  # bytes: frame version, key and version, each of which is one in all releases
-_ONE_BYTE = 0x7F  # the largest length that is written in one
-_LARGEST = 2 * MAX_RECORD  # zigzag
 _REFUSED = (KeyError, MalformedError, IndexError, struct.error, UnicodeDecodeError)
 
 
@@ -86,24 +83,6 @@ class _Kinds(dict[bytes, _Kind]):
         return found
 
 
-class _Batch:
-    """A usual one of a run, as far as it was read: so many of its records, up to where the next begins."""
-
-    __slots__ = ("at", "attributes", "base_offset", "base_timestamp", "end", "epoch", "read", "records", "run", "start")
-
-    def __init__(self, run: Run, start: int, end: int) -> None:
-        self.run, self.start, self.end = run, start, end
-        self.base_offset, self.epoch, self.attributes, self.base_timestamp, self.records = _HEAD.unpack_from(
-            run.data, start
-        )
-        self.read, self.at = 0, start + HEADER_SIZE
-
-    @property
-    def is_read(self) -> bool:
-        """To its end."""
-        return self.read == self.records and self.at == self.end
-
-
 class _Writer:
     """Of one reading."""
 
@@ -118,78 +97,72 @@ class _Writer:
         return item if isinstance(item, Damage) else self._form.one(item) + "\n"
 
     def of_run(self, run: Run) -> Iterator[str | Damage]:
-        """Batches whose CRC holds: the usual records that each begins with, and behind them one by one."""
-        reading, full = self._reading, _AT_ONCE
+        """Batches whose CRC holds: the usual records that each begins with, and what is behind them one by one.
+
+        It is one loop over all their records, because most batches have one or two.
+        """
+        reading, data, kinds, add = self._reading, run.data, self._kinds, self._lines.append
+        before, behind_offset, behind_time, *_, behind_data = self._form.around
+        end_of_line, width = behind_data + "\n", self._form.offset_width
+        full, now, when, batches, claimed = _AT_ONCE, None, "", 0, 0
         for number, (start, end) in enumerate(pairwise(run.starts)):
             if number in run.breaks:
                 yield self._taken()
                 yield from map(reading.damage, run.breaks[number])
-            batch = _Batch(run, start, end)
-            if batch.attributes & CODEC_OR_CONTROL or reading.first is None:
+            base_offset, epoch, attributes, base_timestamp, records = _HEAD.unpack_from(data, start)
+            if attributes & CODEC_OR_CONTROL or reading.first is None:
                 yield self._taken()
                 yield from map(self.of_item, reading.entries(run.batch(number)))
                 continue
-            reading.count_batches(1, batch.records)
-            self._usual(batch, full)
-            while batch.at >= full:
-                yield self._taken()
-                full = batch.at + _AT_ONCE
-                self._usual(batch, full)
-            if not batch.is_read:
+            batches, claimed = batches + 1, claimed + records
+            at, read, last = start + HEADER_SIZE, 0, None
+            while read < records:
+                if at >= full:
+                    yield self._taken()
+                    full = at + _AT_ONCE
+                found = usual_record(data, at, end)
+                if found is None:
+                    break
+                time_delta, offset_delta, begin, behind = found
+                offset, timestamp, value = (
+                    base_offset + offset_delta,
+                    base_timestamp + time_delta,
+                    data[begin : behind - 1],
+                )
+                if timestamp != now:
+                    now, when = timestamp, f"{behind_offset}{self._form.time(timestamp)}{behind_time}"
+                size, at, read = behind - at, behind, read + 1
+                try:
+                    last, head, write, share = kinds[value[:_FRAME]]
+                    text, stop = write(value, _FRAME) if len(value) <= MAX_RECORD else ("", -1)
+                except _REFUSED:
+                    stop = -1
+                if stop == len(value):
+                    add(f"{before}{str(offset).rjust(width)}{when}{head}{text}{end_of_line}")
+                    share.records += 1
+                    share.bytes += size
+                else:
+                    last, content = None, content_of(value)
+                    reading.count(content, size)
+                    entry = Entry(run.position + start, size, offset, timestamp, epoch, False, content)
+                    add(self._form.one(entry) + "\n")
+            if last is not None:
+                reading.last = last
+            if read < records or at < end:
                 yield self._taken()
                 begin = start + HEADER_SIZE
-                rest = reading.rest(run.batch(number), run.data[begin:end], batch.read, batch.at - begin)
-                yield from map(self.of_item, rest)
-        for kind in self._kinds.values():
-            if kind.share.records:
-                reading.account.add(reading.account.decoded, kind.name, kind.share.records, kind.share.bytes)
-                kind.share.records = kind.share.bytes = 0
+                yield from map(self.of_item, reading.rest(run.batch(number), data[begin:end], read, at - begin))
+        reading.count_batches(batches, claimed)
+        self._count()
         yield self._taken()
+
+    def _count(self) -> None:
+        for name, _, _, share in self._kinds.values():
+            if share.records:
+                self._reading.account.add(self._reading.account.decoded, name, share.records, share.bytes)
+                share.records = share.bytes = 0
 
     def _taken(self) -> str:
         text = "".join(self._lines)
         self._lines.clear()
         return text
-
-    def _usual(self, batch: _Batch, full: int) -> None:
-        """Write what is next in a batch, up to this byte of the run, or to a record that is framed in another way."""
-        data, kinds, add = batch.run.data, self._kinds, self._lines.append
-        at, end, read, records = batch.at, batch.end, batch.read, batch.records
-        base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
-        before, behind_offset, behind_time, *_, behind_data = self._form.around
-        end_of_line, width = behind_data + "\n", self._form.offset_width
-        timestamp, last = base_timestamp, None
-        when = f"{behind_offset}{self._form.time(timestamp)}{behind_time}"
-        while read < records and at < full:
-            try:
-                size, begin = data[at], at + 1
-                if size > _ONE_BYTE:
-                    size, begin = read_unsigned(data, at)
-            except (IndexError, MalformedError):
-                break
-            behind = begin + (size >> 1)
-            if size & 1 or behind > end or size > _LARGEST or (found := usual_record(data[begin:behind])) is None:
-                break
-            time_delta, offset_delta, value = found
-            offset = base_offset + offset_delta
-            if timestamp != base_timestamp + time_delta:
-                timestamp = base_timestamp + time_delta
-                when = f"{behind_offset}{self._form.time(timestamp)}{behind_time}"
-            size, at, read = behind - at, behind, read + 1
-            try:
-                last, its_head, write, share = kinds[value[:_FRAME]]
-                text, stop = write(value, _FRAME)
-            except _REFUSED:
-                stop = -1
-            if stop == len(value):
-                add(f"{before}{str(offset).rjust(width)}{when}{its_head}{text}{end_of_line}")
-                share.records += 1
-                share.bytes += size
-            else:
-                last, content = None, content_of(value)
-                self._reading.count(content, size)
-                position = batch.run.position + batch.start
-                add(self._form.one(Entry(position, size, offset, timestamp, batch.epoch, False, content)) + "\n")
-        batch.at, batch.read = at, read
-        if last is not None:
-            self._reading.last = last

@@ -12,10 +12,11 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 from kraftlog.records import Decoded, kafka_uuid, to_json
-from kraftlog.redaction import is_open, redacted
+from kraftlog.redaction import has_secrets, is_open, redacted
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 
@@ -23,10 +24,12 @@ def body(record: Decoded, *, redact: bool = True) -> str:
     """The data of a record."""
     if is_open(record):  # nearly all
         return written(record.data)
-    text = written(redacted(record).data if redact else record.data)
-    tags = tuple(bytes_of(content, redact=redact, tag=tag) for tag, content in _unknown(record.data))
-    if not tags:
+    unknown = tuple(_unknown(record.data))
+    hides = redact and (bool(unknown) or has_secrets(record.type))
+    text = written(redacted(record).data if hides else record.data)
+    if not unknown:
         return text
+    tags = tuple(bytes_of(content, redact=redact, tag=tag) for tag, content in unknown)
     return f'{text[:-1]}{"," if len(text) > 2 else ""}"{UNKNOWN_TAGS}":{written(tags)}}}'
 
 
@@ -41,6 +44,10 @@ def written(value: Any) -> str:
     kind = type(value)
     if kind is int:
         return str(value)
+    if kind is str:
+        return quoted(value)
+    if value is None:
+        return "null"
     if kind is dict:
         return "{" + ",".join([f'"{n}":{written(v)}' for n, v in value.items() if n != UNKNOWN_TAGS]) + "}"
     if kind is uuid.UUID:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from kraftlog.records import Decoded
@@ -54,6 +55,7 @@ def is_open(record: Decoded) -> bool:
     return kind.key in _FLAT and not kind.control and UNKNOWN_TAGS not in record.data
 
 
+@cache
 def has_secrets(kind: RecordType) -> bool:
     """Whether a record of this type may hold a secret in a field of the tables."""
     return kind is table.CONFIG or any(_is_secret(layout.fields) for layout in kind.layouts)

@@ -71,7 +71,7 @@ def test_usual_records_of_a_type_are_read_many_at_once_and_say_what_they_say_one
     alone: list[int] = []
     one_by_one = columns._one_by_one
 
-    def noted(reading: Reading, found: Records, which: Positions) -> dict[int, Entry]:
+    def noted(reading: Reading, found: Records, which: Positions) -> Iterator[tuple[int, Entry]]:
         alone.extend(which.tolist())
         return one_by_one(reading, found, which)
 

@@ -6,8 +6,9 @@ column. Called by `kraftlog.arrow` with records that `framing` found; the accoun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +21,11 @@ from kraftlog.arrow.texts import bare, placed
 from kraftlog.edges import Positions
 from kraftlog.partition_records import LEADER_UNCHANGED
 from kraftlog.reading import Entry, Reading, content_of
-from kraftlog.records import FRAME_VERSION, MAX_RECORD, Decoded
+from kraftlog.records import FRAME_VERSION, MAX_RECORD
 from kraftlog.schema import NAMES, RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 
+T = TypeVar("T")
 Found = tuple[Positions | None, pa.Array]
 """Items, and in which rows they are, if not in all."""
 
@@ -49,10 +51,10 @@ def record_batch(reading: Reading, found: Records, origin: str, begins_at: int, 
         "leader_epoch": pa.array(found.leader_epoch),
         "is_control": pa.repeat(False, rows),
     }
-    content = read(reading, found, redact)
+    content = read(reading, found, redact, lambda entry: plain.row(entry, "", 0, redact))
     pieces = content.pieces
     if content.others:
-        alone = plain.record_batch([plain.row(entry, "", 0, redact) for entry in content.others.values()])
+        alone = plain.record_batch(list(content.others.values()))
         at = np.fromiter(content.others, dtype=np.int64)
         for name in _OF_CONTENT:
             pieces.setdefault(name, []).append((at, alone.column(name)))
@@ -62,35 +64,33 @@ def record_batch(reading: Reading, found: Records, origin: str, begins_at: int, 
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class Content(Generic[T]):
     """What records say. pieces: by column, of those that are read at once. names, versions: of all, as they are framed.
-    others: those that are read one by one, by their row.
+    others: what was made of those that are read one by one, by their row.
     """
 
     pieces: dict[str, list[Found]]
     names: pa.Array
     versions: NDArray[np.int16]
-    others: dict[int, Entry]
-
-    def name(self, row: int) -> str:
-        """The type of a record, "" if it is not decoded."""
-        other = self.others.get(row)
-        if other is None:
-            return str(self.names[row].as_py())
-        return other.content.type.name if isinstance(other.content, Decoded) else ""
+    others: dict[int, T]
 
 
-def read(reading: Reading, found: Records, redact: bool) -> Content:
-    """What these records say; counts them."""
+def read(reading: Reading, found: Records, redact: bool, made: Callable[[Entry], T]) -> Content[T]:
+    """What these records say; counts them. made: of those that are read one by one, each before the next is read, since
+    the values of a record may take a hundred times the memory of its bytes.
+    """
     before = reading.first
     key, version = (found.view[found.value + at].astype(np.int16) for at in (1, 2))
     pieces, done = _together(reading, found, key, version, redact)
     names = _NAMES.take(pa.array(key & 0x7F))
     pieces["api_key"], pieces["version"] = [(None, pa.array(key))], [(None, pa.array(version))]
     pieces["record_type"], pieces["status"] = [(None, names)], [(None, pa.repeat(DECODED, len(found)))]
-    content = Content(pieces, names, version, _one_by_one(reading, found, np.flatnonzero(~done)))
-    reading.first, reading.last = content.name(0) if before is None else before, content.name(len(found) - 1)
-    return content
+    others, types = dict[int, T](), dict[int, str]()
+    for row, entry in _one_by_one(reading, found, np.flatnonzero(~done)):
+        others[row], types[row] = made(entry), reading.last or ""
+    first, last = (types[row] if row in types else str(names[row].as_py()) for row in (0, len(found) - 1))
+    reading.first, reading.last = first if before is None else before, last
+    return Content(pieces, names, version, others)
 
 
 def _together(
@@ -145,13 +145,11 @@ def _typed(
         yield column, None, pa.repeat(pa.scalar(constant, RECORDS.field(column).type), rows)
 
 
-def _one_by_one(reading: Reading, found: Records, which: Positions) -> dict[int, Entry]:
+def _one_by_one(reading: Reading, found: Records, which: Positions) -> Iterator[tuple[int, Entry]]:
     """What is not read at once; counted."""
-    entries = {}
     for row in which.tolist():
         size = int(found.end[row] - found.start[row])
         content = content_of(found.view[found.value[row] : found.behind[row]].tobytes())
         reading.count(content, size)
         place = int(found.batch_position[row]), size, int(found.offset[row]), int(found.timestamp[row])
-        entries[row] = Entry(*place, int(found.leader_epoch[row]), False, content)
-    return entries
+        yield row, Entry(*place, int(found.leader_epoch[row]), False, content)

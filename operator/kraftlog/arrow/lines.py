@@ -33,7 +33,7 @@ def lines(reading: Reading, form: Form, *, redact: bool = True) -> Iterator[str 
 
 def _many(reading: Reading, found: Records, form: Form, redact: bool) -> str:
     rows = len(found)
-    content = columns.read(reading, found, redact)
+    content = columns.read(reading, found, redact, lambda entry: form.one(entry) + "\n")
     times = pa.array(found.timestamp).dictionary_encode()
     written = (
         pc.utf8_lpad(numbers(found.offset), form.offset_width),
@@ -47,6 +47,5 @@ def _many(reading: Reading, found: Records, form: Form, redact: bool) -> str:
     text = joined(parts, rows)
     if content.others:
         at = np.fromiter(content.others, dtype=np.int64)
-        alone = [form.one(entry) + "\n" for entry in content.others.values()]
-        text = placed([(None, text), (at, pa.array(alone, pa.string()))], rows, pa.string())
+        text = placed([(None, text), (at, pa.array(content.others.values(), pa.string()))], rows, pa.string())
     return str(memoryview(text.buffers()[2])[: np.frombuffer(text.buffers()[1], dtype=np.int32)[rows]], "utf-8")

@@ -153,7 +153,8 @@ class Node(Struct, frozen=True):
         """A combined node has two registrations; the narrower one is what the controller will check."""
         if not self.registered:
             return None
-        return common([one.value.get(feature, NOT_SUPPORTED) for one in self.registered.values()])
+        found = [one.value.get(feature, NOT_SUPPORTED) for one in self.registered.values()]
+        return found[0] if len(found) == 1 else common(found)
 
     def _why(self, feature: str) -> Failure:
         if isinstance(self.answer, Unknown):

@@ -191,7 +191,7 @@ class ApiServer:
         parts = _PATH.fullmatch(request.path)
         if parts is None:
             return refusal(404, "the server could not find the requested resource")
-        kind = "/".join(filter(None, (parts["plural"], parts["subresource"])))
+        kind = f"{parts['plural']}/{parts['subresource']}" if parts["subresource"] else parts["plural"]
         if kind in self.forbidden:
             return refusal(403, f'{kind} "{parts["name"] or ""}" is forbidden: no RBAC policy matched')
         if parts["subresource"] == "eviction":
@@ -449,6 +449,8 @@ def _collection(namespace: str) -> str:
 
 
 def _is_in(path: str, collection: re.Match[str]) -> bool:
+    if not path.startswith(collection["api"]):  # Events, mostly
+        return False
     one = _PATH.fullmatch(path)
     same = one is not None and (one["api"], one["plural"]) == (collection["api"], collection["plural"])
     return bool(same and one and collection["namespace"] in (None, one["namespace"]))

@@ -142,13 +142,12 @@ class RecordedLog:
 
     def close_segment(self, *, if_due: bool = True) -> bool:
         """Give the open segment its final name, if there is one (and it is old enough); whether it was closed."""
-        if not self._log.is_dir():
-            return False
+        found = (_open_of(name, 0) for name in self._listed())
+        if not any(one is not None and (not if_due or self._is_due(one)) for one in found):
+            return False  # told by names alone, since this is asked of many
         with self._locked():
             state = self._loaded()
-            if if_due:
-                return self._close_where_due(state)
-            if state.open is None:
+            if state.open is None or (if_due and not self._is_due(state.open)):
                 return False
             self._close(state.open)
             return True

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -85,6 +86,7 @@ class Recordings:
         self._root = Path(settings.folder)
         self._clock, self._monotonic, self._removed = clock, monotonic, removed
         self._sizes: dict[Path, int] = {}
+        self._of_owner: Counter[str] = Counter()  # the same, added up
         self._looked_at: float | None = None
         self.held = 0
         """Bytes of all recordings, as far as it is known."""
@@ -123,7 +125,7 @@ class Recordings:
         self._look_around()
         owner, limits = _owner_of(log.folder), self._settings
         parts = 8 if snapshot else 7
-        while self._of_owner(owner) + size > limits.per_cluster * parts // 8:
+        while self._of_owner[owner] + size > limits.per_cluster * parts // 8:
             if not self._remove_oldest(owner, sparing=log.folder):
                 raise NoRoom(f"it takes {limits.per_cluster // MIB} MiB, the limit of one cluster")
         while self.held + size > limits.all_clusters * parts // 8:
@@ -166,17 +168,17 @@ class Recordings:
         if self._looked_at is not None and now - self._looked_at < LOOK_AROUND_EVERY:
             return
         self._looked_at = now
-        sizes = {}
+        self._sizes, self._of_owner, self.held = {}, Counter(), 0
         for one in self._found():
             log = self._log(one.path)
             with suppress(Busy, Contradicts, OSError):
                 log.close_segment()
             with suppress(OSError):
-                sizes[one.path] = log.size()
-        self._sizes, self.held = sizes, sum(sizes.values())
+                self._count(one.path, log.size())
 
     def _count(self, path: Path, more: int) -> None:
         self._sizes[path] = self._sizes.get(path, 0) + more
+        self._of_owner[_owner_of(path)] += more
         self.held += more
 
     def _free(self) -> int:
@@ -185,14 +187,8 @@ class Recordings:
 
     # --- making room ---
 
-    def _of_owner(self, owner: str) -> int:
-        return sum(size for path, size in self._sizes.items() if _owner_of(path) == owner)
-
     def _remove_from_largest(self, sparing: Path) -> bool:
-        totals: dict[str, int] = {}
-        for path, size in self._sizes.items():
-            totals[_owner_of(path)] = totals.get(_owner_of(path), 0) + size
-        return any(self._remove_oldest(one, sparing=sparing) for one in sorted(totals, key=lambda one: -totals[one]))
+        return any(self._remove_oldest(owner, sparing=sparing) for owner, _ in self._of_owner.most_common())
 
     def _remove_oldest(self, owner: str, *, sparing: Path) -> bool:
         """Segments of its oldest recording; that as a whole, where it has a newer one and no segment may go alone."""
@@ -213,7 +209,8 @@ class Recordings:
             self._removed(log.remove())
         except (Busy, OSError):
             return False
-        self.held -= self._sizes.pop(log.folder, 0)
+        self._count(log.folder, -self._sizes.get(log.folder, 0))
+        del self._sizes[log.folder]
         with suppress(OSError):  # of other resources there may be more
             log.folder.parent.rmdir()
         return True

@@ -2,14 +2,13 @@
 
     python -m tests.e2e.kafka.recording HOST:PORT,... CLUSTER_ID FOLDER CLOSE_AT
 
-It looks without a pause, and prints the end of what is on disk after each look.
+It looks without a pause.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 from kafkafeatures.core.readings import LogReading
 from kafkafeatures.kafka import recorder, recordings
@@ -34,7 +33,6 @@ async def main(controllers: str, cluster_id: str, folder: str, close_at: str) ->
                 recording.saw(RESOURCE, cluster, cluster_id)
                 turns = [one for one in asyncio.all_tasks() if one.get_name().startswith("record ")]
                 await asyncio.gather(*turns)
-            print(sum(one.stat().st_size for one in Path(folder).rglob("*.log*")), flush=True)  # noqa: ASYNC240 - alone here
 
 
 if __name__ == "__main__":

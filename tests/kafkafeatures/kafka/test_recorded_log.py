@@ -298,6 +298,31 @@ def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path, monkeypatch: p
     assert content(tmp_path) == batch(0, no_op()) + more
 
 
+def test_what_is_acknowledged_has_reached_the_disk_and_a_name_is_given_to_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test here can take the power away: so it is the order of the calls that is looked at."""
+    calls: list[str] = []
+
+    def noted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*words: Any) -> Any:
+            calls.append(name)
+            return real(*words)
+
+        return call
+
+    for name in ("write", "fdatasync", "fsync", "rename"):
+        monkeypatch.setattr(os, name, noted(name, getattr(os, name)))
+    one = recorded(tmp_path, close_at=1)
+    one.append(batch(0, no_op()), at=0, below=ALL)
+    calls.clear()
+    one.append(batch(1, no_op()), at=1, below=ALL)
+    assert calls == ["rename", "fsync", "fsync", "write", "fdatasync"]  # the old segment, the folder twice, the new one
+    calls.clear()
+    keep(one, OffsetAndEpoch(1, 1), snapshot())
+    assert calls == ["write", "fsync", "rename", "fsync"]
+
+
 def test_nobody_else_may_read_what_holds_credentials(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

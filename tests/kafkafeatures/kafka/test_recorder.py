@@ -370,6 +370,7 @@ async def test_where_all_have_too_much_the_one_with_the_most_loses_it(tmp_path: 
     assert rig.heard.failures == []
     assert rig.heard.held <= 90_000
     assert rig.heard.freed > 0
+    assert rig.heard.held == sum(one.stat().st_size for one in rig.found(f"{files.DIRECTORY}/*"))
     assert all(rig.log(f"recorder-kafka_c{number}") == whole(30).data for number in range(20))
 
 

@@ -25,14 +25,14 @@ def test_all_bases_are_arguments_and_those_with_python_are_of_the_right_age(name
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     for argument in ("BUILD_BASE", "RUNTIME_BASE"):
         assert f"\nARG {argument}=python:{wanted}-slim\n" in TEXTS[name]
-    assert all(re.match(r"\$\{[A-Z_]+_BASE\}", stage) for stage in STAGES[name])
-    assert STAGES[name][-2].startswith("${BUILD_BASE} AS build")
-    assert STAGES[name][-1].startswith("${RUNTIME_BASE}")
+    bases = [stage.split()[0] for stage in STAGES[name]]
+    operators = ["${BUILD_BASE}", "${RUNTIME_BASE}"]
+    assert bases == {OPERATOR: operators, PIPELINE: ["${JAVA_BASE}", operators[0], "libraries", operators[1]]}[name]
 
 
 @each
 def test_nothing_is_installed_that_is_not_locked_or_our_own(name: str) -> None:
-    commands = [one for run in instructions(STAGES[name][-2], "RUN") for one in run.split("&&")]
+    commands = [one for run in instructions("".join(STAGES[name][:-1]), "RUN") for one in run.split("&&")]
     installs = [one for one in commands if re.search(r"\b(install|wheel) ", one)]
     assert len(installs) == {OPERATOR: 4, PIPELINE: 5}[name]
     for one in installs:
@@ -43,8 +43,14 @@ def test_nothing_is_installed_that_is_not_locked_or_our_own(name: str) -> None:
 @each
 def test_the_final_stage_gets_environments_and_runs_no_program(name: str) -> None:
     runs, copies = (instructions(STAGES[name][-1], one) for one in ("RUN", "COPY"))
-    environment = "--from=build /opt/venv /opt/venv"
-    assert copies == {OPERATOR: [environment], PIPELINE: ["--from=java ${JAVA_HOME} /opt/java", environment]}[name]
+    libraries = [f"--from={one} /opt/venv" for one in ("libraries /opt/venv", "build /opt/ours")]
+    assert (
+        copies
+        == {
+            OPERATOR: ["--from=build /opt/venv /opt/venv"],
+            PIPELINE: ["--from=java ${JAVA_HOME} /opt/java", *libraries],
+        }[name]
+    )
     assert [one.split()[0] for one in runs] == {OPERATOR: [], PIPELINE: ["echo"]}[name]
 
 
@@ -74,7 +80,7 @@ def test_the_pipelines_becomes_what_spark_or_a_person_asks_for() -> None:
 def test_the_context_holds_what_is_copied_and_nothing_else() -> None:
     assert IGNORED[0] == "*"
     given = {line.removeprefix("!") for line in IGNORED if line.startswith("!")}
-    builds = [stages[-2] for stages in STAGES.values()]
+    builds = [stage for stages in STAGES.values() for stage in stages[:-1]]
     copied = {word for build in builds for copy in instructions(build, "COPY") for word in copy.split()[:-1]}
     assert copied == given
     assert all((ROOT / name).exists() for name in given)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from tests.e2e.kubernetes.chart.rendering import (
     EVERYTHING,
     NAME,
     NS,
+    ROOT,
     Object,
     Values,
     helm,
@@ -26,7 +29,7 @@ from tests.e2e.kubernetes.chart.rendering import (
 from tests.e2e.kubernetes.chart.test_rights import Right, rights
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES, module
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
-from tests.e2e.rig.kubernetes.tools import Refused, is_true
+from tests.e2e.rig.kubernetes.tools import Refused, Tools, is_true
 from tests.e2e.rig.process import wait_until
 
 SPARK_OPERATOR = "2.5.2"
@@ -152,11 +155,15 @@ def test_every_pod_of_it_is_as_restricted_as_the_operators(values: Values) -> No
         assert container["securityContext"] == operator["containers"][0]["securityContext"]
 
 
-def test_pods_are_created_only_where_spark_has_to_and_only_in_its_namespace() -> None:
-    wanted: set[Right] = {
-        ("", "pods", verb) for verb in ("create", "get", "list", "watch", "delete", "deletecollection")
-    }
-    wanted |= {("", "configmaps", verb) for verb in ("create", "list", "delete", "deletecollection")}
+def test_where_the_platform_assigns_a_group_none_is_set() -> None:
+    assert "fsGroup" not in job_pod(rendered({**CLAIMS, "fsGroup": 0}))["spec"]["securityContext"]
+
+
+def test_its_rights_to_pods_are_those_that_are_documented_and_only_in_its_namespace() -> None:
+    page = (ROOT / "docs" / "how-to" / "run-the-pipeline.md").read_text()
+    rows = re.findall(r"^\| `(pods|configmaps)` \| ([^|]+) \|", page, re.MULTILINE)
+    wanted: set[Right] = {("", kind, verb) for kind, verbs in rows for verb in re.findall(r"`(\w+)`", verbs)}
+    assert len(wanted) == 8
     for way in ("on executors", "by the Spark operator"):
         objects = rendered(WAYS[way])
         role, binding = only(objects, "Role"), only(objects, "RoleBinding")
@@ -187,9 +194,9 @@ def test_the_name_of_the_job_is_never_too_long() -> None:
         ({"enabled": True, "logs": {"existingClaim": "copies"}}, "pipeline.tables.existingClaim: required"),
         ({"enabled": True, "tables": {"existingClaim": "tables"}}, "pipeline.logs.existingClaim: required"),
         ({**CLAIMS, "schedule": "hourly"}, "/pipeline/schedule"),
-        ({**CLAIMS, "config": {"output_": "/elsewhere"}}, "/pipeline/config"),
+        ({**CLAIMS, "config": {"output_": "/elsewhere"}}, "invalid propertyName 'output_'"),
         ({**CLAIMS, "executors": {"instances": -1}}, "/pipeline/executors/instances"),
-        ({**CLAIMS, "fsGroup": 0}, "/pipeline/fsGroup"),
+        ({**CLAIMS, "fsGroup": -1}, "/pipeline/fsGroup"),
         ({**CLAIMS, "scratch": "much"}, "/pipeline/scratch"),
         ({**CLAIMS, "tables": {"claim": "tables"}}, "/pipeline/tables"),
         ({**CLAIMS, "extraEnv": [{"name": "POD_IP", "value": "10.0.0.1"}]}, "/pipeline/extraEnv"),
@@ -205,8 +212,8 @@ def test_a_wrong_value_is_refused_and_named(values: Values, said: str) -> None:
 # --- on a real API server ---
 
 
-@pytest.fixture
-def spark_crds(plane: ControlPlane) -> Iterator[None]:
+@contextmanager
+def spark_crds(plane: Tools) -> Iterator[None]:
     """Of Kubeflow's Spark operator, as it publishes them."""
     folder = module("github.com/kubeflow/spark-operator/v2", SPARK_OPERATOR) / "config" / "crd" / "bases"
     kinds = ("scheduledsparkapplications", "sparkapplications")
@@ -218,19 +225,25 @@ def spark_crds(plane: ControlPlane) -> Iterator[None]:
     plane.kubectl("delete", "crd", *names, "--timeout=30s")
 
 
+@pytest.fixture(scope="module")
+def with_spark_crds(plane: ControlPlane) -> Iterator[None]:
+    with spark_crds(plane):
+        yield
+
+
 def take(plane: ControlPlane, one: Object) -> None:
     """Raises Refused, for a field that is not known as well."""
     plane.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=json.dumps(one))
 
 
 @each_way
-@pytest.mark.usefixtures("spark_crds")
+@pytest.mark.usefixtures("with_spark_crds")
 def test_the_api_server_takes_all_of_it(plane: ControlPlane, values: Values) -> None:
     for one in rendered(values):
         take(plane, one)
 
 
-@pytest.mark.usefixtures("spark_crds")
+@pytest.mark.usefixtures("with_spark_crds")
 def test_a_field_that_the_spark_operator_does_not_have_would_be_found(plane: ControlPlane) -> None:
     found = copy.deepcopy(only(rendered(WAYS["by the Spark operator"]), "ScheduledSparkApplication"))
     found["spec"]["template"]["driver"]["podTemplate"] = {}

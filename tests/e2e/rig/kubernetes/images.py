@@ -1,8 +1,8 @@
 """Container images without a Docker engine or a registry: Debian packages, our files and Kafka's jars, put together.
 
 Every function returns an archive for `Node.load_image`. Images and what they are made of are cached outside the tree;
-the bases and Kafka's images are made once, the operator's once for each state of its sources. In pods an image is named
-`localhost/rig/...`: no registry is meant. For kind Docker builds them, on bases from its registry.
+the bases and Kafka's images are made once, those of our Dockerfiles once for each state of their sources. In pods an
+image is named `localhost/rig/...`: no registry is meant. For kind Docker builds them, on bases from its registry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ PAUSE = f"{PREFIX}/pause:1"
 PYTHON, JAVA = f"{PREFIX}/python:3.11", f"{PREFIX}/java:17"
 if KIND:
     PYTHON, JAVA = "python:3.11-slim", "eclipse-temurin:17-jre"
-PIP, OPERATOR = f"{PREFIX}/pip:1", f"{PREFIX}/kafka-features-operator:{__version__}"
+PIP, JAVA_HOME = f"{PREFIX}/pip:1", f"{PREFIX}/java-home:17"
+OPERATOR = f"{PREFIX}/kafka-features-operator:{__version__}"
+PIPELINE = f"{PREFIX}/kafka-features-pipeline:{__version__}"
 SUITE = "bookworm"  # of Debian; the one with Python 3.11 and Java 17
 
 _BASES = {PYTHON: "python3,python3-venv,ca-certificates", JAVA: "openjdk-17-jre-headless"}
@@ -41,13 +43,18 @@ _NOT_NEEDED = (
     "proc",
 )
 
-_SOURCES = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "operator", "requirements")
-_KEPT = 4
-"""Images of the operator, the last ones that were used."""
+_SOURCES = (".dockerignore", "pyproject.toml", "README.md", "LICENSE", "operator", "requirements")
+_KEPT = {OPERATOR: 4, PIPELINE: 1}
+"""Images of ours, the last ones that were used."""
 
 _PAUSE = """FROM scratch
 COPY pause /pause
 ENTRYPOINT ["/pause"]
+"""
+# Debian's has links that lead out of its folder, one of them to what is not needed.
+_JAVA_HOME = f"""FROM {JAVA}
+RUN home=$(dirname "$(dirname "$(readlink -f /usr/bin/java)")") && rm -f "$home/docs" && \\
+    mkdir /opt/java && cp -rL "$home" /opt/java/openjdk
 """
 # The class archive is bound to this Java and this class path, so it is made in the image itself.
 _KAFKA = f"""FROM {JAVA}
@@ -117,31 +124,47 @@ def base_image(name: str = PYTHON) -> Path:
 
 
 def build_image(
-    name: str, context: Path, arguments: Mapping[str, str] | None = None, archive: Path | None = None
+    name: str,
+    context: Path,
+    arguments: Mapping[str, str] | None = None,
+    archive: Path | None = None,
+    dockerfile: str = "Dockerfile",
 ) -> Path:
     """What the Dockerfile in the folder says, FROM images that were built here. `name`: `localhost/rig/NAME:TAG`."""
     if not KIND:
         install_packages()
     with locked("images"):
-        return _build(name, context, arguments or {}, archive)
+        return _build(name, context, arguments or {}, archive, dockerfile)
 
 
 def operator_image() -> Path:
     """Of the Dockerfile that users build, from the sources as they are now."""
+    return _of_sources(OPERATOR, "Dockerfile", {})
+
+
+def pipeline_image() -> Path:
+    """The same, with Spark and Java."""
+    return _of_sources(PIPELINE, "Dockerfile.pipeline", {"JAVA_BASE": JAVA_HOME})
+
+
+def _of_sources(name: str, dockerfile: str, bases: Mapping[str, str]) -> Path:
+    """`bases`: beside Python's, those that this machine has in place of the registry's."""
     if KIND:
-        return build_image(OPERATOR, ROOT)
+        return build_image(name, ROOT, dockerfile=dockerfile)
     with tempfile.TemporaryDirectory(prefix="rig-pip-") as folder:
         pip = Path(folder)
         _pip_context(pip)
-        archive = _archive_of(f"{OPERATOR}-{_digest(pip, *(ROOT / one for one in _SOURCES))}")
+        archive = _archive_of(f"{name}-{_digest(pip, *(ROOT / one for one in (dockerfile, *_SOURCES)))}")
         if not archive.exists():
             base_image(PYTHON)
             build_image(PIP, pip)
-            build_image(OPERATOR, ROOT, {"BUILD_BASE": PIP, "RUNTIME_BASE": PYTHON}, archive)
+            if JAVA_HOME in bases.values():
+                _once(JAVA_HOME, _java_context)
+            build_image(name, ROOT, {"BUILD_BASE": PIP, "RUNTIME_BASE": PYTHON, **bases}, archive, dockerfile)
     with locked("images"):
         archive.touch()
-        archives = archive.parent.glob(f"{_archive_of(OPERATOR).stem}*.tar")
-        for old in sorted(archives, key=lambda one: one.stat().st_mtime)[:-_KEPT]:
+        archives = archive.parent.glob(f"{_archive_of(name).stem}*.tar")
+        for old in sorted(archives, key=lambda one: one.stat().st_mtime)[: -_KEPT[name]]:
             old.unlink()
     return archive
 
@@ -190,6 +213,12 @@ def _pause_context(folder: Path) -> dict[str, str]:
     return {}
 
 
+def _java_context(folder: Path) -> dict[str, str]:
+    base_image(JAVA)
+    (folder / "Dockerfile").write_text(_JAVA_HOME)
+    return {}
+
+
 def _kafka_context(folder: Path, version: str) -> dict[str, str]:
     base_image(JAVA)
     made = release(version)
@@ -206,10 +235,16 @@ def _archive_of(name: str) -> Path:
     return CACHE / folder / (name.removeprefix(f"{PREFIX}/").replace("/", "_").replace(":", "_") + ".tar")
 
 
-def _build(name: str, context: Path, arguments: Mapping[str, str], archive: Path | None = None) -> Path:
+def _build(
+    name: str,
+    context: Path,
+    arguments: Mapping[str, str],
+    archive: Path | None = None,
+    dockerfile: str = "Dockerfile",
+) -> Path:
     """Nothing to export if the image is the same as before; the one that lost its name is dropped."""
     archive = archive or _archive_of(name)
-    words = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+    words = [f"--file={context / dockerfile}", *(f"--build-arg={key}={value}" for key, value in arguments.items())]
     if KIND:
         archive.parent.mkdir(parents=True, exist_ok=True)
         run("docker", "build", *words, f"--tag={name}", context)

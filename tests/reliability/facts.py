@@ -207,10 +207,10 @@ class Facts:
         ]
         return reached >= 0 and bool(moved) and all(one.by is None for one in moved)
 
-    def last_look(self, place: int, process: str, uid: str) -> Looked | None:
-        """The last time that this process read a cluster for this resource, before that place."""
+    def last_look(self, place: int, process: str | None, uid: str) -> Looked | None:
+        """The last time that this process read a cluster for this resource, before that place; with None, that any did."""
         for record in reversed(self.records[:place]):
-            if isinstance(record, Looked) and record.uid == uid and record.process == process:
+            if isinstance(record, Looked) and record.uid == uid and process in (None, record.process):
                 return record
         return None
 

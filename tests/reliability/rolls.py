@@ -17,7 +17,7 @@ from tests.reliability.scene import Scene
 
 IMAGES = ("kafka:4.4.0", "kafka:4.4.0", "kafka:4.4.0", "kafka:4.2.1", OLD, "kafka:4.4.0-debug", "kafka:4.0.1")
 BROKEN = "kafka:latest"
-LAST = "kafka:4.4.1"
+LAST, AFTER_LAST = "kafka:4.4.1", "kafka:4.4.1-debug"
 
 
 # --- what happens ---
@@ -138,6 +138,15 @@ def a_person_restarts_what_is_asked_for(scene: Scene) -> None:
                 scene.loop.call_later(1.0, pods.delete, name)  # Kubernetes has seen the template by then
 
 
+def a_person_changes_the_image_where_a_restart_did_not_help(scene: Scene) -> None:
+    """As the status advises then: an operator that could not write may not know that a pod was replaced since."""
+    for one in scene.resources():
+        conditions = (one.get("status") or {}).get("conditions", ())
+        if any("why its restart did not help" in told["message"] for told in conditions):
+            for name in (CONTROLLERS, BROKERS):
+                _pods(scene).set_image(name, AFTER_LAST)
+
+
 def acts_of(scene: Scene) -> tuple[tuple[int, Callable[[Scene], Any]], ...]:
     """What may happen, and how often."""
     return (*ACTS, (30, a_person_restarts_what_is_asked_for)) if _pods(scene).by_hand else ACTS
@@ -190,7 +199,7 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
         cluster.catch_up()
         if pods.by_hand:
             _replace_stuck(pods)
-        if world.active is not None and not (pods.by_hand and pods.nodes().stuck):
+        if world.active is not None and not (pods.by_hand and _cannot_run(pods)):
             break
     world.configure(1)
     for topic in sorted({one.topic for one in world.partitions()}):
@@ -204,10 +213,16 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
 
 def _replace_stuck(pods: RecordedPods) -> None:
     """Who restarts nodes by hand replaces those that cannot run, too."""
-    stuck = pods.nodes().stuck
+    stuck = _cannot_run(pods)
     for name in pods.names():
         if pods.node_of(name) in stuck:
             pods.delete(name)
+
+
+def _cannot_run(pods: RecordedPods) -> frozenset[int]:
+    """With what they have now. A container that crashes runs now and then."""
+    nodes = pods.nodes()
+    return nodes.behind & (nodes.stuck | nodes.away | {voter for voter, runs in nodes.voters.items() if not runs})
 
 
 CALM: Mapping[str, Any] = {

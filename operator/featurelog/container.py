@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
-_TOLD = {
+_FLAGS = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
     "--cores": "SPARK_EXECUTOR_CORES",
@@ -45,9 +45,9 @@ def _executor(environment: Mapping[str, str]) -> list[str]:
     options = sorted((int(found[1]), name) for name in environment if (found := _OPTION.fullmatch(name)))
     memory = environment[_MEMORY]
     classes = [environment.get("SPARK_CONF_DIR", ""), str(_spark() / "jars" / "*")]
-    told = [word for flag, name in _TOLD.items() for word in (flag, environment[name])]
+    flags = [word for flag, name in _FLAGS.items() for word in (flag, environment[name])]
     java = [*(environment[name] for _, name in options), f"-Xms{memory}", f"-Xmx{memory}"]
-    return ["java", *java, "-cp", os.pathsep.join(filter(None, classes)), _BACKEND, *told]
+    return ["java", *java, "-cp", os.pathsep.join(filter(None, classes)), _BACKEND, *flags]
 
 
 def _spark() -> Path:

@@ -208,7 +208,7 @@ class Facts:
         return reached >= 0 and bool(moved) and all(one.by is None for one in moved)
 
     def last_look(self, place: int, process: str | None, uid: str) -> Looked | None:
-        """The last time that this process read a cluster for this resource, before that place; with None, that any did."""
+        """The last time before that place that this process, or any where it is None, looked for this resource."""
         for record in reversed(self.records[:place]):
             if isinstance(record, Looked) and record.uid == uid and process in (None, record.process):
                 return record

@@ -142,7 +142,7 @@ def a_person_changes_the_image_where_a_restart_did_not_help(scene: Scene) -> Non
     """As the status advises then: an operator that could not write may not know that a pod was replaced since."""
     for one in scene.resources():
         conditions = (one.get("status") or {}).get("conditions", ())
-        if any("why its restart did not help" in told["message"] for told in conditions):
+        if any("why its restart did not help" in condition["message"] for condition in conditions):
             for name in (CONTROLLERS, BROKERS):
                 _pods(scene).set_image(name, AFTER_LAST)
 

@@ -1,6 +1,6 @@
 """One recorded metadata log on disk: Kafka's own batches as they were fetched, in files as a broker has them.
 
-What it decides: which bytes may be appended (whole batches whose CRC holds, where the log goes on), when a segment is
+What it decides: which bytes may be appended (whole batches whose CRC holds, where the log continues), when a segment is
 closed, what of a half-written one counts after the process was killed, and what may be removed to make room. Called by
 `recorder.py`, in its one thread. It blocks, and knows neither Kafka nor limits.
 

@@ -1,8 +1,8 @@
 """Record the metadata logs that the operator follows, so that their history outlives what Kafka keeps: about a week.
 
-Told of each look at a cluster (`saw`), it fetches what its files do not have yet, over the connection to the leader
+Notified of each look at a cluster (`saw`), it fetches what its files do not have yet, over the connection to the leader
 that is there, up to where the look saw that the log is committed. Kafka itself is the queue: nothing waits in memory,
-and a recorder that was away for an hour, or had no disk, goes on where its files end. What it does not reach any more
+and a recorder that was away for an hour, or had no disk, continues where its files end. What it does not reach any more
 is a gap, behind which it begins with a snapshot; what the leader contradicts is another log, in a folder of its own.
 
 It never harms a reconciliation: nothing is waited for, few clusters have their turn at once and each for a short time,
@@ -77,14 +77,14 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class _Recording:
-    """What is kept of a resource between its turns. `told`: what was said of it last."""
+    """What is kept of a resource between its turns. `logged`: the reason that was logged last."""
 
     resource: Resource
     cluster_id: str = ""
     log: RecordedLog | None = None
     next_at: float = 0.0
     turn: asyncio.Task[None] | None = None
-    told: str = ""
+    logged: str = ""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -131,7 +131,7 @@ class LogRecorder:
         self._watcher.forgot(resource)
 
     async def close(self) -> None:
-        """End all turns. What is on disk is whole, and the next process goes on with it."""
+        """End all turns. What is on disk is whole, and the next process continues with it."""
         turns = [one.turn for one in self._known.values() if one.turn is not None]
         for one in turns:
             one.cancel()
@@ -147,7 +147,7 @@ class LogRecorder:
                     self._watcher.recorded(one.resource)
             self._say(one, "", "")
         except Exception as error:  # whatever it is, nothing but the recording may suffer from it
-            reason, text = _told(error)
+            reason, text = _reason_of(error)
             self._watcher.failed(reason)
             self._say(one, reason, text)
         finally:
@@ -268,9 +268,9 @@ class LogRecorder:
 
     def _say(self, one: _Recording, reason: str, text: str) -> None:
         """Once, until it is another reason."""
-        if one.told == (reason or "recorded"):
+        if one.logged == (reason or "recorded"):
             return
-        one.told = reason or "recorded"
+        one.logged = reason or "recorded"
         if reason:
             logger.warning("the metadata log is not recorded (%s): %s", reason, printable(text), extra=one.labels)
         elif one.log is not None:
@@ -286,7 +286,7 @@ async def _fetched(source: LogSource, position: OffsetAndEpoch) -> FetchResponse
         raise
 
 
-def _told(error: Exception) -> tuple[str, str]:
+def _reason_of(error: Exception) -> tuple[str, str]:
     """The reason, as the metric has it, and a text for people."""
     for kinds, reason in _REASONS:
         if isinstance(error, kinds):

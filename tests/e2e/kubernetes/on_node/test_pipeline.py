@@ -23,7 +23,7 @@ from tests.e2e.rig.kubernetes.node_files import NAME as NODE_NAME
 from tests.e2e.rig.process import wait_until
 from tests.featurelog.inputs import run, tables
 
-NS, RELEASE = "pipeline", "kafka-features-operator"
+NS, RELEASE = "pipeline", "fleet-kafka-features-operator"  # beside that of other tests
 JOB = f"{RELEASE}-pipeline"
 ACCOUNT = f"system:serviceaccount:{NS}:{JOB}"
 USER = 65532
@@ -80,7 +80,7 @@ class Fleet:
         }
         sets = [word for name, value in given.items() for word in ("--set", f"pipeline.{name}={value}")]
         # The operator itself is not what is tried here: its image is not there, and nobody waits for it.
-        sets += [word for value in values for word in ("--set-json", value)]
+        sets += ["--set", "crds.enabled=false", *(word for value in values for word in ("--set-json", value))]
         self.plane.helm("upgrade", "--install", RELEASE, str(CHART), "-n", NS, *sets)
 
     def job(self, name: str) -> str:

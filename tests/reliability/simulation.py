@@ -296,13 +296,17 @@ class Simulation(Scene):
 
 
 def simulate(seed: int) -> History:
-    """The history of this seed."""
-    logging.disable(logging.CRITICAL)
+    """The history of this seed. Nothing is logged meanwhile."""
 
     async def lived() -> History:
         return await Simulation(seed).live()
 
-    return run(lived())
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        return run(lived())
+    finally:
+        logging.disable(before)
 
 
 def trace_of(history: History) -> str:

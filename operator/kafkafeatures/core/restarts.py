@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
     from kafkafeatures.core.replication import Replication
 
 WITHDRAWN_AFTER = timedelta(minutes=1)
-"""Longer than an eviction that was asked for can be on its way; from when on it was not asked for again."""
+"""Longer than an eviction can be on its way. It is asked for again as long as it is wanted, so counted from then on."""
 
 
 class Phase(Enum):

@@ -156,22 +156,24 @@ class InFlight(Struct, frozen=True):
             return self
         written = self.written
         if written is not None:
-            others = {name: one for name, one in written.unknown.items() if name not in _moments("", "")}
+            others = {name: one for name, one in written.unknown.items() if name not in _MOMENTS}
             written = Intent(kind=written.kind, unknown={**others, **_moments(stable_since, unwanted_since)})
         return replace(self, stable_since=stable_since, unwanted_since=unwanted_since, written=written)
 
     def sent(self, age_of: Callable[[str], timedelta], stable_for: timedelta = timedelta(0)) -> Sent:
         """How it was sent, and how long ago."""
-        stable, unwanted = (
-            None if moment is None else age_of(moment) for moment in (self.stable_since, self.unwanted_since)
-        )
+        stable = age_of(self.stable_since) if self.stable_since is not None else None
+        unwanted = age_of(self.unwanted_since) if self.unwanted_since is not None else None
         return Sent(self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for, unwanted)
 
 
-def _moments(stable_since: str | None, unwanted_since: str | None) -> dict[str, str]:
-    """Those that are there, as in an intent."""
-    moments = {"stableSince": stable_since, "unwantedSince": unwanted_since}
-    return {name: moment for name, moment in moments.items() if moment is not None}
+_MOMENTS = ("stableSince", "unwantedSince")
+"""Of an intent: fields that come and go while a restart is followed."""
+
+
+def _moments(*since: Stamp | None) -> dict[str, Stamp]:
+    """Those that there are, by name."""
+    return {name: moment for name, moment in zip(_MOMENTS, since, strict=True) if moment is not None}
 
 
 def in_flight(intent: Intent) -> InFlight | UnknownStep:

@@ -11,7 +11,7 @@ the name of another one is another one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from featurelog.layout import LogFile, NodeLog
@@ -119,10 +119,9 @@ class Ledger:
         return fits[0]
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept."""
+        """As it is kept: nodes, and what is in them, are written by their fields."""
         ordered = sorted(self.nodes, key=lambda one: (one.cluster, one.node, one.cluster_id or ""))
-        nodes = [{**_fields(one), "files": {name: _entry(file) for name, file in one.files.items()}} for one in ordered]
-        return {"version": VERSION, "nodes": nodes, "derived": dict(sorted(self.derived.items()))}
+        return {"version": VERSION, "nodes": ordered, "derived": dict(sorted(self.derived.items()))}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Ledger:
@@ -157,15 +156,6 @@ def _due(entry: Entry | None, new: Due, stamp: Stamper) -> Due | None:
     if is_same and is_as_large:
         return None
     return replace(new, fingerprint=first, kept=kept)
-
-
-def _entry(file: Entry) -> dict[str, Any]:
-    return {**_fields(file), "parts": [_fields(part) for part in file.parts]}
-
-
-def _fields(value: Node | Entry | Part) -> dict[str, Any]:
-    """As `asdict`, which copies all that is below as well: of a year of files that takes longer than writing them."""
-    return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
 def _node(document: dict[str, Any]) -> Node:

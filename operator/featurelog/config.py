@@ -78,9 +78,9 @@ def read(path: Path) -> Config:
     inputs, mode = found["inputs"], found.get("mode", PERMISSIVE)
     if not all(isinstance(one, str) and one for one in inputs):
         raise ConfigError(f"{path}: inputs: invalid value; expected {_EXPECTED[list]}")
-    for one in filter(stores.is_uri, inputs):
+    for one in inputs:
         try:
-            stores.checked(one)
+            stores.check(one)
         except stores.StoreError as error:
             raise ConfigError(f"{path}: inputs: {error}") from None
     for name in ("output", "documents", "metrics"):

@@ -59,8 +59,8 @@ def is_uri(place: str) -> bool:
 
 def open_store(uri: str) -> tuple[FileSystem, str]:
     """The file system, and the path in it. uri: or an absolute path. Raises StoreError, OSError."""
-    checked(uri)
     if not uri.startswith(_S3):
+        check(uri)
         try:
             system, path = FileSystem.from_uri(uri)
         except ValueError as error:
@@ -104,15 +104,14 @@ def reason(error: Exception) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def checked(uri: str) -> str:
-    """The URI, or path, if it may be used. Raises StoreError."""
-    if uri.startswith(_S3):
-        _of_bucket(uri)
-    elif is_uri(uri):
-        split = _split(uri)
+def check(place: str) -> None:
+    """Whether a URI may be used; any path may. Raises StoreError."""
+    if place.startswith(_S3):
+        _of_bucket(place)
+    elif is_uri(place):
+        split = _split(place)
         if ":" in split.netloc.rpartition("@")[0] or any(_SECRET.search(name) for name, _ in parse_qsl(split.query)):
             raise StoreError(f"{split.scheme}://{split.netloc.rpartition('@')[2]}{split.path}: {_NO_CREDENTIALS}")
-    return uri
 
 
 def for_delta(uri: str) -> tuple[str, dict[str, str]]:

@@ -87,6 +87,11 @@ def spark_pods(objects: list[Object]) -> list[Object]:
     return found
 
 
+def all_pods(objects: list[Object]) -> list[Object]:
+    """Templates of Spark's pods, and that of the job where there is one."""
+    return spark_pods(objects) + ([job_pod(objects)] if of_kind(objects, "CronJob") else [])
+
+
 def test_nothing_of_it_is_rendered_unless_it_is_enabled() -> None:
     assert "pipeline" not in json.dumps(render())
     assert not rendered({**ALL, "enabled": False, "executors": {"instances": 2}})
@@ -130,9 +135,7 @@ def test_what_the_user_configures_goes_over_what_the_chart_sets(tmp_path: Path) 
 @each_way
 def test_it_may_write_to_the_tables_and_only_read_the_logs(values: Values) -> None:
     objects = rendered(values)
-    pods = [one["spec"] for one in spark_pods(objects)]
-    pods += [job_pod(objects)["spec"]] if of_kind(objects, "CronJob") else []
-    for spec in pods:
+    for spec in (one["spec"] for one in all_pods(objects)):
         (container,) = spec["containers"]
         mounts = {one["name"]: (one["mountPath"], one.get("readOnly", False)) for one in container["volumeMounts"]}
         assert mounts["logs"] == ("/data/logs", True)
@@ -147,9 +150,7 @@ def test_it_may_write_to_the_tables_and_only_read_the_logs(values: Values) -> No
 def test_every_pod_of_it_is_as_restricted_as_the_operators(values: Values) -> None:
     objects = render({"pipeline": values})
     operator = only(objects, "Deployment")["spec"]["template"]["spec"]
-    pods = [one["spec"] for one in spark_pods(objects)]
-    pods += [job_pod(objects)["spec"]] if of_kind(objects, "CronJob") else []
-    for spec in pods:
+    for spec in (one["spec"] for one in all_pods(objects)):
         assert operator["securityContext"].items() <= spec["securityContext"].items()
         (container,) = spec["containers"]
         assert container["securityContext"] == operator["containers"][0]["securityContext"]
@@ -254,8 +255,7 @@ def test_a_field_that_the_spark_operator_does_not_have_would_be_found(plane: Con
 @each_way
 def test_a_namespace_that_enforces_restricted_takes_every_pod(plane: ControlPlane, values: Values) -> None:
     objects = rendered(values)
-    templates = spark_pods(objects) + ([job_pod(objects)] if of_kind(objects, "CronJob") else [])
-    for number, template in enumerate(templates):
+    for number, template in enumerate(all_pods(objects)):
         spec = copy.deepcopy(template["spec"])
         spec.pop("serviceAccountName", None)  # there is none in a dry run
         spec["containers"][0].setdefault("image", "spark-adds-it")

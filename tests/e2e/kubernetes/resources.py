@@ -23,6 +23,7 @@ from tests.e2e.rig.process import wait_until
 
 ROOT = Path(__file__).parents[3]
 NS, CRD = "kafka", "kafkafeatures.kafkafeatures.dev"
+RBAC = "rbac.authorization.k8s.io"
 PATIENCE = 180
 """Seconds: no promise, a machine may be busy with ten other things."""
 FEW = 30
@@ -67,15 +68,14 @@ def install(plane: ControlPlane) -> None:
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
     # Not by `kubectl`: until it has conditions at all, they are an error there.
     wait_until(f"crd/{CRD} is established", lambda: is_true("Established", plane.read(path)), 60, step=0.1)
-    rbac = "rbac.authorization.k8s.io"
-    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": ACCOUNT}
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": ACCOUNT}
     plane.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}},
-        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": RIGHTS},
+        {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": RIGHTS},
         {
-            "apiVersion": f"{rbac}/v1",
+            "apiVersion": f"{RBAC}/v1",
             "kind": "ClusterRoleBinding",
             "metadata": {"name": ACCOUNT},
             "roleRef": role,
@@ -92,6 +92,22 @@ _INSTALLED: dict[str, tuple[str, int]] = {}
 def _version_of_crd(plane: ControlPlane) -> tuple[str, int]:
     metadata = plane.read(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}").get("metadata", {})
     return metadata.get("uid", ""), metadata.get("generation", 0)
+
+
+def account(plane: ControlPlane, namespace: str, name: str, rules: list[dict[str, Any]]) -> None:
+    """A ServiceAccount with a role of its own."""
+    metadata = {"name": name, "namespace": namespace}
+    plane.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", **metadata}],
+        },
+    )
 
 
 class Resources:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.kubernetes.command_line.orders import ACCOUNTS, CLUSTER, NS, Orders, account
+from tests.e2e.kubernetes.command_line.orders import ACCOUNTS, CLUSTER, NS, Orders
 from tests.e2e.kubernetes.command_line.person import Person
-from tests.e2e.kubernetes.resources import install
+from tests.e2e.kubernetes.resources import account, install
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 
 
@@ -20,7 +20,7 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}},
     )
     for name, rules in ACCOUNTS.items():
-        account(control_plane, name, rules)
+        account(control_plane, NS, name, rules)
     return control_plane
 
 

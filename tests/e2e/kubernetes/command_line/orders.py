@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.e2e.kubernetes.resources import Resources
-from tests.e2e.rig.kubernetes.cluster import ControlPlane
 
 NS = "people"
 USER = f"system:serviceaccount:{NS}:person"
 CLUSTER = {"cluster": {"bootstrapServers": "kafka-1.example:9092"}}
-RBAC = "rbac.authorization.k8s.io"
 READ = {"apiGroups": ["kafkafeatures.dev"], "resources": ["kafkafeatures"], "verbs": ["get"]}
 WRITE = {**READ, "verbs": ["get", "patch"]}
 EVENTS = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]}
@@ -35,19 +33,3 @@ class Orders(Resources):
     def annotations(self) -> dict[str, str]:
         found: dict[str, str] = self.get(self.name)["metadata"].get("annotations", {})
         return found
-
-
-def account(plane: ControlPlane, name: str, rules: list[dict[str, Any]]) -> None:
-    """A ServiceAccount with a role of its own."""
-    metadata = {"name": name, "namespace": NS}
-    plane.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", **metadata}],
-        },
-    )

@@ -13,6 +13,7 @@ import yaml
 
 from kraftlog import files
 from tests.contract.collecting import PAGE, collect
+from tests.e2e.kubernetes.resources import account
 from tests.e2e.rig.kubernetes.binaries import binary
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.kafka import Kafka
@@ -37,26 +38,14 @@ class Collector:
     kubeconfig: Path
 
     def collects(self, selector: str = "app=kafka") -> subprocess.CompletedProcess[str]:
-        told = {"KUBECONFIG": str(self.kubeconfig), "NAMESPACE": self.kafka.namespace, "SELECTOR": selector}
-        return collect(self.folder, "orders", {**told, "LOG_DIR": '"/data/$POD"'}, binary("kubectl").parent)
+        where = {"KUBECONFIG": str(self.kubeconfig), "NAMESPACE": self.kafka.namespace, "SELECTOR": selector}
+        return collect(self.folder, "orders", {**where, "LOG_DIR": '"/data/$POD"'}, binary("kubectl").parent)
 
 
 @pytest.fixture
 def collector(kafka_on_node: Kafka, tmp_path: Path) -> Iterator[Collector]:
     plane, namespace = cast("ControlPlane", kafka_on_node.node.control_plane), kafka_on_node.namespace
-    where = {"metadata": {"name": WHO, "namespace": namespace}}
-    rbac = "rbac.authorization.k8s.io"
-    plane.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", **where},
-        {"apiVersion": f"{rbac}/v1", "kind": "Role", **where, "rules": RULES},
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "RoleBinding",
-            **where,
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": WHO},
-            "subjects": [{"kind": "ServiceAccount", "name": WHO, "namespace": namespace}],
-        },
-    )
+    account(plane, namespace, WHO, RULES)
     yield Collector(kafka_on_node, plane, tmp_path, plane.kubeconfig_of(namespace, WHO))
     plane.kubectl("delete", "serviceaccount,role,rolebinding", WHO, "-n", namespace)
 
@@ -97,9 +86,7 @@ def test_what_the_page_grants_is_what_the_script_uses(collector: Collector) -> N
 
 def test_without_the_right_to_exec_nothing_is_copied_and_kubectl_says_why(collector: Collector) -> None:
     without = [rule for rule in RULES if rule["resources"] == ["pods"]]
-    where = {"name": WHO, "namespace": collector.kafka.namespace}
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": where, "rules": without}
-    collector.plane.apply(role)
+    account(collector.plane, collector.kafka.namespace, WHO, without)
     done = collector.collects()
     assert done.returncode == 1
     assert "pods/exec" in done.stderr

@@ -295,7 +295,7 @@ class RecordedLog:
             raise Contradicts(f"{opened.name} lies before the closed segment {segments[-1].name}")
         if not ends and segments:
             end, _ = _last_batch(self._log / segments[-1].name)
-            if end is None:  # then neither where it ends is known, nor what would go on behind it
+            if end is None:  # then neither where it ends is known, nor what would continue behind it
                 raise Contradicts(f"the closed segment {segments[-1].name} holds no batch that can be read")
             ends.append(end)
         self._state = _State(self._stamp(), ends[-1] if ends else None, opened)

@@ -34,7 +34,7 @@ CLOSE_AT = 64 * MIB
 CLOSE_AFTER = 6 * 3600.0
 """Seconds; until then readers do not see what is in it. 12 MB a day come from an idle cluster: four files of 3 MB."""
 LOOK_AROUND_EVERY = 3600.0
-"""Seconds between looks at the whole folder: others may write to it, and some recordings go on no more."""
+"""Seconds between looks at the whole folder: others may write to it, and some recordings are no longer continued."""
 SPARE = 16 * MIB
 """Bytes of the volume that are left free."""
 

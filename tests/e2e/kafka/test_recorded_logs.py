@@ -86,25 +86,25 @@ def test_a_recording_is_what_the_controllers_have_through_leader_changes_and_kil
 ) -> None:
     recorded = recording_of(cluster, tmp_path)
 
-    def goes_on(by: int) -> None:
+    def continues(by: int) -> None:
         end = end_of(recorded)
-        wait_until("the recording goes on", lambda: end_of(recorded) >= end + by, 30)
+        wait_until("the recording continues", lambda: end_of(recorded) >= end + by, 30)
 
     with recording(cluster, tmp_path):
-        goes_on(1)
+        continues(1)
         hold_topic(cluster, "orders", {one: [cluster.brokers[0].id] for one in range(40)})
         hold_credential(cluster, "alice", "a-password")
-        goes_on(45)
+        continues(45)
         leader = cluster.nodes[cluster.leader()]
         leader.kill()
         cluster.leader(other_than=leader.id)
-        goes_on(3)
+        continues(3)
     hold_topic(cluster, "missed", {one: [cluster.brokers[0].id] for one in range(40)})
     leader.start()
     with recording(cluster, tmp_path):
-        goes_on(45)
+        continues(45)
     with recording(cluster, tmp_path):
-        goes_on(3)
+        continues(3)
     recorded.close_segment(if_due=False)
 
     place, end = recorded.folder / files.DIRECTORY, end_of(recorded)

@@ -139,7 +139,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def test_killed_before_any_call_to_the_system_nothing_is_lost_and_nothing_is_there_twice(tmp_path: Path) -> None:
-    """Between every two calls, and in the middle of every write: the next process goes on with the same log."""
+    """Between every two calls, and in the middle of every write: the next process continues with the same log."""
     batches, snap = log([1, 3, 2, 4, 1, 1]), snapshot(broker(1, 1))
     whole = b"".join(batches)
 
@@ -259,7 +259,7 @@ def test_a_segment_is_closed_when_it_is_old_also_where_the_clock_was_set_back(tm
     assert recorded(tmp_path).position() == OffsetAndEpoch(4, 1)
 
 
-def test_two_writers_of_one_folder_go_on_where_the_other_one_stopped(tmp_path: Path) -> None:
+def test_two_writers_of_one_folder_continue_where_the_other_one_stopped(tmp_path: Path) -> None:
     one, other = recorded(tmp_path), recorded(tmp_path)
     batches = log([1, 2, 3, 1, 2, 3, 1])
     for writer, data in zip(itertools.cycle((one, other, other)), batches, strict=False):

@@ -77,7 +77,7 @@ class Cluster:
 
 
 class Rig:
-    """A recorder, and a clock that goes on by a minute with each look."""
+    """A recorder, and a clock that advances by a minute with each look."""
 
     def __init__(self, folder: Path, **limits: int) -> None:
         self.seconds, self.heard, self.folder = 0.0, Heard(), folder
@@ -124,7 +124,7 @@ def whole(count: int, start: int = 0) -> Leader:
     return Leader(start=start, data=data, high_watermark=count, snapshots={})
 
 
-async def test_a_log_is_recorded_as_it_is_served_and_goes_on_with_each_look_and_each_process(tmp_path: Path) -> None:
+async def test_a_log_is_recorded_as_it_is_served_and_continues_with_each_look_and_each_process(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         for until in (3, 3, 5, 9):
             await rig.look(whole(until), until)
@@ -414,7 +414,7 @@ async def test_who_is_deleted_while_a_snapshot_is_recorded_leaves_no_lock_behind
     assert rig.log() == LATER
 
 
-async def test_a_recording_that_goes_on_no_more_is_closed_so_that_it_can_be_read(tmp_path: Path) -> None:
+async def test_a_recording_that_no_longer_continues_is_closed_so_that_it_can_be_read(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         await rig.look(whole(2), 2, ("kafka", "gone"))
         rig.recorder.forgot(("kafka", "gone"))

@@ -6,7 +6,6 @@ Names and labels are for alerts, so they do not change: docs/reference/metrics.m
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
@@ -173,8 +172,7 @@ class RecorderMetrics:
         self._success.labels(*resource).set(self._clock().timestamp())
 
     def forgot(self, resource: tuple[str, str]) -> None:
-        with suppress(KeyError):  # it was never recorded
-            self._success.remove(*resource)
+        self._success.remove(*resource)
 
     def failed(self, reason: str) -> None:
         self._failures.labels(reason).inc()

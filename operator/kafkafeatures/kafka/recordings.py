@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -99,7 +99,7 @@ class Recordings:
             self._root.mkdir(mode=0o700)  # in a volume: what else is at its top is not ours
         self._look_around()
         owner = _owner(resource)
-        found = [one for one in self._found() if one.owner == owner and one.path.parent.name == cluster_id]
+        found = [one for one in self._by_owner()[owner] if one.path.parent.name == cluster_id]
         newest = max(found, key=lambda one: one.number, default=None)
         return self._log(newest.path if newest else self._new(owner, cluster_id, 0))
 
@@ -126,7 +126,7 @@ class Recordings:
         owner, limits = _owner_of(log.folder), self._settings
         parts = 8 if snapshot else 7
         while self._of_owner[owner] + size > limits.per_cluster * parts // 8:
-            if not self._remove_oldest(owner, sparing=log.folder):
+            if not self._remove_oldest(self._by_owner()[owner], sparing=log.folder):
                 raise NoRoom(f"it takes {limits.per_cluster // MIB} MiB, the limit of one cluster")
         while self.held + size > limits.all_clusters * parts // 8:
             if not self._remove_from_largest(log.folder):
@@ -142,7 +142,7 @@ class Recordings:
     # --- what is there ---
 
     def _new(self, owner: str, cluster_id: str, number: int) -> Path:
-        own = sorted((one for one in self._found() if one.owner == owner), key=lambda one: one.made)
+        own = self._by_owner()[owner]
         for one in own[: max(0, len(own) - MOST + 1)]:
             self._drop(self._log(one.path))
         return self._root / cluster_id / (f"{owner}_{number}" if number else owner)
@@ -161,6 +161,13 @@ class Recordings:
                     if name:
                         made = (Path(one.path) / files.PROPERTIES).lstat().st_mtime_ns
                         yield _Found(Path(one.path), name[1], int(name[2] or 0), made)
+
+    def _by_owner(self) -> defaultdict[str, list[_Found]]:
+        """Of each owner, the oldest first."""
+        found = defaultdict(list)
+        for one in sorted(self._found(), key=lambda one: one.made):
+            found[one.owner].append(one)
+        return found
 
     def _look_around(self) -> None:
         """How large all are; and what nobody writes to any more is closed, so that it can be read."""
@@ -188,11 +195,13 @@ class Recordings:
     # --- making room ---
 
     def _remove_from_largest(self, sparing: Path) -> bool:
-        return any(self._remove_oldest(owner, sparing=sparing) for owner, _ in self._of_owner.most_common())
+        found = self._by_owner()
+        return any(self._remove_oldest(found[owner], sparing=sparing) for owner, _ in self._of_owner.most_common())
 
-    def _remove_oldest(self, owner: str, *, sparing: Path) -> bool:
-        """Segments of its oldest recording; that as a whole, where it has a newer one and no segment may go alone."""
-        own = sorted((one for one in self._found() if one.owner == owner), key=lambda one: one.made)
+    def _remove_oldest(self, own: list[_Found], *, sparing: Path) -> bool:
+        """Of one owner: segments of its oldest recording; that as a whole, where it has a newer one and no segment may
+        go alone.
+        """
         for one in own:
             log = self._log(one.path)
             with suppress(Busy, Contradicts):

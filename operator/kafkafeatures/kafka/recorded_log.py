@@ -187,9 +187,11 @@ class RecordedLog:
         with self._locked():
             sizes = dict(self._names())
             snapshots, segments = files.in_order(sizes)
+            if not segments or not snapshots:
+                return 0  # told by names alone, since this is asked of many
             state = self._loaded()
             bases = [one.base_offset for one in segments] + ([state.open.base] if state.open else [])
-            if not segments or len(bases) < 2 or not any(one.end_offset >= bases[1] for one in snapshots):
+            if len(bases) < 2 or not any(one.end_offset >= bases[1] for one in snapshots):
                 return 0
             gone = [segments[0].name, *(one.name for one in snapshots if one.end_offset < bases[1])]
             for name in gone:  # the segment first: a snapshot without the log behind it misleads nobody

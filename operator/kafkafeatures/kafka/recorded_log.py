@@ -175,7 +175,7 @@ class RecordedLog:
 
     def size(self) -> int:
         """Bytes of all its files."""
-        return sum(size for _, size in self._names()) if self._log.is_dir() else 0
+        return sum(size for _, size in self._names())
 
     def remove_oldest(self) -> int:
         """Remove the oldest closed segment, if a reader can begin behind it, and snapshots that nobody needs then.
@@ -276,31 +276,29 @@ class RecordedLog:
             return self._state
         seen = self._names()
         found = sorted((one for name, size in seen if (one := _open_of(name, size))), key=lambda one: one.base)
-        ends: list[OffsetAndEpoch] = []
+        end: OffsetAndEpoch | None = None
         opened: _Open | None = None
         for one in found:
-            end, whole = _last_batch(self._log / one.name)
-            if end is None:
+            last, whole = _last_batch(self._log / one.name)
+            if last is None:
                 os.unlink(self._log / one.name)
                 continue
             if whole < one.size:
                 self._shorten(one.name, whole)
             if opened is not None:
                 self._close(opened)
-            opened = _Open(one.name, one.base, one.since, whole)
-            ends.append(end)
+            opened, end = _Open(one.name, one.base, one.since, whole), last
         for name, _ in seen:
             if name.endswith(_PART):
                 os.unlink(self._log / name)
         segments = files.in_order(name for name, _ in seen)[1]
         if opened is not None and segments and segments[-1].base_offset >= opened.base:
             raise Contradicts(f"{opened.name} lies before the closed segment {segments[-1].name}")
-        if not ends and segments:
+        if end is None and segments:
             end, _ = _last_batch(self._log / segments[-1].name)
             if end is None:  # then neither where it ends is known, nor what would continue behind it
                 raise Contradicts(f"the closed segment {segments[-1].name} holds no batch that can be read")
-            ends.append(end)
-        self._state = _State(self._stamp(), ends[-1] if ends else None, opened)
+        self._state = _State(self._stamp(), end, opened)
         return self._state
 
     def _is_due(self, segment: _Open) -> bool:

@@ -52,11 +52,10 @@ class NotWhole(Exception):
 
 
 class Appended(Struct, frozen=True):
-    """`end`: of the log now. `size`: bytes more on disk. `closed`, `began`: a segment. `gap`: it began behind one."""
+    """`end`: of the log now. `size`: bytes more on disk. `began`: a segment. `gap`: it began behind one."""
 
     end: OffsetAndEpoch
     size: int
-    closed: bool = False
     began: bool = False
     gap: bool = False
 
@@ -119,38 +118,33 @@ class RecordedLog:
                 at = end.offset
             wanted, base, last = _cut(from_offset(data, at), below)
             if last is None:
-                closed = self._close_where_due(before)
-                return Appended(end or OffsetAndEpoch(at, 0), 0, closed)
+                self._close_open(before)
+                return Appended(end or OffsetAndEpoch(at, 0), 0)
             if end is not None and base < end.offset:
                 raise Contradicts(f"a batch from offset {base} on goes over offset {end.offset}, where the log ended")
             if end is not None and not gap and base > end.offset:
                 raise NotWhole(f"the leader served offset {base}, and was asked for {end.offset}")
             if end is not None and _first_epoch(wanted) < end.epoch:
                 raise Contradicts(f"leader epoch {_first_epoch(wanted)} at offset {base} after epoch {end.epoch}")
-            closed = False
             target = before.open
             if target is not None and (gap or target.size + len(wanted) > self._close_at or self._is_due(target)):
                 self._close(target)
-                target, closed = None, True
+                target = None
             began = target is None
             if target is None:
                 target = self._new_segment(base)
             self._write(target, wanted)
             after = _Open(target.name, target.base, target.since, target.size + len(wanted))
             self._state = _State(self._stamp(), last, after)
-            return Appended(last, len(wanted), closed, began, gap)
+            return Appended(last, len(wanted), began, gap)
 
-    def close_segment(self, *, if_due: bool = True) -> bool:
-        """Give the open segment its final name, if there is one (and it is old enough); whether it was closed."""
+    def close_segment(self, *, if_due: bool = True) -> None:
+        """Give the open segment its final name, if there is one (and it is old enough)."""
         found = (_open_of(name, 0) for name in self._listed())
         if not any(one is not None and (not if_due or self._is_due(one)) for one in found):
-            return False  # told by names alone, since this is asked of many
+            return  # told by names alone, since this is asked of many
         with self._locked():
-            state = self._loaded()
-            if state.open is None or (if_due and not self._is_due(state.open)):
-                return False
-            self._close(state.open)
-            return True
+            self._close_open(self._loaded(), if_due=if_due)
 
     def snapshots(self) -> list[files.Snapshot]:
         """The oldest first."""
@@ -304,11 +298,9 @@ class RecordedLog:
     def _is_due(self, segment: _Open) -> bool:
         return not 0 <= self._clock() - segment.since < self._close_after  # also where the clock was set back
 
-    def _close_where_due(self, state: _State) -> bool:
-        if state.open is None or not self._is_due(state.open):
-            return False
-        self._close(state.open)
-        return True
+    def _close_open(self, state: _State, *, if_due: bool = True) -> None:
+        if state.open is not None and (not if_due or self._is_due(state.open)):
+            self._close(state.open)
 
     def _close(self, segment: _Open) -> None:
         final = self._log / segment.closed_name

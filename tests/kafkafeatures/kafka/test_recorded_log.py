@@ -220,7 +220,7 @@ def test_a_gap_begins_a_segment_at_its_true_offset(tmp_path: Path) -> None:
     one = recorded(tmp_path, close_at=10**6)
     one.append(batch(0, no_op(), no_op()), at=0, below=ALL)
     done = one.append(batch(50, no_op(), epoch=4), at=50, below=ALL)
-    assert (done.gap, done.closed, done.end) == (True, True, OffsetAndEpoch(51, 4))
+    assert (done.gap, done.began, done.end) == (True, True, OffsetAndEpoch(51, 4))
     assert names(tmp_path) == [f"{0:020}.log", f"{50:020}.log.open-{int(START)}"]
 
 
@@ -250,11 +250,12 @@ def test_a_batch_whose_checksum_is_wrong_is_not_written(tmp_path: Path) -> None:
 def test_a_segment_is_closed_when_it_is_old_also_where_the_clock_was_set_back(tmp_path: Path) -> None:
     now = [START]
     one = recorded(tmp_path, 10**6, lambda: now[0])
-    for offset, seconds, closed in ((0, 0, False), (1, 3599, False), (2, 1, True), (3, -9000, True)):
+    for offset, seconds, closed in ((0, 0, 0), (1, 3599, 0), (2, 1, 1), (3, -9000, 2)):
         now[0] += seconds
-        assert one.append(batch(offset, no_op()), at=offset, below=ALL).closed is closed
+        one.append(batch(offset, no_op()), at=offset, below=ALL)
+        assert sum(name.endswith(".log") for name in names(tmp_path)) == closed
     now[0] += 3600
-    assert one.append(b"", at=4, below=ALL).closed  # also of a log to which nothing comes any more
+    one.append(b"", at=4, below=ALL)  # also of a log to which nothing comes any more
     assert names(tmp_path) == [f"{0:020}.log", f"{2:020}.log", f"{3:020}.log"]
     assert recorded(tmp_path).position() == OffsetAndEpoch(4, 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -77,8 +77,8 @@ class Kafka(Cluster):
 class Recorder:
     """Keeps what it hears."""
 
-    looks: list[tuple[Key, str]]
-    forgotten: list[Key]
+    looks: list[tuple[Key, str]] = field(default_factory=list)
+    forgotten: list[Key] = field(default_factory=list)
 
     def saw(self, resource: Key, cluster: OpenCluster, cluster_id: str) -> None:
         assert isinstance(cluster, Kafka)
@@ -103,8 +103,7 @@ class Rig:
         self.client = api.client()
         self.watched = ""
         """The version that a watch shows; empty without one."""
-        self.saw: list[tuple[Key, str]] = []
-        self.forgotten: list[Key] = []
+        self.recorder = Recorder()
         self.controller = Controller(
             self.client,
             self.claims,
@@ -112,7 +111,7 @@ class Rig:
             context,
             Metrics(),
             current=lambda _: self.watched,
-            recorder=Recorder(self.saw, self.forgotten),
+            recorder=self.recorder,
         )
 
     async def work(self) -> float:
@@ -191,15 +190,15 @@ async def test_who_records_logs_hears_of_each_look_with_the_id_of_the_status_and
     for _ in range(4):
         await rig.work()
     assert api.condition("Ready")["reason"] == "InSync"
-    looks, cluster_id = len(rig.saw), api.status["clusterId"]
-    assert set(rig.saw[1:]) == {(KEY, cluster_id)}
+    looks, cluster_id = len(rig.recorder.looks), api.status["clusterId"]
+    assert set(rig.recorder.looks[1:]) == {(KEY, cluster_id)}
     rig.kafka.same, rig.watched = True, api.object["metadata"]["resourceVersion"]
     await rig.work()  # at rest: nothing but its log is looked at
-    assert len(rig.saw) == looks + 1
+    assert len(rig.recorder.looks) == looks + 1
     api.server.delete(*KEY)
     rig.watched = ""
     await rig.controller.reconcile(KEY)
-    assert rig.forgotten == [KEY]
+    assert rig.recorder.forgotten == [KEY]
 
 
 async def test_an_address_that_was_mended_is_connected_to() -> None:

@@ -24,12 +24,10 @@ def body(record: Decoded, *, redact: bool = True) -> str:
     """The data of a record."""
     if is_open(record):  # nearly all
         return written(record.data)
-    unknown = tuple(_unknown(record.data))
-    hides = redact and (bool(unknown) or has_secrets(record.type))
-    text = written(redacted(record).data if hides else record.data)
-    if not unknown:
+    text = written(redacted(record).data if redact and has_secrets(record.type) else record.data)
+    tags = tuple(bytes_of(content, redact=redact, tag=tag) for tag, content in _unknown(record.data))
+    if not tags:
         return text
-    tags = tuple(bytes_of(content, redact=redact, tag=tag) for tag, content in unknown)
     return f'{text[:-1]}{"," if len(text) > 2 else ""}"{UNKNOWN_TAGS}":{written(tags)}}}'
 
 
@@ -40,7 +38,9 @@ def bytes_of(content: bytes, *, redact: bool = True, **what: object) -> dict[str
 
 
 def written(value: Any) -> str:
-    """What a field holds, as Kafka prints it. By the very type: it is asked of each field of each record."""
+    """What a field holds, as Kafka prints it; without tags that no table knows. By the very type: it is asked of each
+    field of each record.
+    """
     kind = type(value)
     if kind is int:
         return str(value)

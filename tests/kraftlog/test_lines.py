@@ -1,6 +1,6 @@
 """Lines that are written straight from the bytes of records are those of each record by itself; and so is the account.
 
-Whatever is done to a file, and how JSON escapes, is tested with the rows of Arrow (`test_arrow_columns.compare`).
+How JSON escapes is tested with the rows of Arrow (`test_arrow_columns.compare`).
 """
 
 from __future__ import annotations

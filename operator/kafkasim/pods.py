@@ -340,7 +340,7 @@ class Pods:
         for node in self._nodes(pod):
             self.world.start(node.role, node.id, release)
         if not all(node.running for node in self._nodes(pod)):
-            self._crashed(pod)
+            self._end(pod)
             return
         self.world.after(self.timing.ready, partial(self._probe, pod, life))
         self.world.after(self.timing.registration, partial(self._give_up, pod, life))
@@ -357,9 +357,13 @@ class Pods:
         """A broker that is not let in ends its process."""
         refused = [node for node in self._nodes(pod) if node.running and node.refused]
         if self._is_there(pod) and pod.running and pod.restarts == life and refused:
-            for node in self._nodes(pod):
-                self.world.stop(node.role, node.id, kill=True)
-            self._crashed(pod)
+            self._end(pod)
+
+    def _end(self, pod: _Pod) -> None:
+        """The process ends by itself, with both roles of a combined node."""
+        for node in self._nodes(pod):
+            self.world.stop(node.role, node.id, kill=True)
+        self._crashed(pod)
 
     def _crashed(self, pod: _Pod) -> None:
         if not self._is_there(pod) or pod.terminating:

@@ -218,11 +218,10 @@ async def test_the_port_reads_pods_and_evicts_one_life_of_a_pod_by_its_uid() -> 
     assert made.uid("brokers-0") == again
 
 
-def test_a_controller_that_goes_back_ends_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
-    """A broker continues."""
-    made = pods()
-    every = made.world.timing.snapshot
-    for name in ("controllers", "brokers"):
+def gone_back(made: Pods) -> int:
+    """Every pod had the new image, a level was raised and lowered again, and the old image is wanted: who leads."""
+    sets = {one.name for one in made.reading().stateful_sets}
+    for name in sets:
         made.set_image(name, NEW)
     for name in made.names():
         made.delete(name)
@@ -235,22 +234,46 @@ def test_a_controller_that_goes_back_ends_at_a_level_of_its_log_until_it_has_a_n
         )
         assert made.world.update_features(active, [update], validate_only=False).verdict.levels
         settle(made.world)
-    for name in ("controllers", "brokers"):
+    for name in sets:
         made.set_image(name, OLD)
     settle(made.world, 1_000)
-    standby = next(
-        name for name in made.names() if made.node_of(name) in made.world.voters and made.node_of(name) != active.id
-    )
+    return active.id
+
+
+def voter(made: Pods, *but: int | None) -> str:
+    """The pod of another voter."""
+    return next(name for name in made.names() if made.node_of(name) in {*made.world.voters} - {*but})
+
+
+def test_a_controller_that_goes_back_ends_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
+    """A broker continues."""
+    made = pods()
+    every = made.world.timing.snapshot
+    active = gone_back(made)
+    standby = voter(made, active)
     for name in (standby, "brokers-0"):
         made.delete(name)
         settle(made.world, A_RESTART)
     assert pod(made, standby).waiting == "CrashLoopBackOff"
     assert pod(made, "brokers-0").ready
-    leader = next(name for name in made.names() if made.node_of(name) == active.id)
-    other = next(
-        name for name in made.names() if made.node_of(name) in made.world.voters and name not in (standby, leader)
-    )
+    other = voter(made, active, made.node_of(standby))
     settle(made.world, every)
     made.delete(other)
     settle(made.world, A_RESTART)
     assert pod(made, other).ready
+
+
+def test_a_combined_node_whose_controller_ends_is_no_broker_either() -> None:
+    ids = (1, 2, 3)
+    sets = (SetPlan("nodes", "brokers", ids, OLD),)
+    of_all = dict.fromkeys(ids, "4.1")
+    topics = (TopicPlan("orders", (ids,), 2),)
+    planned = replace(
+        plan(of_all, of_all), topics=topics, levels={"metadata.version": 27}, addresses=addresses(sets, tuple(Role))
+    )
+    made = Pods(world(planned), sets)
+    crashing = voter(made, gone_back(made))
+    made.delete(crashing)
+    settle(made.world, A_RESTART)
+    assert pod(made, crashing).waiting == "CrashLoopBackOff"
+    assert not any(made.world.nodes[role, made.node_of(crashing)].running for role in Role)

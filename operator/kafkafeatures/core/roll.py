@@ -266,8 +266,11 @@ def _allowed(question: RestartQuestion, id_: int) -> Wait | None:
             text = f"{question.title(id_)} cannot be restarted now: {why}"
             return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0)
     node = question.node(id_)
+    is_broker = node is not None and Role.BROKER in node.roles
+    if is_broker and id_ in question.unavailable:
+        return _may_recover(question, id_)
     admission = question.admission(but=frozenset({id_}) & question.flying)
-    if node is None or Role.BROKER not in node.roles or admission is None or admission.allows(id_):
+    if not is_broker or admission is None or admission.allows(id_):
         return budget_allows(question, id_)
     return _forbidden(question, id_, admission.forbidding(id_))
 
@@ -306,11 +309,19 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
         return kept
     first = next((id_ for id_ in order if id_ not in question.unavailable), None)
     if first is None:
-        pod = question.fleet.pods.get(order[0])
-        text = f"{question.title(order[0])} is unavailable, and its pod runs: it may recover its log for hours"
-        look = f"; see `kubectl logs {pod.name}`, and delete the pod if it hangs" if pod is not None else ""
-        return Wait(Reason.ROLLING_NODES, text + look, after=2.0)
+        return _may_recover(question, order[0])
     return _forbidden(question, first, admission.forbidding(first))
+
+
+def _may_recover(question: RestartQuestion, id_: int) -> Wait:
+    """A broker that is away without being stuck is left alone: to end it would begin its recovery anew."""
+    pod = question.fleet.pods.get(id_)
+    if pod is not None and pod.waiting:
+        text = f"{question.title(id_)} answers, but the container of its pod {pod.name} waits ({pod.waiting})"
+        return Wait(Reason.ROLLING_NODES, f"{text}: one of the two is out of date", after=2.0)
+    text = f"{question.title(id_)} is unavailable, and its pod runs: it may recover its log for hours"
+    look = f"; see `kubectl logs {pod.name}`, and delete the pod if it hangs" if pod is not None else ""
+    return Wait(Reason.ROLLING_NODES, text + look, after=2.0)
 
 
 _FORBIDS: Mapping[Why, str] = {

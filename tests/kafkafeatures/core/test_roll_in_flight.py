@@ -379,6 +379,23 @@ def test_of_combined_nodes_another_follower_goes_where_the_first_must_stay_and_t
             assert who(roll) == next_one
 
 
+@pytest.mark.parametrize(
+    ("away", "told"),
+    [
+        ({"node": {"state": NodeState.UNREACHABLE}}, "it may recover its log for hours; see `kubectl logs broker-1`"),
+        ({"pod": {"waiting": "CrashLoopBackOff"}}, "answers, but the container of its pod broker-1 waits"),
+    ],
+)
+def test_a_combined_node_that_is_away_is_not_told_to_wait_for_itself(away: dict[str, Any], told: str) -> None:
+    both = (Role.CONTROLLER, Role.BROKER)
+    nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
+    nodes[1] = replace(nodes[1], **away.get("node", {}))
+    pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6), 1: a_pod(1, **away.get("pod", {}))}
+    progress = tuple(ReplicaProgress(id_, 100, 50_000, 50_000) for id_ in (1, 2, 3))
+    quorum = QuorumAnswer(2, 4, 100, progress, ())
+    assert told in refused(rolled(cluster(pods, nodes, quorum=quorum)), Reason.ROLLING_NODES)
+
+
 def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
     """A status can be edited: what was judged is the node."""
     edited = RestartNode(3, "broker 3", "broker-1", "uid-1", OLD, NEW, 103, "first-3")

@@ -60,6 +60,8 @@ class Config:
 
 _FIELDS = {"inputs": list, "output": str, "mode": str, "documents": str, "metrics": str, "spark": dict}
 _SPARK = {"enabled": bool, "master": str, "conf": dict}
+_NOT_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
+"""What reading YAML may raise: of a value that does not match its tag (`!!timestamp now`) all but the first two."""
 _EXPECTED = {list: "a list of folders or URIs", str: "a text", bool: "true or false", dict: "a mapping"}
 
 
@@ -69,8 +71,8 @@ def read(path: Path) -> Config:
         document = yaml.safe_load(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
+    except _NOT_YAML as error:
+        raise ConfigError(f"{path}: {_problem_of(error)}") from None
     found = _checked(document, _FIELDS, f"{path}: ")
     for name in ("inputs", "output"):
         if not found.get(name):
@@ -109,10 +111,19 @@ def documents(folder: Path) -> Iterator[object]:
         for path in found:
             try:
                 yield from (one for one in yaml.safe_load_all(path.read_bytes()) if one is not None)
-            except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-                raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
+            except _NOT_YAML as error:
+                raise ConfigError(f"{path}: {_problem_of(error)}") from None
     except OSError as error:
         raise ConfigError(f"{error.filename or folder}: {error.strerror}") from None
+
+
+def _problem_of(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if isinstance(error, yaml.YAMLError):
+        said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+    else:
+        said = "nested too deeply" if isinstance(error, RecursionError) else "a value does not match its tag"
+    return f"{f'line {mark.line + 1}: ' if mark else ''}invalid YAML: {said}"
 
 
 def _checked(document: Any, fields: Mapping[str, type], where: str) -> dict[str, Any]:

@@ -51,8 +51,11 @@ def test_what_is_not_said_is_safe(tmp_path: Path) -> None:
         (SHORT + "spark: {masters: a}", "spark.masters: unknown field; did you mean 'master'? valid fields: enabled, "),
         (SHORT + "spark: {enabled: maybe}", "spark.enabled: invalid value 'maybe'; expected true or false"),
         (SHORT + "spark: yes", "spark: invalid value True; expected a mapping"),
-        ("a: b: c", "not YAML: "),
-        ("\x00", "not YAML: "),
+        ("inputs: [in\noutput: out", "line 2: invalid YAML: expected ',' or ']', but got ':'"),
+        ("a: b: c", "line 1: invalid YAML: mapping values are not allowed here"),
+        ("a: !!timestamp now", "invalid YAML: a value does not match its tag"),
+        ("[" * 20_000, "invalid YAML: nested too deeply"),
+        ("\x00", "invalid YAML: special characters are not allowed"),
     ],
 )
 def test_what_is_wrong_is_one_line_that_names_the_place(tmp_path: Path, content: str, says: str) -> None:
@@ -75,7 +78,7 @@ def test_documents_are_those_of_every_file_of_the_folder(tmp_path: Path) -> None
     (tmp_path / "notes.txt").write_text(": no YAML :")
     assert list(documents(tmp_path)) == [{"a": 0}, {"a": 1}, {"a": 2}]
     (tmp_path / "c.yml").write_text("a: b: c")
-    with pytest.raises(ConfigError, match=r"c\.yml: not YAML"):
+    with pytest.raises(ConfigError, match=r"c\.yml: line 1: invalid YAML"):
         list(documents(tmp_path))
     with pytest.raises(ConfigError, match="gone: No such file"):
         list(documents(tmp_path / "gone"))

@@ -1,0 +1,45 @@
+"""The README's part about the metadata logs of many clusters: what stands there is typed into a shell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from kafkafeatures.api.values import replace
+from kafkasim.fleet.fleet import write_fleet
+from kafkasim.fleet.plan import SMALL
+from tests.e2e.pipeline.sparks import ROOT, one_at_a_time
+from tests.featurelog.inputs import tables
+
+SCALE = replace(SMALL, clusters=6, days=3, kept_days=2, partitions=3)
+
+
+def readme() -> str:
+    part = (ROOT / "README.md").read_text().partition("\n## What the metadata logs of many clusters say\n")[2]
+    return part.partition("```sh\n")[2].partition("```")[0]
+
+
+def typed(commands: str, folder: Path) -> str:
+    """Into a shell. What pip is to install is there already, in the versions of the lock files."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", commands], cwd=folder, env={**os.environ, "PATH": path, "PIP_NO_INDEX": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_the_commands_of_the_readme_make_tables_on_spark_and_find_nothing_new_the_next_time(tmp_path: Path) -> None:
+    write_fleet(tmp_path / "fleet", SCALE)
+    (tmp_path / "logs").symlink_to("fleet/logs")
+    with one_at_a_time():
+        first = typed(readme(), tmp_path)
+    assert "pipeline: 6 clusters, " in first
+    assert ", 0 damaged; " in first
+    assert "Spark on local[*]; tables in " in first
+    assert "pipeline: nothing new in 6 clusters; tables in " in typed(readme(), tmp_path)
+    made = tables(tmp_path / "tables")
+    assert all(made[name] for name in ("metadata_records", "feature_timeline", "upgrade_readiness"))

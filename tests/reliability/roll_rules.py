@@ -318,14 +318,14 @@ def _version_before(facts: Facts, place: int, uid: str) -> Stored | None:
 def people_are_asked_for_one_node_that_may_go(facts: Facts) -> Iterator[Violation]:
     """By a status, where a person restarts the nodes: one at a time, and none without which a promise would break."""
     for uid, versions in facts.versions.items():
-        asked: set[str] = set()
+        asked: set[tuple[int, str]] = set()  # with the moment: what is learned of one in flight asks for nothing
         for place, version in versions:
-            now = {str(one): one for one in restarts_in(version) if not one.get("podUid")}
+            now = {(one["nodeId"], one["at"]) for one in restarts_in(version) if not one.get("podUid")}
             if len(now) > 1:
                 yield Violation("by hand", version.at, f"asked for {len(now)} nodes at once")
-            for one in (one for text, one in now.items() if text not in asked):
-                yield from _may_go(facts, place, uid, version, one["nodeId"])
-            asked = set(now)
+            for node, _ in sorted(now - asked):
+                yield from _may_go(facts, place, uid, version, node)
+            asked = now
 
 
 def _may_go(facts: Facts, place: int, uid: str, version: Stored, node: int) -> Iterator[Violation]:

@@ -163,7 +163,19 @@ class RecorderMetrics:
             "Recordings that begin anew, behind records that are missing or beside what the log contradicts.",
             registry=registry,
         )
+        self._last_gap = Gauge(
+            "kafkafeatures_recorder_last_gap_timestamp_seconds",
+            "When a recording of the resource last began anew; no series before.",
+            _OF_RESOURCE,
+            registry=registry,
+        )
         self._held = Gauge("kafkafeatures_recorder_held_bytes", "Bytes of all recordings.", registry=registry)
+        self._room = Gauge(
+            "kafkafeatures_recorder_room_bytes",
+            "Bytes that can be recorded before the oldest segments are removed.",
+            _OF_RESOURCE,
+            registry=registry,
+        )
         for reason in REASONS:
             self._failures.labels(reason)
 
@@ -172,7 +184,8 @@ class RecorderMetrics:
         self._success.labels(*resource).set(self._clock().timestamp())
 
     def forgot(self, resource: tuple[str, str]) -> None:
-        self._success.remove(*resource)
+        for gauge in (self._success, self._last_gap, self._room):
+            gauge.remove(*resource)
 
     def failed(self, reason: str) -> None:
         self._failures.labels(reason).inc()
@@ -183,11 +196,15 @@ class RecorderMetrics:
     def removed(self, size: int) -> None:
         self._removed.inc(size)
 
-    def gap(self) -> None:
+    def gap(self, resource: tuple[str, str]) -> None:
         self._gaps.inc()
+        self._last_gap.labels(*resource).set(self._clock().timestamp())
 
     def holds(self, size: int) -> None:
         self._held.set(size)
+
+    def has_room(self, resource: tuple[str, str], size: int) -> None:
+        self._room.labels(*resource).set(size)
 
 
 def _conditions(status: Status) -> dict[tuple[str, str], float]:

@@ -1,7 +1,8 @@
 """The alerts of the chart, made of conditions and reasons: `make docs` writes them to files/alerts.yaml of the chart.
 
 Few on purpose. The metrics carry conditions and no reasons, so one alert stands for all reasons of `Stalled`; it names
-them, and the runbooks have a page for each. `@JOB@` and `@NAMESPACE@` are filled in by the chart.
+them, and the runbooks have a page for each. Those of recordings fire only where the operator records. `@JOB@` and
+`@NAMESPACE@` are filled in by the chart.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Alert:
     runbook: str
     summary: str
     description: str
+    severity: str = "warning"
 
 
 def _of(condition: Condition, status: str) -> str:
@@ -77,6 +79,35 @@ ALERTS = (
         "The API server is unavailable or rejects requests, or there is a bug; the operator's log says which.",
     ),
     Alert(
+        "KafkaFeaturesNotRecorded",
+        "time() - kafkafeatures_recorder_last_success_timestamp_seconds > 3600"
+        # Never since the operator started: a metric that is there wherever it records says whether that is wanted.
+        " or (kafkafeatures_last_success_timestamp_seconds"
+        " unless on (instance, namespace, name) kafkafeatures_recorder_last_success_timestamp_seconds)"
+        " and on (instance) kafkafeatures_recorder_held_bytes",
+        "1h",
+        "NotRecorded.md",
+        f"The metadata log of {RESOURCE} is not recorded",
+        "Recording is on, and Kafka removes what was not recorded after about a week. The operator's log says why.",
+    ),
+    Alert(
+        "KafkaFeaturesRecordingGap",
+        "time() - kafkafeatures_recorder_last_gap_timestamp_seconds < 24 * 3600",
+        "1m",
+        "RecordingGap.md",
+        f"The recorded metadata log of {RESOURCE} has a gap, or was begun anew",
+        "Kafka had removed records before they were recorded, or its log contradicted what was recorded.",
+    ),
+    Alert(
+        "KafkaFeaturesRecordingsFull",
+        "kafkafeatures_recorder_room_bytes < 128 * 1024 * 1024",
+        "1h",
+        "RecordingsFull.md",
+        f"The room for the recorded metadata log of {RESOURCE} is nearly used up",
+        "{{ $value | humanize1024 }}B can be recorded before its oldest segments are removed, or those of the largest.",
+        severity="info",  # limits are there to be reached
+    ),
+    Alert(
         "KafkaFeaturesOperatorDown",
         'absent(up{job="@JOB@",namespace="@NAMESPACE@"} == 1)',
         "10m",
@@ -94,7 +125,7 @@ def alerts() -> str:
             "alert": one.name,
             "expr": one.expression,
             "for": one.lasting,
-            "labels": {"severity": "warning"},
+            "labels": {"severity": one.severity},
             "annotations": {"summary": one.summary, "description": one.description, "runbook_url": one.runbook},
         }
         for one in ALERTS

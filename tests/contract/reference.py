@@ -18,6 +18,7 @@ from kafkafeatures.cli.main import COMMANDS
 from tests import examples
 from tests.contract import kraftlog_page, pipeline_tables_page, runbooks
 from tests.contract.alerts import alerts
+from tests.contract.runbook_alerts import OF_ALERTS
 from tests.contract.runbook_texts import PAGES as RUNBOOKS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,7 +98,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/kraftlog.md": partial(kraftlog_page.page, NOTE),
     "docs/reference/pipeline-tables.md": partial(pipeline_tables_page.page, NOTE),
     "docs/runbooks/README.md": runbooks.index,
-    "docs/runbooks/OperatorDown.md": runbooks.operator_down,
+    **{f"docs/runbooks/{title}.md": partial(runbooks.page_of_alert, title) for title in OF_ALERTS},
     **{f"docs/runbooks/{reason}.md": partial(runbooks.page_of, reason) for reason in RUNBOOKS},
     f"{CHART}/files/crd.yaml": crd,
     f"{CHART}/files/alerts.yaml": alerts,

@@ -377,20 +377,3 @@ PAGES: Mapping[Reason, Page] = {
         """
     ),
 }
-
-OPERATOR_DOWN = page(
-    r"""
-    Safe: Kafka is not affected. After its restart the operator finds the outcome of a change in progress by
-    reading the level.
-
-    Confirm:
-
-        kubectl get pods -n OPERATOR-NS -l app.kubernetes.io/name=kafka-features-operator
-        kubectl logs -n OPERATOR-NS deploy/kafka-features-operator --previous
-
-    Fix: If the pod does not start, `kubectl describe pod` says why. If it runs but is not ready,
-    `/readyz` and the log name the namespace that it cannot list or watch: check the CRD, the
-    namespace and the rights there ([install](../how-to/install.md)). If it runs but is not scraped,
-    check the ServiceMonitor and network policies.
-    """
-)

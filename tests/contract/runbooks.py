@@ -1,6 +1,7 @@
 """The runbooks: a page for each reason that requires action, and for each alert. `make docs` writes them.
 
-What a reason means stands in `api/explained.py`, what to do about it in `runbook_texts.py`.
+What a reason means stands in `api/explained.py`, what to do about it in `runbook_texts.py`; both of an alert without a
+reason in `runbook_alerts.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Iterable
 from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Reason
 from tests.contract.alerts import ALERTS, RESOURCE
+from tests.contract.runbook_alerts import OF_ALERTS
 from tests.contract.runbook_marks import Page
-from tests.contract.runbook_texts import OPERATOR_DOWN, PAGES
+from tests.contract.runbook_texts import PAGES
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
 ACTED_ON = [reason for reason, info in EXPLAINED.items() if info.needs_action]
@@ -25,10 +27,10 @@ def page_of(reason: Reason) -> str:
     return _written(reason, head, info.meaning, PAGES[reason])
 
 
-def operator_down() -> str:
-    """Of the alert; no status can say it."""
-    head = "No reason of a condition. Action required."
-    return _written("OperatorDown", head, "the metrics endpoint of the operator does not answer", OPERATOR_DOWN)
+def page_of_alert(title: str) -> str:
+    """Of what no status can say."""
+    one = OF_ALERTS[title]
+    return _written(title, f"No reason of a condition. {one.outcome}.", one.meaning, one.page)
 
 
 def _written(title: str, head: str, meaning: str, page: Page) -> str:

@@ -40,6 +40,8 @@ def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     metrics.passed(Key("kafka", "orders"), "success", 0.1, STATUS)
     recorder = metrics.of_recorder()
     recorder.recorded(Key("kafka", "orders"))
+    recorder.gap(Key("kafka", "orders"))
+    recorder.has_room(Key("kafka", "orders"), 1)
     metrics.sent(Address("kafka", 9092), bytes.fromhex("0000000a 0039 0001 00000007 ffff"))
     found = {}
     for family in text_string_to_metric_families(generate_latest(metrics.registry).decode()):

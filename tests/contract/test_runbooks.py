@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.explained import EXPLAINED
-from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.reasons import Condition
 from tests.contract.reference import PAGES
+from tests.contract.runbook_alerts import OF_ALERTS
+from tests.contract.runbook_marks import Page
 from tests.contract.runbook_texts import PAGES as TEXTS
 from tests.contract.runbooks import ACTED_ON, SECTIONS
 
@@ -28,9 +30,8 @@ def test_no_page_is_left_over() -> None:
     assert sorted(made) == WRITTEN
 
 
-@pytest.mark.parametrize("reason", TEXTS)
-def test_a_page_says_what_is_safe_how_to_confirm_and_how_to_mend(reason: Reason) -> None:
-    page = TEXTS[reason]
+@pytest.mark.parametrize("page", [*TEXTS.values(), *(one.page for one in OF_ALERTS.values())], ids=[*TEXTS, *OF_ALERTS])
+def test_a_page_says_what_is_safe_how_to_confirm_and_how_to_mend(page: Page) -> None:
     assert list(page) == list(SECTIONS)
     assert all(page.values())
     assert "<" not in re.sub(r"</dev/null", "", "".join(page.values())), "a mark was not filled in"

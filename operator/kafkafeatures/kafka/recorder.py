@@ -68,11 +68,14 @@ class Watcher(Protocol):
     def removed(self, size: int) -> None:
         """Bytes, to make room."""
 
-    def gap(self) -> None:
+    def gap(self, resource: Resource) -> None:
         """Records are missing in a recording, or it was begun anew because the log contradicts it."""
 
     def holds(self, size: int) -> None:
         """Bytes of all recordings."""
+
+    def has_room(self, resource: Resource, size: int) -> None:
+        """Bytes that can be recorded before the oldest segments are removed."""
 
 
 @dataclass(slots=True)
@@ -143,7 +146,11 @@ class LogRecorder:
     async def _turn(self, one: _Recording, source: LogSource) -> None:
         try:
             async with self._turns:
-                if await self._record(one, source):
+                complete = await self._record(one, source)
+                if one.log is not None:
+                    room = await self._with_files(partial(self._recordings.room, one.log))
+                    self._watcher.has_room(one.resource, room)
+                if complete:
                     self._watcher.recorded(one.resource)
             self._say(one, "", "")
         except Exception as error:  # whatever it is, nothing but the recording may suffer from it
@@ -158,15 +165,15 @@ class LogRecorder:
         if one.log is None:
             one.log = await self._with_files(partial(self._recordings.of, one.resource, one.cluster_id))
         try:
-            return await self._take(one.log, source)
+            return await self._take(one.resource, one.log, source)
         except Contradicts as error:
             one.log = await self._with_files(partial(self._recordings.after, one.log))
-            self._watcher.gap()
+            self._watcher.gap(one.resource)
             text = "the metadata log contradicts what was recorded, and is recorded anew beside it: %s"
             logger.warning(text, error, extra=one.labels)
-            return await self._take(one.log, source)
+            return await self._take(one.resource, one.log, source)
 
-    async def _take(self, log: RecordedLog, source: LogSource) -> bool:
+    async def _take(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
         """All that is committed, or what fits into a turn; whether it was all."""
         over = self._monotonic() + TURN
         position = await self._with_files(log.position) or await self._begin(log, source)
@@ -193,7 +200,7 @@ class LogRecorder:
                 continue
             self._watcher.wrote(done.size)
             if done.gap:
-                self._watcher.gap()
+                self._watcher.gap(resource)
             if done.began and await self._with_files(log.wants_snapshot):
                 await self._keep_newest(log, source)
             if not done.size or done.end.offset >= source.until or self._monotonic() >= over:

@@ -135,6 +135,12 @@ class Recordings:
             if not self._remove_from_largest(log.folder):
                 raise NoRoom("the volume is full")
 
+    def room(self, log: RecordedLog) -> int:
+        """Bytes that can be written to it before a segment is removed. Raises OSError."""
+        limits = self._settings
+        own = limits.per_cluster * 7 // 8 - self._of_owner[_owner_of(log.folder)]
+        return max(0, min(own, limits.all_clusters * 7 // 8 - self.held, self._free() - SPARE))
+
     def wrote(self, log: RecordedLog, size: int) -> None:
         """So many bytes were."""
         self._count(log.folder, size)

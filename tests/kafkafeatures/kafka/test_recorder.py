@@ -38,6 +38,7 @@ class Heard:
     freed: int = 0
     gaps: int = 0
     held: int = 0
+    room: dict[Resource, int] = field(default_factory=dict, compare=False)
 
     def recorded(self, resource: Resource) -> None:
         self.complete.append(resource)
@@ -54,11 +55,14 @@ class Heard:
     def removed(self, size: int) -> None:
         self.freed += size
 
-    def gap(self) -> None:
+    def gap(self, resource: Resource) -> None:
         self.gaps += 1
 
     def holds(self, size: int) -> None:
         self.held = size
+
+    def has_room(self, resource: Resource, size: int) -> None:
+        self.room[resource] = size
 
 
 @dataclass
@@ -372,6 +376,18 @@ async def test_where_all_have_too_much_the_one_with_the_most_loses_it(tmp_path: 
     assert rig.heard.freed > 0
     assert rig.heard.held == sum(one.stat().st_size for one in rig.found(f"{files.DIRECTORY}/*"))
     assert all(rig.log(f"recorder-kafka_c{number}") == whole(30).data for number in range(20))
+
+
+async def test_the_room_that_is_left_is_that_of_the_limit_that_is_reached_first(tmp_path: Path) -> None:
+    async with recording(tmp_path, per_cluster=40_000, all_clusters=48_000) as rig:
+        await rig.look(whole(3), 3)
+        bills = ("kafka", "bills")
+        leader = Leader(start=0, data=large(0, 60, 2_000), high_watermark=60, snapshots={}, per_reply=2_300)
+        await rig.look(leader, 10, bills)
+        assert rig.heard.room[ORDERS] == 35_000 - len(whole(3).data)
+        assert rig.heard.room[bills] == 35_000 - len(rig.log("recorder-kafka_bills"))
+        await rig.look(whole(6), 6)
+    assert rig.heard.room[ORDERS] == 42_000 - rig.heard.held
 
 
 async def test_a_resource_whose_cluster_has_ever_new_ids_keeps_a_few_recordings(tmp_path: Path) -> None:

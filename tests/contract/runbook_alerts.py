@@ -1,0 +1,124 @@
+"""What the runbooks say of alerts that no condition explains: the operator itself, and its recordings.
+
+As `runbook_texts.py` does for reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tests.contract.runbook_marks import Page, page
+
+
+@dataclass(frozen=True)
+class AlertPage:
+    """`outcome`: what becomes of it without anybody."""
+
+    outcome: str
+    meaning: str
+    page: Page
+
+
+_OPERATOR_DOWN = page(
+    r"""
+    Safe: Kafka is not affected. After its restart the operator finds the outcome of a change in progress by
+    reading the level.
+
+    Confirm:
+
+        kubectl get pods -n OPERATOR-NS -l app.kubernetes.io/name=kafka-features-operator
+        kubectl logs -n OPERATOR-NS deploy/kafka-features-operator --previous
+
+    Fix: If the pod does not start, `kubectl describe pod` says why. If it runs but is not ready,
+    `/readyz` and the log name the namespace that it cannot list or watch: check the CRD, the
+    namespace and the rights there ([install](../how-to/install.md)). If it runs but is not scraped,
+    check the ServiceMonitor and network policies.
+    """
+)
+_NOT_RECORDED = page(
+    r"""
+    Safe: Kafka and reconciliations are not affected, and what was recorded stays. Kafka keeps its metadata log
+    for about a week (`metadata.max.retention.ms`, `metadata.max.retention.bytes`): until then nothing is lost, and
+    the recorder continues where its files end.
+
+    Confirm: The log of the operator says why, once for each resource until the reason changes:
+
+        kubectl logs -n OPERATOR-NS deploy/kafka-features-operator | grep 'metadata log is'
+
+    The reason is in parentheses; `kafkafeatures_recorder_failures_total{reason=...}` counts how often.
+
+    Fix: The recorder tries again every minute, so it needs no restart.
+
+    - `disk`: the volume is read-only, missing, or not writable for the user of the pod. `kubectl describe pvc`
+      and the storage say why; the group of the volume is `recorder.fsGroup`.
+    - `limit`: nothing may be removed to make room. Raise `recorder.perCluster`, `recorder.allClusters` or the size of
+      the claim; or, if the line in the log says so, remove recordings that contradict each other.
+    - `unread`: the operator does not follow the log. Its Ready or Reachable condition says why if the cluster cannot be
+      read; if `status.source.kind` is `ApiRequests`, the user needs `CLUSTER_ACTION` and a controller that can be
+      reached (<connect>). A cluster in ZooKeeper mode has no such log.
+    - `kafka`, `log`: the leader does not answer as it should; see its own log.
+    - `busy`: another operator records the same resource in the same folder, or its file system keeps a lock of a client
+      that is gone.
+    - `refused`: the cluster id cannot be the name of a folder; Kafka does not make such ids.
+    - `bug`: report it with this line of the log, which contains no secrets.
+
+    A resource that is suspended is not recorded either. Silence the alert for a resource that needs no history.
+    """
+)
+_RECORDING_GAP = page(
+    r"""
+    Safe: Nothing that was recorded is changed, and recording continues: behind a gap with a snapshot of the
+    whole state, so that what was true is known again from there on. Only the history in between is missing.
+
+    Confirm: Behind a gap a segment begins at its true offset:
+
+        kafkafeatures log verify RECORDING
+
+    A log that contradicts what was recorded lies in a folder of its own beside it, whose name ends with `_1`, `_2`, ...
+    The operator's log says which offset contradicts.
+
+    Fix: The operator, its volume or the cluster was away for longer than Kafka keeps the log: see that
+    KafkaFeaturesNotRecorded reaches you within that time, or raise `metadata.max.retention.ms` of the controllers. What
+    is missing may still be in the log directories of other controllers, or in their backups: copy them into the same
+    folder (that of the cluster id), and the pipeline merges them.
+
+    After an unclean election, or where a cluster was made anew under its id, a contradiction needs no action.
+    """
+)
+_RECORDINGS_FULL = page(
+    r"""
+    Safe: Recording continues. The oldest segments are removed to make room, and only where a snapshot lies
+    behind them, with which readers can begin. What is removed cannot be had back from Kafka.
+
+    Confirm: `kafkafeatures_recorder_room_bytes` is what can be recorded before that; an idle cluster
+    writes about 12 MB a day. `kafkafeatures_recorder_removed_bytes_total` counts what was removed since the operator
+    was started, and `kafkafeatures_recorder_held_bytes` is what all recordings take.
+
+    Fix: If the history is as long as you need, silence the alert: to be at a limit is harmless. If not, raise
+    `recorder.perCluster`, or `recorder.allClusters` and the claim (1Gi above it), or copy the oldest closed segments
+    (`*.log`, with all `*.checkpoint`) to another place first.
+    """
+)
+
+OF_ALERTS: Mapping[str, AlertPage] = {
+    "OperatorDown": AlertPage(
+        "Action required", "the metrics endpoint of the operator does not answer", _OPERATOR_DOWN
+    ),
+    "NotRecorded": AlertPage(
+        "Action required",
+        "the recorder is enabled, but for hours it did not write all of this cluster's metadata log to its volume",
+        _NOT_RECORDED,
+    ),
+    "RecordingGap": AlertPage(
+        "Recording continues",
+        "records of the metadata log were lost before they were recorded, or the log contradicts what was recorded",
+        _RECORDING_GAP,
+    ),
+    "RecordingsFull": AlertPage(
+        "Recording continues",
+        "a limit of the recordings, or the end of the volume's free space, is near or reached",
+        _RECORDINGS_FULL,
+    ),
+}
+"""By the name of the page."""

@@ -1,9 +1,9 @@
 """One run of the pipeline: what is new in the inputs is read, tables are made of it, and all of that is there at once.
 
-What it decides: what is read in which order, and when it is committed. Called by `kafkafeatures pipeline run`. Who does
-the reading is given to it (`Engine`): this process, or Spark. Everything else happens here, on one core, and is the
-same for both. Killed at any moment, the next run makes the tables that this one would have made: whatever is not named
-by the manifest was never there.
+What it decides: what is read in which order, and when it is committed. Called by `kafkafeatures pipeline run`. Who
+reads, and makes the tables of clusters, is given to it (`Engine`): this process, or Spark. Everything else happens
+here, on one core, and is the same for both. Killed at any moment, the next run makes the tables that this one would
+have made: whatever is not named by the manifest was never there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -65,22 +65,33 @@ Outcome = Part | Problem
 """Of a task."""
 Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
 """The tables of a cluster, by name."""
+Derived = Mapping[str, TableFile]
+"""Files of a cluster's tables, by the name of the table; a table without rows has none."""
 
 
 class Engine(Protocol):
-    """Who reads: gives the outcome of each task, in the order of tasks."""
+    """Who reads, and who makes the tables of clusters: gives what came of each, in the order in which they are given.
+
+    derive: what `pickle` can write, if the engine is not this process.
+    """
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterable[Outcome]: ...
 
+    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterable[Derived]: ...
+
 
 class OneCore:
-    """This process, one task after the other."""
+    """This process, one task and one cluster after the other."""
 
     name = "one core"
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
         """As the tasks are asked for."""
         return (outcome(task, folder) for task, folder in tasks)
+
+    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterator[Derived]:
+        """As the clusters are asked for."""
+        return (derived(derive, one, output) for one in clusters)
 
 
 def outcome(task: Task, folder: str) -> Outcome:
@@ -93,6 +104,20 @@ def outcome(task: Task, folder: str) -> Outcome:
         return Problem(str(error))
     except OSError as error:
         return Problem(f"{task.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
+
+
+def derived(derive: Derive, cluster: ClusterCopies, output: Path) -> Derived:
+    """The tables of one cluster, written and safe on disk. Raises OSError."""
+    found = {}
+    for name, table in derive(cluster).items():
+        if table.num_rows:
+            path = Path(new_path(str(manifest.folder_of(output, name, cluster.cluster))))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, path, compression="zstd")
+            synced(str(path))
+            place = str(path.relative_to(output))
+            found[name] = TableFile(*_id(cluster), place, table.num_rows, path.stat().st_size)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +187,8 @@ class Run:
                 self._keep(one, parts)
                 done += one.size
                 self._progress(done, total)
-            self._commit({one.node.cluster for one in group})
-        self._commit(None)
+            self._commit(engine, {one.node.cluster for one in group})
+        self._commit(engine or OneCore(), None)
         self.summary.sequence = self._manifest.sequence
 
     def _plan(self) -> list[Due]:
@@ -259,16 +284,20 @@ class Run:
     def _folder(self, node: Node) -> str:
         return str(manifest.folder_of(self.settings.output, METADATA_RECORDS, node.cluster))
 
-    def _commit(self, folders: set[str] | None) -> None:
+    def _commit(self, engine: Engine, folders: set[str] | None) -> None:
         """Make the tables of those clusters anew of which something changed: rows, or what is known beside them."""
         nodes = self._ledger.nodes
         clusters = clusters_of(self._copy(node) for node in nodes)
         self.summary.clusters = len(clusters)
         self.summary.doubts = sorted({text for one in clusters for _, text in one.doubts})
         parts = {(node.cluster, node.node, node.cluster_id): [part.path for part in node.parts()] for node in nodes}
+        sizes: Counter[str] = Counter()
+        for node in nodes:
+            sizes[node.cluster] += sum(part.size for part in node.parts())
         tables: defaultdict[str, list[TableFile]] = defaultdict(list)
         kept: set[tuple[str, str | None]] = set()
         made: dict[str, str] = {}
+        changed: list[ClusterCopies] = []
         for one in clusters:
             key, source = json.dumps(_id(one)), _source(one, parts, self._beside)
             before = self._ledger.derived.get(key)
@@ -277,14 +306,17 @@ class Run:
                 if before is not None:
                     made[key] = before
                 continue
-            for name, table in self._derive(one).items():
-                tables[name] += self._written(one, name, table)
+            changed.append(one)
             made[key] = source
+        changed.sort(key=lambda one: -sizes[one.cluster])  # the largest first: none is left alone at the end
+        for files in engine.derived(self._derive, changed, self.settings.output):
+            for name, file in files.items():
+                tables[name].append(file)
         if made == self._ledger.derived:
             return
         self._ledger.derived = made
-        for name, files in self._manifest.tables.items():
-            tables[name] += [file for file in files if (file.cluster, file.cluster_id) in kept]
+        for name, there in self._manifest.tables.items():
+            tables[name] += [file for file in there if (file.cluster, file.cluster_id) in kept]
         tables[METADATA_RECORDS] = [
             TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size)
             for node in nodes for part in node.parts() if part.path is not None
@@ -295,33 +327,24 @@ class Run:
         manifest.sweep(self._disk, self._manifest)
         self.summary.commits += 1
 
-    def _written(self, cluster: ClusterCopies, name: str, table: pa.Table) -> Iterator[TableFile]:
-        if not table.num_rows:
-            return
-        root = self.settings.output
-        path = Path(new_path(str(manifest.folder_of(root, name, cluster.cluster))))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, path, compression="zstd")
-        synced(str(path))
-        yield TableFile(*_id(cluster), str(path.relative_to(root)), table.num_rows, path.stat().st_size)
-
     def _copy(self, node: Node) -> NodeCopy:
         root, files = self.settings.output, sorted(node.files.items())
-        records = (FileRecords(node.node, name, _Rows(root, entry.parts)) for name, entry in files)
+        records = (
+            FileRecords(node.node, name, _Rows(tuple(str(root / part.path) for part in entry.parts if part.path)))
+            for name, entry in files
+        )
         return NodeCopy(node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a file, read whenever they are asked for."""
+    """The rows of a file, read whenever they are asked for. paths: of its parts that have any."""
 
-    root: Path
-    parts: Sequence[Part]
+    paths: tuple[str, ...]
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
-        for part in self.parts:
-            if part.path is not None:
-                yield from pq.ParquetFile(self.root / part.path).iter_batches(columns=COLUMNS)
+        for path in self.paths:
+            yield from pq.ParquetFile(path).iter_batches(columns=COLUMNS)
 
 
 def _id(cluster: ClusterCopies) -> tuple[str, str | None]:

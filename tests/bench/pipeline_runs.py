@@ -13,14 +13,15 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from featurelog.parts import Task
-from featurelog.run import Engine, OneCore, Outcome, Run, Settings
-from featurelog.tables import NO_DOCUMENTS, Judging, tables_of
+from featurelog.run import Derive, Derived, Engine, OneCore, Outcome, Run, Settings
+from featurelog.tables import NO_DOCUMENTS, ClusterCopies, Judging, tables_of
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WORKER = b"pyspark.daemon"
@@ -28,43 +29,62 @@ _WORKER = b"pyspark.daemon"
 
 
 class Timed:
-    """An engine that knows how long it read, in seconds, and how much memory a Python worker had at most, in bytes."""
+    """An engine that knows how long it read and made tables, in seconds, and how much memory a Python worker had at
+    most, in bytes. derives: otherwise no tables are made.
+    """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.seconds, self.peak = 0.0, 0
+    def __init__(self, engine: Engine, *, derives: bool) -> None:
+        self._engine, self._derives = engine, derives
+        self.reading, self.deriving, self.peak = 0.0, 0.0, 0
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
         """All of them, so that no time of others is counted. Workers that are idle are looked at before they go."""
         began = time.monotonic()
         found = list(self._engine.outcomes(tasks))
-        self.seconds += time.monotonic() - began
-        self.peak = max([self.peak, *(peak(one) for one in tree(os.getppid()) if _WORKER in command(one))])
+        self.reading += time.monotonic() - began
+        self._look()
         return found
+
+    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> list[Derived]:
+        """In the same way."""
+        if not self._derives:
+            return [{} for _ in clusters]
+        began = time.monotonic()
+        found = list(self._engine.derived(derive, clusters, output))
+        self.deriving += time.monotonic() - began
+        self._look()
+        return found
+
+    def _look(self) -> None:
+        self.peak = max([self.peak, *(peak(one) for one in tree(os.getppid()) if _WORKER in command(one))])
 
 
 def main(
     inputs: str, outputs: list[str], master: str | None, settings: dict[str, str], derives: bool, began: float
 ) -> None:
-    """`processor` is of all processes below the one that started this one: of Spark's master and workers as well."""
+    """`processor` is of all processes below the one that started this one, of Spark's master and workers as well;
+    `driver_processor` of this one and those that it started.
+    """
     loaded = time.monotonic()
     with ExitStack() as stack:
         engine = one_core() if master is None else on_spark(stack, master, settings)
         started = time.monotonic()
-        runs = [one_run(Timed(engine), Settings((inputs,), Path(output)), derives) for output in outputs]
+        runs = [one_run(Timed(engine, derives=derives), Settings((inputs,), Path(output))) for output in outputs]
     print(json.dumps({"process": loaded - began, "engine": started - loaded, "runs": runs}))
 
 
-def one_run(engine: Timed, settings: Settings, derives: bool) -> dict[str, float]:
+def one_run(engine: Timed, settings: Settings) -> dict[str, float]:
     """As `pipeline run` does, on an engine that was started before."""
-    judging = Judging(at_ms=int(time.time() * 1000))
-    used, began = processor(os.getppid()), time.monotonic()
-    summary = Run(settings, lambda one: tables_of(one, NO_DOCUMENTS, judging) if derives else {}, lambda: engine)()
+    derive = partial(tables_of, documents=NO_DOCUMENTS, judging=Judging(at_ms=int(time.time() * 1000)))
+    used, used_here, began = processor(os.getppid()), processor(os.getpid()), time.monotonic()
+    summary = Run(settings, derive, lambda: engine)()
     assert not summary.problems, summary.problems
     return {
         "seconds": time.monotonic() - began,
-        "reading": engine.seconds,
+        "reading": engine.reading,
+        "deriving": engine.deriving,
         "processor": processor(os.getppid()) - used,
+        "driver_processor": processor(os.getpid()) - used_here,
         "worker": engine.peak,
         "driver": peak(os.getpid()),
         "files": summary.files,

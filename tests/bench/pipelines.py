@@ -1,10 +1,13 @@
 """The pipeline: on Spark against one core, on two workers against one, and a day more of a cluster that ran for a year.
 
 Each run is a process of its own (`pipeline_runs`) and is the whole of `pipeline run`: reading, and the tables that are
-derived of it on one core; against one core it is reading alone. *Cold* is its first run, *warm* a second one in the
-same process and the same session, into another folder. The start of the process and that of Spark are given apart.
-Seconds of the processor are those of all processes together; memory is the highest resident size of one Python worker,
-and of the driver's Python.
+derived of it; against one core it is reading alone. *Cold* is its first run, *warm* a second one in the same process
+and the same session, into another folder. The start of the process and that of Spark are given apart. Seconds of the
+processor are those of all processes together; memory is the highest resident size of one Python worker, and of the
+driver's Python.
+
+Where workers are processes beside the driver, its seconds of the processor are given apart. More workers do not make it
+faster: with the seconds of one worker they bound what two of them can bring, whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -72,9 +75,7 @@ def run(wanted: Sequence[str], size: Size, rounds: int | None, fleet: Path | Non
 
 
 def against_one_core(size: Size, rounds: int) -> None:
-    """The same inputs on one core and on Spark, in turn, to `metadata_records`: the other tables are made on one core
-    either way.
-    """
+    """The same inputs on one core and on Spark, in turn, to `metadata_records`."""
     with _folder(size) as folder:
         for number in range(size.files):
             log = folder / "in" / f"cluster-{number}" / "1" / DIRECTORY
@@ -106,6 +107,9 @@ def two_workers(size: Size, fleet: Path | None) -> None:
         (first,) = found["1 worker"]
         print(f"pipeline, {clusters} cluster directories with {_mb(first['runs'][0]['bytes'])}, standalone")
         _compared(found)
+        for way, rounds in found.items():
+            for what, each in zip(("cold", "warm"), rounds[0]["runs"], strict=True):
+                print(f"  {way}, {what}: {_shares(each)}")
 
 
 def one_day(size: Size) -> None:
@@ -192,6 +196,18 @@ def _compared(found: dict[str, list[Any]]) -> None:
             for kind in ("seconds", "reading", "processor")
         )
         print(f"  {second} against {first}, {what}: {whole:.2f}x, reading {reading:.2f}x; processor {used:.2f}x")
+
+
+def _shares(run: Any) -> str:
+    """Of the clock and of the processor: what is done by one process however many workers there are."""
+    left = run["seconds"] - run["reading"] - run["deriving"]
+    driver = run["driver_processor"]
+    workers = run["processor"] - driver
+    return (
+        f"reading {run['reading']:.2f} s, making tables {run['deriving']:.2f} s, the rest {left:.2f} s; "
+        f"processor of the driver {driver:.2f} s, of workers {workers:.2f} s: two are at most "
+        f"{run['processor'] / (driver + workers / 2):.2f}x as fast as one"
+    )
 
 
 def _median(rounds: list[Any], place: int, kind: str) -> float:

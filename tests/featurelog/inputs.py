@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from featurelog.manifest import load
 from featurelog.parts import ROWS
 from featurelog.run import METADATA_RECORDS, Run, Settings, Summary
-from featurelog.tables import NO_DOCUMENTS, TABLES, ClusterCopies, Judging, tables_of
+from featurelog.tables import NO_DOCUMENTS, TABLES, Judging, tables_of
 from kraftlog.files import DIRECTORY
 from tests.kraftlog.build import NOW, batch, broker, change, level, no_op, snapshot
 from tests.kraftlog.golden import CHANGES, KRAFT, SNAPSHOTS
@@ -56,9 +57,8 @@ def made_log(batches: int = 30) -> bytes:
     return out
 
 
-def derive(cluster: ClusterCopies) -> dict[str, pa.Table]:
-    """As production does, at a time that stands still."""
-    return tables_of(cluster, NO_DOCUMENTS, Judging(at_ms=AT))
+derive = partial(tables_of, documents=NO_DOCUMENTS, judging=Judging(at_ms=AT))
+"""As production does, at a time that stands still."""
 
 
 def run(inputs: Sequence[Path], output: Path, **more: Any) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -172,10 +172,10 @@ def test_dropmalformed_leaves_damage_out_and_counts_it(inputs: Path, tmp_path: P
 def test_a_file_that_shrinks_between_list_and_read_is_named_and_read_by_the_next_run(tmp_path: Path) -> None:
     path = put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
 
-    class Shrinking:
-        def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterable[Outcome]:
+    class Shrinking(OneCore):
+        def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
             path.write_bytes(made_log()[:700])
-            return OneCore().outcomes(tasks)
+            return super().outcomes(tasks)
 
     summary = run([tmp_path / "in"], tmp_path / "out", start_engine=Shrinking)
     assert summary.problems == [f"orders/1/{SEGMENT}: changed while it was read; run again"]

@@ -1,27 +1,42 @@
-"""Tasks on Spark: the same function that one core runs, on many.
+"""Tasks and clusters on Spark: the same functions that one core runs, on many.
 
-What it decides: which tasks go together. Called by a run. What a task returns is small: rows go from the worker to a
-file, never through the driver. A task that Spark runs twice leaves a file that nobody lists.
+What it decides: which tasks go together, and in which order all begin. Called by a run. What a task returns is small:
+rows go from the worker to a file, never through the driver. A task that Spark runs twice leaves a file that nobody
+lists.
+
+Tasks go to workers with the code that reads them, by value. The tables of a cluster are made by code that uses more
+than that: it comes as a file (`archive`), and what is sent names it.
 """
 
 from __future__ import annotations
 
+import pickle
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from featurelog.parts import EngineError, Part, Task
-from featurelog.run import Outcome, Problem, outcome
+from featurelog.run import Derive, Derived, Outcome, Problem, derived, outcome
+from featurelog.spark import archive
 from featurelog.spark.session import first_reason
+from featurelog.tables import ClusterCopies
 
 BUNDLE = 16 * 1024 * 1024
-"""Bytes that tasks together have at least: a task of Spark costs some milliseconds, and many files are small."""
+"""Bytes that tasks together have at most, unless one has more: a task of Spark costs some milliseconds, and many files
+are small.
+"""
+LEAST = 1024 * 1024
+BUNDLES = 8
+"""For each core, where there are no more bytes than for that: fewer, and one core works while the others are done."""
 
-
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 _Plain = dict[str, Any]
 """Fields of a task or an outcome: workers cannot import its class."""
 
@@ -31,33 +46,68 @@ class OnSpark:
 
     def __init__(self, spark: SparkSession, work: Callable[[Task, str], Outcome] = outcome) -> None:
         self._context, self._work = spark.sparkContext, work
+        self._folder = tempfile.TemporaryDirectory(prefix="kafkafeatures-")  # workers fetch from it as long as this is
+        code = Path(self._folder.name) / "kafkafeatures-pipeline.zip"
+        archive.write(code)
+        self._context.addPyFile(str(code))
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
         """All of them; raises EngineError."""
-        bundles = bundled(tasks)
-        if not bundles:
-            return []
+        sizes = [task.end - task.start for task, _ in tasks]
+        bundles = bundled(sizes, sum(sizes) // (BUNDLES * self._context.defaultParallelism))
         work = self._work
 
         def outcomes(bundle: Sequence[tuple[_Plain, str]]) -> list[tuple[str, _Plain]]:
             found = (work(Task(**fields), folder) for fields, folder in bundle)
             return [(type(one).__name__, asdict(one)) for one in found]
 
+        bundles.sort(key=lambda one: sum(sizes[slice(*one)]), reverse=True)  # none is left alone at the end
+        plain = [[(asdict(task), folder) for task, folder in tasks[slice(*one)]] for one in bundles]
+        in_order = sorted(zip(bundles, self._each(outcomes, plain), strict=True))
+        return [
+            Part(**fields) if name == Part.__name__ else Problem(**fields)
+            for _, found in in_order
+            for name, fields in found
+        ]
+
+    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> list[Derived]:
+        """All of them; raises EngineError, OSError."""
+        code = pickle.dumps((derived, derive, output))
+
+        def made(cluster: bytes) -> bytes:
+            make, derive, output = pickle.loads(code)  # noqa: S301 - of the driver
+            found: Derived | OSError
+            try:
+                found = make(derive, pickle.loads(cluster), output)  # noqa: S301 - of the driver
+            except OSError as error:
+                found = error
+            return pickle.dumps(found)
+
+        results = [pickle.loads(one) for one in self._each(made, [pickle.dumps(one) for one in clusters])]  # noqa: S301 - of our workers
+        for one in results:
+            if isinstance(one, OSError):
+                raise one
+        return results
+
+    def _each(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
+        """What came of each; there is a task of Spark for each, and they begin in order. Raises EngineError."""
+        if not items:
+            return []
         try:
-            found = self._context.parallelize(bundles, len(bundles)).flatMap(outcomes).collect()
+            found: list[_Out] = self._context.parallelize(items, len(items)).map(work).collect()
         except (Py4JError, PySparkException, OSError) as error:
             raise EngineError(f"Spark failed: {first_reason(str(error))}; what was committed before is kept") from None
-        return [Part(**fields) if name == Part.__name__ else Problem(**fields) for name, fields in found]
+        return found
 
 
-def bundled(tasks: Sequence[tuple[Task, str]], size: int = BUNDLE) -> list[list[tuple[_Plain, str]]]:
-    """In order."""
-    found: list[list[tuple[_Plain, str]]] = []
-    left = 0
-    for task, folder in tasks:
-        if left <= 0:
-            found.append([])
-            left = size
-        found[-1].append((asdict(task), folder))
-        left -= task.end - task.start
-    return found
+def bundled(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Which tasks go together: from, to, in order. most: bytes of a bundle, within bounds."""
+    most = max(LEAST, min(BUNDLE, most))
+    found: list[tuple[int, int]] = []
+    begun, size = 0, 0
+    for place, one in enumerate(sizes):
+        if place > begun and size + one > most:
+            found.append((begun, place))
+            begun, size = place, 0
+        size += one
+    return [*found, (begun, len(sizes))] if sizes else found

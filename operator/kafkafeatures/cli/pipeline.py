@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,10 +103,8 @@ def _run(config: Config) -> tuple[Summary, str]:
             used[0] = f"Spark on {config.spark.master}" if config.spark.enabled else "one core"
             return _on_spark(config, stack) if config.spark.enabled else OneCore()
 
-        run = Run(
-            config.settings, lambda one: tables_of(one, known, judging), start, progress=_progress(), beside=beside
-        )
-        return run(), used[0]
+        derive = partial(tables_of, documents=known, judging=judging)
+        return Run(config.settings, derive, start, progress=_progress(), beside=beside)(), used[0]
 
 
 def _on_spark(config: Config, stack: ExitStack) -> Engine:

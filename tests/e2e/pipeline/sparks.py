@@ -50,7 +50,7 @@ def python(version: str) -> str:
 
 
 def worker_python(folder: Path) -> str:
-    """An interpreter that has kraftlog (of its wheel), numpy, pyarrow and google-crc32c, and nothing else."""
+    """An interpreter that has kraftlog (of its wheel), numpy, pyarrow, google-crc32c and msgspec, and nothing else."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-index"]
     source = ["--no-build-isolation", "--wheel-dir", str(folder), str(ROOT / "operator/kraftlog")]
@@ -59,7 +59,7 @@ def worker_python(folder: Path) -> str:
     (wheel,) = folder.glob("kraftlog-*.whl")
     with zipfile.ZipFile(wheel) as content:
         content.extractall(site)
-    for name in ("numpy", "numpy.libs", "pyarrow", "google_crc32c", "google_crc32c.libs"):
+    for name in ("numpy", "numpy.libs", "pyarrow", "google_crc32c", "google_crc32c.libs", "msgspec"):
         if (SITE / name).exists():
             (site / name).symlink_to(SITE / name)
     made = str(folder / "venv" / "bin" / "python")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from featurelog.manifest import OutputError
 from featurelog.run import Engine, OneCore
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
@@ -96,7 +97,7 @@ def test_a_python_worker_is_killed_where_nobody_tries_again(
     assert tables(tmp_path / "out") == expected
 
 
-def test_two_workers_that_have_kraftlog_and_nothing_else_of_ours(
+def test_two_workers_that_have_kraftlog_and_msgspec_and_nothing_else_of_ours(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
     """One Python worker is killed as well: here Spark tries its task again."""
@@ -111,3 +112,13 @@ def test_two_workers_that_have_kraftlog_and_nothing_else_of_ours(
     assert not summary["problems"]
     assert tables(tmp_path / "out") == expected
     assert len(list(tmp_path.glob("work-*/app-*/*/stderr"))) == 2
+
+
+def test_a_table_that_a_worker_cannot_write_ends_the_run_as_on_one_core(inputs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "feature_timeline").touch()
+    done = on_spark(inputs, tmp_path / "out")
+    with pytest.raises(OutputError) as error:
+        run(inputs, tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"featurelog.manifest.OutputError: {error.value}"

@@ -1,0 +1,32 @@
+"""The code that makes tables of a cluster, for workers, who do not have it: a file of Python's modules.
+
+What it decides: which packages are in it. Called when Spark is first used; workers put it in front of whatever is
+installed there, so that all of them make the tables that the driver would make. kraftlog is not in it, nor any library:
+workers have those that kraftlog needs, and msgspec.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import featurelog
+import kafkafeatures
+from kafkafeatures import api, core
+
+
+def write(path: Path) -> None:
+    """A zip, which Python imports from."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for source, name in sorted(_modules()):
+            archive.write(source, name)
+
+
+def _modules() -> Iterator[tuple[Path, str]]:
+    """Where each lies, and its name within the archive."""
+    for package in (featurelog, api, core):
+        folder = Path(package.__path__[0])
+        for source in folder.rglob("*.py"):
+            yield source, "/".join((*package.__name__.split("."), *source.relative_to(folder).parts))
+    yield Path(kafkafeatures.__path__[0], "__init__.py"), "kafkafeatures/__init__.py"

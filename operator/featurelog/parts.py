@@ -12,7 +12,7 @@ import collections
 import hashlib
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -43,7 +43,9 @@ MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
 _PIECE = 1024 * 1024
 _REMOTE_PIECE = 8 * 1024 * 1024
 """Each is a request to the store, one after the other."""
-_ROWS = 32_768
+_ROWS, _GROUP = 32_768, 8 * 1024 * 1024
+"""Rows, or their bytes, of a row group."""
+_SMALL = 4096
 _HOUR = 3_600_000
 _END = (DamageReason.TRUNCATED.value, DamageReason.ZEROS.value)
 """What the end of a segment looks like while a node writes to it."""
@@ -266,20 +268,7 @@ def write_part(task: Task, folder: str) -> Part:
     """
     reader = PartReader(task)
     path = new_path(folder)
-    rows = 0
-    writer: pq.ParquetWriter | None = None
-    try:
-        for batch in reader:
-            if writer is None:
-                os.makedirs(folder, exist_ok=True)
-                writer = _writer(path)
-            writer.write_batch(batch)
-            rows += batch.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is not None:
-        synced(path)
+    rows = _written(reader, path)
     stamped = reader.next if reader.last is None else reader.last
     return Part(
         path=path if rows else None, rows=rows, size=os.path.getsize(path) if rows else 0,
@@ -294,11 +283,49 @@ def new_path(folder: str) -> str:
     return os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
 
 
-def _writer(path: str) -> pq.ParquetWriter:
-    """As kraftlog writes its columns; those that say which file it is have one value each."""
+def _written(batches: Iterable[pa.RecordBatch], path: str) -> int:
+    """How many rows; without any there is no file. What reads a file pays for each column of each row group, so that
+    rows of which most were left out are gathered first.
+    """
+    writer: pq.ParquetWriter | None = None
+    rows = 0
+    try:
+        for group in _groups(batches):
+            if writer is None:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                writer = _writer(path, is_small=group.num_rows < _SMALL)
+            writer.write_table(group, group.num_rows)
+            rows += group.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is not None:
+        synced(path)
+    return rows
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    found: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        found.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _ROWS or size >= _GROUP:
+            yield pa.Table.from_batches(found)
+            found, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(found)
+
+
+def _writer(path: str, *, is_small: bool) -> pq.ParquetWriter:
+    """As kraftlog writes its columns; those that say which file it is have one value each. A small file is as small
+    with Snappy, and takes half as long to read.
+    """
     options: dict[str, Any] = {**PARQUET}
     for columns in ("use_dictionary", "write_statistics"):
         options[columns] = [*(one.name for one in _LABELS), *options[columns]]
+    if is_small:
+        options |= {"compression": "snappy", "compression_level": None}
     return pq.ParquetWriter(path, ROWS, **options)
 
 
@@ -314,16 +341,12 @@ def synced(path: str) -> None:
 def merged(parts: Sequence[Part], folder: str) -> Part:
     """Parts of one file that follow each other as one: many small ones are slow to read."""
     path = new_path(folder)
-    rows = 0
-    with _writer(path) as writer:
-        for part in parts:
-            if part.path is not None:
-                for batch in pq.ParquetFile(part.path).iter_batches(_ROWS):
-                    writer.write_batch(batch)
-                    rows += batch.num_rows
-    synced(path)
+    files = (pq.ParquetFile(part.path) for part in parts if part.path is not None)
+    rows = _written((batch for one in files for batch in one.iter_batches(_ROWS)), path)
     account: dict[str, Any] = {}
     for part in parts:
         account = combined(account, part.account)
-    first = parts[0].start
-    return replace(parts[-1], path=path, rows=rows, size=os.path.getsize(path), start=first, account=account)
+    return replace(
+        parts[-1], path=path if rows else None, rows=rows, size=os.path.getsize(path) if rows else 0,
+        start=parts[0].start, account=account,
+    )  # fmt: skip

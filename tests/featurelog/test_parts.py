@@ -6,6 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from featurelog.parts import (
     Task,
     combined,
     fingerprint,
+    merged,
     open_range,
     write_part,
 )
@@ -95,6 +97,18 @@ def test_of_a_quiet_hour_the_first_and_the_last_record_are_kept_and_all_are_coun
     kept = [row["offset"] for found in reader for row in found.to_pylist()]
     assert kept == [0, 99, 100, 199, 200, 249]
     assert reader.account()["decoded"][table.NO_OP.name]["records"] == 250
+
+
+def test_the_few_rows_that_are_kept_of_a_long_time_are_read_at_once(tmp_path: Path) -> None:
+    """Whoever reads them pays for each column of each row group."""
+    idle = ([Record(number, number * HOUR // 100, no_op())] for number in range(40_000))
+    content = b"".join(encode_batch(one, leader_epoch=1) for one in idle)
+    part = write_part(task(put(tmp_path, "orders", "1", f"{0:020}.log", content)), str(tmp_path / "rows"))
+    assert part.path is not None
+    assert pq.ParquetFile(part.path).num_row_groups == 1
+    again = merged([part, part], str(tmp_path / "rows"))
+    assert again.path is not None
+    assert (again.rows, pq.ParquetFile(again.path).num_row_groups) == (2 * part.rows, 1)
 
 
 def test_what_is_beside_damage_is_kept(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ DEFECTS = (
         "kept-by-a-broker",
         "a request that a broker may still keep is believed undone",
         "kafkafeatures.core.steps",
-        (("        if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:", "        if False:"),),
+        (("(BROKER_KEEPS if sent.via is Via.BROKER else sent.on_its_way)", "sent.on_its_way"),),
     ),
     Defect(
         "pause-ignored",

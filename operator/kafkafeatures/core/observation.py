@@ -73,6 +73,13 @@ class NodeState(StrEnum):
     REFUSED = "Refused"  # keeps trying to join; the controller does not register it
 
 
+def plain_host(host: str) -> str:
+    """As names are compared: what follows `.svc` is the domain of the cluster, which is in no object of Kubernetes."""
+    host = host.rstrip(".").lower()
+    head, service, _ = host.partition(".svc.")
+    return f"{head}.svc" if service else host
+
+
 class Node(Struct, frozen=True):
     """A broker, a controller or both. Without roles: something unknown that fetches the metadata log.
 

@@ -26,7 +26,7 @@ from msgspec import Struct, field
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core import budgets
 from kafkafeatures.core.blockers import Blocker
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.wanted import Rollout
@@ -190,14 +190,14 @@ class _Matching:
         owners: dict[tuple[str, int], set[str]] = defaultdict(set)
         for name, (pod, _) in self._pods.items():
             for host in pod.host_names:
-                owners[_plain(host), 0].add(name)
+                owners[plain_host(host), 0].add(name)
             for host, port in pod.ports_of_node:
-                owners[_plain(host), port].add(name)
+                owners[plain_host(host), port].add(name)
         found = []
         for node in nodes:
             names: set[str] = set()
             for host, port in {(node.host, node.port), *node.listeners}:
-                for key in ((_plain(host), 0), (_plain(host), port)):
+                for key in ((plain_host(host), 0), (plain_host(host), port)):
                     pods = owners.get(key, set())
                     names |= pods if len(pods) == 1 else set()
             found.append((node, sorted(names)))
@@ -284,13 +284,6 @@ class _Matching:
     def _refuse(self, nodes: tuple[Node, ...], text: str, remedy: str = "") -> None:
         remedy = remedy or "let each node advertise the name of its own pod, and unregister nodes that are gone"
         self.blockers.append(_blocker(Reason.INVALID_SPEC, text, remedy, nodes))
-
-
-def _plain(host: str) -> str:
-    """As names are compared: what follows `.svc` is the domain of the cluster, which is not in any object."""
-    host = host.rstrip(".").lower()
-    head, service, _ = host.partition(".svc.")
-    return f"{head}.svc" if service else host
 
 
 # --- what the StatefulSets and the document say ---

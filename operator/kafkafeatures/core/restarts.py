@@ -7,7 +7,7 @@ caught up. Called by `core/steps.py` and `core/roll.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,13 +18,13 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import read_number, read_text
 from kafkafeatures.api.status import FeatureStatus, Result
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.quorum import is_caught_up
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.settling import Open, Sent
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
-    from kafkafeatures.core.workloads import Pod
+    from kafkafeatures.core.workloads import Pod, StatefulSet
 
 if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
     from kafkafeatures.core.replication import Replication
@@ -170,9 +170,13 @@ class RestartNode(Struct, frozen=True):
         leads = isinstance(seen.quorum, Known) and seen.quorum.value.leader_id == self.node_id
         if Role.CONTROLLER in node.roles and not leads:
             return False
-        controllers = (one for one in seen.workloads.value.stateful_sets if one.role == "controllers" and one.observed)
+        voting = (one for one in seen.nodes if Role.CONTROLLER in one.roles)
+        hosts = {plain_host(host) for one in voting for host, _ in ((one.host, one.port), *one.listeners)}
         return any(
-            pod.revision != one.update_revision and pod.name != self.pod for one in controllers for pod in one.pods
+            pod.revision != one.update_revision and pod.name != self.pod and _runs_controller(one, pod, hosts)
+            for one in seen.workloads.value.stateful_sets
+            if one.observed
+            for pod in one.pods
         )
 
     def _is_overtaken(self, seen: Observation) -> bool:
@@ -250,6 +254,11 @@ class RestartNode(Struct, frozen=True):
 def supported_now(node: Node) -> str:
     """The range of metadata.version, which every release of Kafka widens; empty where it is not known."""
     return str(node.known_range_of(METADATA_VERSION) or "")
+
+
+def _runs_controller(owner: StatefulSet, pod: Pod, hosts: Set[str]) -> bool:
+    """`hosts`: of controllers. A combined node may be in a StatefulSet that is listed as one of brokers."""
+    return owner.role == "controllers" or not hosts.isdisjoint(map(plain_host, pod.host_names))
 
 
 def _told_waiting(pod: Pod) -> str:

@@ -96,8 +96,8 @@ class UpdateFeature(Struct, frozen=True):
             return Result.APPLIED
         if before.level_of(self.feature) != level or not worked_between(before, after):
             return Open()
-        if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:  # also where the level was changed outside meanwhile
-            return Open()
+        if sent.age < (BROKER_KEEPS if sent.via is Via.BROKER else sent.on_its_way):
+            return Open()  # also where the level was changed outside meanwhile
         if level != self.before:
             return Result.SUPERSEDED
         if sent.accepted:  # two readings here as well: what a controller answers may lag what it has just written
@@ -160,11 +160,19 @@ class InFlight(Struct, frozen=True):
             written = Intent(kind=written.kind, unknown={**others, **_moments(stable_since, unwanted_since)})
         return replace(self, stable_since=stable_since, unwanted_since=unwanted_since, written=written)
 
-    def sent(self, age_of: Callable[[str], timedelta], stable_for: timedelta = timedelta(0)) -> Sent:
-        """How it was sent, and how long ago."""
+    def sent(
+        self,
+        age_of: Callable[[str], timedelta],
+        *,
+        stable_for: timedelta = timedelta(0),
+        on_its_way: timedelta = timedelta(0),
+    ) -> Sent:
+        """How it was sent, and how long ago; `on_its_way`: for how long it may be if no answer is known."""
         stable = age_of(self.stable_since) if self.stable_since is not None else None
         unwanted = age_of(self.unwanted_since) if self.unwanted_since is not None else None
-        return Sent(self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for, unwanted)
+        if self.accepted:
+            on_its_way = timedelta(0)
+        return Sent(self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for, unwanted, on_its_way)
 
 
 _MOMENTS = ("stableSince", "unwantedSince")

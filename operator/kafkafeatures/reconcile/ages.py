@@ -24,11 +24,17 @@ class Ages:
     def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
         self._monotonic = monotonic
         self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
+        self._ours: set[str] = set()
 
     def begins(self, stamp: str) -> None:
-        """It was made just now."""
+        """It was made just now, by this process."""
         now = self._monotonic()
+        self._ours.add(stamp)
         self._keep(stamp, now, now)
+
+    def is_ours(self, stamp: str) -> bool:
+        """Whether this process made it."""
+        return stamp in self._ours
 
     def of(self, stamp: str, now: datetime) -> timedelta:
         """Its age. `now`, of the wall clock, counts where the stamp is met for the first time."""
@@ -52,4 +58,6 @@ class Ages:
         self._met.pop(stamp, None)
         self._met[stamp] = met, made
         if len(self._met) > MOST:
-            del self._met[next(iter(self._met))]
+            oldest = next(iter(self._met))
+            del self._met[oldest]
+            self._ours.discard(oldest)

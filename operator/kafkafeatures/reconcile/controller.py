@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
@@ -44,7 +45,7 @@ from kafkafeatures.reconcile.connections import NOT_RECORDED, Connections, LogRe
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of
 from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
-from kafkafeatures.reconcile.operators import Operators
+from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pods import Pods
 from kafkafeatures.reconcile.ports import Resource
@@ -374,6 +375,7 @@ class Controller:
             effects=partial(self._sends, key),
             on_settled=partial(self._claims.acted, key),
             workloads=pods,
+            hand_over=timedelta(seconds=HAND_OVER),
         )
 
     def _before_act(self, _: Evaluation) -> None:

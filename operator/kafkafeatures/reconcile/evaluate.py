@@ -74,8 +74,9 @@ class ReconcileContext(Struct, frozen=True):
     """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
 
     `effects` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
-    `ages` is the same for all reconciliations of a resource in a process. `workloads`: None where no
-    pods are restarted.
+    `ages` is the same for all reconciliations of a resource in a process. `hand_over`: for how long another process
+    may still send what its intent says; not at all where a lock shows that it ended. `workloads`: None where no pods
+    are restarted.
     """
 
     store: ResourceStore
@@ -88,6 +89,7 @@ class ReconcileContext(Struct, frozen=True):
     effects: Effects = ignore
     on_settled: Callable[[], None] = lambda: None
     workloads: WorkloadPort | None = None
+    hand_over: timedelta = timedelta(0)
 
     def stamp(self) -> Stamp:
         return stamp(self.now())
@@ -99,6 +101,10 @@ class ReconcileContext(Struct, frozen=True):
     def known_for(self, moment: str) -> timedelta:
         """How much of that this process has lived through: no clock that was set makes it longer."""
         return self.ages.known_for(moment, self.now())
+
+    def on_its_way(self, moment: str) -> timedelta:
+        """For how long what was intended then may still be sent, by another process than this one."""
+        return timedelta(0) if self.ages.is_ours(moment) else self.hand_over
 
 
 class Unread(Struct, frozen=True):
@@ -348,7 +354,7 @@ def _followed(
         status = replace(
             status, intents=tuple(now.to_intent() if it == one.to_intent() else it for it in status.intents)
         )
-        result = one.step.settle(seen, seen, now.sent(context.age_of, resource.wanted.rollout.stable_for))
+        result = one.step.settle(seen, seen, now.sent(context.age_of, stable_for=resource.wanted.rollout.stable_for))
         if isinstance(result, Open):
             still_open.append(now)
         else:
@@ -375,7 +381,7 @@ def _close(
 ) -> tuple[Status, list[InFlight]]:
     still_open = []
     for one in sent:
-        result = one.step.settle(first, second, one.sent(context.known_for))
+        result = one.step.settle(first, second, one.sent(context.known_for, on_its_way=context.on_its_way(one.at)))
         if isinstance(result, Open):
             still_open.append(one)
         else:

@@ -68,12 +68,21 @@ def test_an_eviction_that_may_not_have_been_sent_is_asked_for_again_before_anyth
     assert roll.decision.step == sent(3).step
 
 
+def combined_of(told: Observation) -> Observation:
+    """With controllers that are brokers as well, whose StatefulSet is listed as one of brokers."""
+    both = (Role.CONTROLLER, Role.BROKER)
+    nodes = tuple(replace(one, roles=both) if one.id >= 3000 else one for one in told.nodes)
+    sets = tuple(replace(one, role="brokers") for one in workloads_of(told).stateful_sets)
+    return with_workloads(replace(told, nodes=nodes), stateful_sets=sets)
+
+
 def test_an_eviction_for_an_image_that_was_changed_since_is_not_asked_for_again_but_decided_anew() -> None:
     """With the newer image, controllers may have to go before this broker; and a follower may lead by now."""
     for told, one in (
         (cluster(ROLLED_CONTROLLERS), sent(3, after="another")),
         (cluster(), sent(3)),
         (cluster(), sent(3001)),
+        (combined_of(cluster()), sent(3)),
     ):
         assert "was not evicted yet" in refused(rolled(told, one), Reason.ROLLING_NODES)
         assert is_not_wanted(one, told)

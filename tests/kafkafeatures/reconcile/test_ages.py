@@ -26,6 +26,7 @@ from kafkafeatures.reconcile.ages import MOST, Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.operators import HAND_OVER
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, lost_through_a_broker, reconcile_once
 from tests.kafkafeatures.reconcile.test_controller import Kafka
 from tests.kafkafeatures.worlds import NOW
@@ -56,7 +57,16 @@ class Clocks:
 
     def reconcile(self, cluster: Cluster, store: Store) -> Reconciliation:
         return asyncio.run(
-            reconcile_once(ReconcileContext(store, cluster, lambda: self.wall, cluster.sleep, ages=self.ages))
+            reconcile_once(
+                ReconcileContext(
+                    store,
+                    cluster,
+                    lambda: self.wall,
+                    cluster.sleep,
+                    ages=self.ages,
+                    hand_over=timedelta(seconds=HAND_OVER),
+                )
+            )
         )
 
 
@@ -85,6 +95,28 @@ def test_a_request_of_an_earlier_process_is_waited_for_in_full_and_never_longer(
     assert isinstance(clocks.reconcile(cluster, store).decision, Wait)
     clocks.wait(BROKER_KEEPS)
     assert isinstance(clocks.reconcile(cluster, store).decision, Act)
+    assert len(cluster.sent) == 2
+
+
+@JUMPS
+def test_what_another_process_intended_may_still_be_sent_by_it_and_what_this_one_did_may_not(jump: timedelta) -> None:
+    """A pod that was replaced by force, or one on a node that is lost, was not told to stop."""
+    clocks = Clocks(NOW + jump)
+    cluster = Cluster({"metadata.version": 21})
+    store = Store(cluster, {"metadata.version": 27})
+    cluster.outcomes = [OutcomeUnknown("EOF"), OutcomeUnknown("EOF")]
+    clocks.reconcile(cluster, store)
+    assert isinstance(clocks.reconcile(cluster, store).decision, Act)
+    assert [one["result"] for one in store.status["history"]] == ["NotApplied"]
+    clocks.wall = NOW
+    clocks.restart()
+    for _ in range(2):
+        assert isinstance(clocks.reconcile(cluster, store).decision, Wait)
+        clocks.wait(timedelta(seconds=HAND_OVER / 2))
+    assert len(cluster.sent) == 2
+    assert cluster.move("metadata.version", 27)  # now it comes
+    assert isinstance(settled(cluster, store, clocks).decision, Done)
+    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
     assert len(cluster.sent) == 2
 
 

@@ -15,6 +15,8 @@ DIRECTORY = "__cluster_metadata-0"
 """In which they lie."""
 PROPERTIES = "meta.properties"
 """Lies beside the directory, and says whose log it is: the ids of the node and of its cluster."""
+OPEN = ".log.open-"
+"""In the name of a segment that the operator's recorder still writes: no part of the log before it is closed."""
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log")
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")

@@ -50,8 +50,8 @@ _NOT_RECORDED = page(
 
     Fix: The recorder tries again every minute, so it needs no restart.
 
-    - `disk`: the volume is read-only, missing, or not writable for the user of the pod. `kubectl describe pvc`
-      and the storage say why; the group of the volume is `recorder.fsGroup`.
+    - `disk`: the volume is read-only, inaccessible, or not writable for the user of the pod. `kubectl describe pvc` and
+      the storage say why. Its group is `recorder.fsGroup`; a `hostPath` or NFS folder has to belong to user 65532.
     - `limit`: nothing may be removed to make room. Raise `recorder.perCluster`, `recorder.allClusters` or the size of
       the claim; or, if the line in the log says so, remove recordings that contradict each other.
     - `unread`: the operator does not follow the log. Its Ready or Reachable condition says why if the cluster cannot be
@@ -63,7 +63,8 @@ _NOT_RECORDED = page(
     - `refused`: the cluster id cannot be the name of a folder; Kafka does not make such ids.
     - `bug`: report it with this line of the log, which contains no secrets.
 
-    A resource that is suspended is not recorded either. Silence the alert for a resource that needs no history.
+    A resource that is suspended is not recorded either, and one whose `spec.drift.checkEvery` is more than an hour only
+    as seldom as that. Silence the alert for a resource that needs no history.
     """
 )
 _RECORDING_GAP = page(

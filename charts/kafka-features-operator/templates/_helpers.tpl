@@ -27,6 +27,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end -}}
 
+{{- define "recordingsClaim" -}}
+{{- default (printf "%s-recordings" (include "name" .)) .Values.recorder.existingClaim -}}
+{{- end -}}
+
 {{- define "podSecurity" -}}
 runAsNonRoot: true
 seccompProfile: {type: RuntimeDefault}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.log_files import File, missing
-from kafkafeatures.cli.log_paths import found, unfinished
+from kafkafeatures.cli.log_paths import found, unread
 from kafkafeatures.cli.log_words import format_time
 from kafkafeatures.cli.output import clean_stdout, tell
 from kafkafeatures.core.words import printable
@@ -84,8 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         shown = problems if verify else []  # `decode` has shown them in their places
         _report(arguments, one, reading.account, problems=shown, lacks=lacks, sound=is_sound)
         sound = sound and is_sound
-    for name in unfinished(arguments.paths) if verify else ():
-        tell(f"{name}: not read; it was not finished, or was about to be deleted")
+    for line in unread(arguments.paths) if verify else ():
+        tell(line)
     return Exit.DONE if sound else Exit.FAILED
 
 

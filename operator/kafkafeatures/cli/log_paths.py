@@ -21,6 +21,10 @@ from kraftlog import files
 DEPTH = 4
 """Folders below the one that was given: `<cluster>/<node>/<disk>/__cluster_metadata-0`."""
 MAX_FOLDERS = 1000
+_RECORDED = (
+    "the operator still records this segment, and closes it when it is 6 hours old; to read it now, copy it to a name"
+    f" without {files.OPEN.removeprefix('.log')}..."
+)
 _UNFINISHED = (".checkpoint.part", ".checkpoint.deleted", ".log.deleted", ".log.cleaned", ".log.swap")
 
 
@@ -49,10 +53,18 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
     return every
 
 
-def unfinished(paths: Iterable[Path]) -> list[str]:
-    """What Kafka had not finished, or was about to delete, in the directories among paths: none of it is read."""
+def unread(paths: Iterable[Path]) -> list[str]:
+    """What is not read in the directories among paths, and why: each with its name."""
     folders = [_log_in(path) for path in paths if path.is_dir()]
-    return sorted(str(folder / name) for folder in folders for name in os.listdir(folder) if name.endswith(_UNFINISHED))
+    names = sorted((folder / name for folder in folders for name in os.listdir(folder)), key=str)
+    return [f"{one}: not read; {why}" for one in names if (why := _why_unread(one.name))]
+
+
+def _why_unread(name: str) -> str:
+    """Empty for all other files."""
+    if name.endswith(_UNFINISHED):
+        return "it was not finished, or was about to be deleted"
+    return _RECORDED if files.OPEN in name else ""
 
 
 def _log_in(folder: Path) -> Path:
@@ -67,7 +79,7 @@ def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
     except OSError as error:
         raise refused(folder, error.strerror) from None
     if not any(isinstance(one, files.Segment) for one in beside):
-        raise refused(folder, f"no segment of a metadata log is here; expected files like {0:020}.log")
+        raise _nothing(folder, "segment")
     return files_of(folder, beside, snapshots=snapshots)
 
 
@@ -97,8 +109,17 @@ def log_folders(path: Path) -> list[LogFolder]:
     except OSError as error:
         raise refused(path, error.strerror) from None
     if not found:
-        raise refused(path, f"no file of a metadata log is here; expected files like {0:020}.log")
+        raise _nothing(path, "file")
     return found[:MAX_FOLDERS]
+
+
+def _nothing(folder: Path, what: str) -> CommandFailed:
+    """Where a recording was begun a while ago, it is no mistake to look for it here."""
+    recording = (f"{above}{files.DIRECTORY}/*{files.OPEN}*" for above in ("", "*/", "*/*/"))
+    for pattern in (f"*{files.OPEN}*", *recording):
+        for one in folder.glob(pattern):
+            return refused(one, _RECORDED)
+    return refused(folder, f"no {what} of a metadata log is here; expected files like {0:020}.log")
 
 
 def _bundle_of(path: Path) -> Path | None:

@@ -35,7 +35,7 @@ from kraftlog.batches import Damage, DamageReason, head_at
 from kraftlog.walks import Walk
 
 LOCK = "lock"
-_OPEN = re.compile(r"(([0-9]{20})\.log)\.open-([0-9]{1,12})")
+_OPEN = re.compile(rf"([0-9]{{20}}){re.escape(files.OPEN)}([0-9]{{1,12}})")
 _PART = ".part"
 
 
@@ -315,7 +315,7 @@ class RecordedLog:
         if (self._log / f"{base:020}.log").exists():
             raise Contradicts(f"a segment that begins at offset {base} is there already")
         since = max(0, int(self._clock()))
-        name = f"{base:020}.log.open-{since}"
+        name = f"{base:020}{files.OPEN}{since}"
         os.close(_opened(self._log / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         _sync(self._log)
         return _Open(name, base, since, 0)
@@ -448,7 +448,7 @@ def _last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
 
 def _open_of(name: str, size: int) -> _Open | None:
     found = _OPEN.fullmatch(name)
-    return _Open(name, int(found[2]), int(found[3]), size) if found else None
+    return _Open(name, int(found[1]), int(found[2]), size) if found else None
 
 
 def _opened(path: Path, flags: int) -> int:

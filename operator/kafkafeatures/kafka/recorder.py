@@ -155,6 +155,8 @@ class LogRecorder:
             self._say(one, "", "")
         except Exception as error:  # whatever it is, nothing but the recording may suffer from it
             reason, text = _reason_of(error)
+            if isinstance(error, OSError):
+                one.log = None  # the folder may be gone, and is looked for, and made, anew
             self._watcher.failed(reason)
             self._say(one, reason, text)
         finally:

@@ -133,7 +133,7 @@ class Recordings:
                 raise NoRoom(f"all recordings take {limits.all_clusters // MIB} MiB, the limit of all together")
         while self._free() < size + SPARE:
             if not self._remove_from_largest(log.folder):
-                raise NoRoom("the volume is full")
+                raise NoRoom(f"less than {SPARE // MIB} MiB of the volume of {self._root} are free")
 
     def room(self, log: RecordedLog) -> int:
         """Bytes that can be written to it before a segment is removed. Raises OSError."""

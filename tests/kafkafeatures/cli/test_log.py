@@ -244,12 +244,14 @@ def test_verify_lists_what_is_not_finished_or_about_to_be_deleted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     three_segments(tmp_path)
-    names = f"{2:020}-0000000001.checkpoint.part", f"{2:020}-0000000001.checkpoint.deleted", f"{0:020}.log.deleted"
+    checkpoint = f"{2:020}-0000000001.checkpoint"
+    names = f"{checkpoint}.part", f"{checkpoint}.deleted", f"{0:020}.log.deleted", f"{9:020}.log.open-1795402638"
     for unfinished in names:
         (tmp_path / unfinished).write_bytes(b"?")
     assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 3
+    assert "the operator still records this segment" in said.err
     assert sorted(line.split(": ")[0] for line in said.err.splitlines()) == sorted(str(tmp_path / one) for one in names)
     assert main(["log", "decode", str(tmp_path)]) == Exit.DONE
     assert "not finished" not in capsys.readouterr().err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import main
 from kafkafeatures.kafka.recordings import RecorderSettings, Recordings
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
@@ -29,6 +30,22 @@ def rows(output: Path, table: str) -> list[dict[str, object]]:
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
     main(["log", *words, "-o", "json"])
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("action", ["verify", "timeline", "state", "decode"])
+def test_a_recording_whose_first_segment_is_open_says_when_it_can_be_read_and_how_now(
+    action: str, recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = recordings.of(("kafka", "orders"), ID)
+    log.append(batch(0, level("metadata.version", 21)), at=0, below=ALL)
+    for folder in (log.folder, tmp_path / "in"):
+        assert main(["log", action, str(folder)]) == Exit.BLOCKED
+        said = capsys.readouterr().err
+        assert "closes it when it is 6 hours old; to read it now, copy it to a name without .open-...\n" in said
+    (segment,) = (tmp_path / "in").rglob("*.log.open-*")
+    copy = tmp_path / segment.name.partition(".open-")[0]
+    copy.write_bytes(segment.read_bytes())
+    assert main(["log", action, str(copy)]) == Exit.DONE
 
 
 def test_a_gap_is_told_by_the_log_commands_and_is_a_row_of_the_pipeline(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -415,6 +416,17 @@ async def test_a_cluster_that_contradicts_itself_all_the_time_has_nothing_remove
     assert rig.heard.gaps == recordings.MOST - 1
     assert rig.heard.failures == ["limit"] * (recordings.MOST + 1)
     assert caplog.text.count("contradicted what was recorded 8 times") == 1
+
+
+async def test_recordings_that_were_removed_meanwhile_are_begun_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    async with recording(folder) as rig:
+        await rig.look(whole(3), 3)
+        shutil.rmtree(folder)
+        await rig.look(whole(5), 5)
+        await rig.look(whole(5), 5)
+        assert rig.heard.failures == ["disk"]
+        assert rig.log() == whole(5).data
 
 
 async def test_who_is_deleted_while_a_snapshot_is_recorded_leaves_no_lock_behind(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from kafkasim.fleet.plan import SMALL
 from tests.e2e.kubernetes.chart.rendering import CHART
 from tests.e2e.kubernetes.chart.test_pipeline import rendered, spark_crds
 from tests.e2e.kubernetes.chart.test_rights import rights
+from tests.e2e.kubernetes.on_node.volumes import claimed_volume
 from tests.e2e.rig.kubernetes.binaries import build
 from tests.e2e.rig.kubernetes.images import PIPELINE, pipeline_image
 from tests.e2e.rig.kubernetes.node import Node
-from tests.e2e.rig.kubernetes.node_files import NAME as NODE_NAME
 from tests.e2e.rig.process import wait_until
 from tests.featurelog.inputs import run, tables
 
@@ -28,30 +28,6 @@ JOB = f"{RELEASE}-pipeline"
 ACCOUNT = f"system:serviceaccount:{NS}:{JOB}"
 USER = 65532
 VALUES = {"enabled": True, "logs": {"existingClaim": "logs"}, "tables": {"existingClaim": "tables"}}
-
-
-def volume(name: str, path: str) -> list[dict[str, Any]]:
-    """A claim, bound to a folder of the node. Of a local volume kubelet sets the group, as of a disk."""
-    size, anywhere = {"storage": "1Gi"}, ["ReadWriteMany"]
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE_NAME]}
-    spec = {
-        "capacity": size,
-        "accessModes": anywhere,
-        "storageClassName": "",
-        "local": {"path": path},
-        "claimRef": {"namespace": NS, "name": name},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-    }
-    claim = {"accessModes": anywhere, "storageClassName": "", "resources": {"requests": size}, "volumeName": name}
-    return [
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec},
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": NS},
-            "spec": claim,
-        },
-    ]
 
 
 class Fleet:
@@ -117,7 +93,7 @@ def fleet(node: Node) -> Iterator[Fleet]:
     node.data(NS).mkdir()
     found = Fleet(node)
     inside = node.data_of_pods(NS)
-    plane.apply(*volume("logs", f"{inside}/fleet/logs"), *volume("tables", f"{inside}/tables"))
+    plane.apply(*claimed_volume("logs", f"{inside}/fleet/logs", NS), *claimed_volume("tables", f"{inside}/tables", NS))
     yield found
     plane.helm("uninstall", RELEASE, "-n", NS, "--ignore-not-found")
     plane.kubectl("delete", "namespace", NS)

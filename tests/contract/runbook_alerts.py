@@ -55,7 +55,7 @@ _NOT_RECORDED = page(
     - `limit`: nothing may be removed to make room. Raise `recorder.perCluster`, `recorder.allClusters` or the size of
       the claim; or, if the line in the log says so, remove recordings that contradict each other.
     - `unread`: the operator does not follow the log. Its Ready or Reachable condition says why if the cluster cannot be
-      read; if `status.source.kind` is `ApiRequests`, the user needs `CLUSTER_ACTION` and a controller that can be
+      read; if `status.source` is `ApiRequests`, the user needs `CLUSTER_ACTION` and a controller that can be
       reached (<connect>). A cluster in ZooKeeper mode has no such log.
     - `kafka`, `log`: the leader does not answer as it should; see its own log.
     - `busy`: another operator records the same resource in the same folder, or its file system keeps a lock of a client

@@ -12,20 +12,24 @@ and one that is run again changes nothing. What it did not write it never overwr
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Iterator, Mapping
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError
-from pyarrow.fs import FileSelector
+from deltalake.transaction import AddAction, RemoveAction
+from pyarrow.fs import FileSelector, FileSystem
 
 from featurelog import stores
 from featurelog.manifest import Manifest
-from featurelog.parts import ROWS
+from featurelog.parts import ROWS, new_path, row_groups
 from featurelog.run import METADATA_RECORDS
 from featurelog.tables import TABLES
 
@@ -37,6 +41,8 @@ SEQUENCE, FILES = "kafkafeatures.sequence", "kafkafeatures.files"
 """What a commit says beside it."""
 _LOG = "_delta_log"
 _ROWS = 32_768
+_FILE = 64 * 1024 * 1024
+"""Bytes from which on a file of a table is not continued."""
 
 
 class ExportError(Exception):
@@ -77,10 +83,14 @@ class Target:
             raise ExportError(f"{to}: {stores.reason(error)}") from None
         return cls(place, to, options)
 
+    def open(self) -> tuple[FileSystem, str]:
+        """The file system, and the path in it. Raises OSError."""
+        return stores.open_store(self.uri)
+
     def table(self, name: str) -> DeltaTable | None:
         """As it is there; None where nothing is. Raises ExportError for what is not ours."""
         place = f"{self.place}/{name}"
-        system, path = stores.open_store(self.uri)
+        system, path = self.open()
         inside = system.get_file_info(FileSelector(f"{path}/{name}", allow_not_found=True))
         if DeltaTable.is_deltatable(place, dict(self.options)):
             found = DeltaTable(place, storage_options=dict(self.options))
@@ -122,19 +132,47 @@ def _exported(tables: Manifest, name: str, target: Target, found: DeltaTable | N
     else:
         found.vacuum(dry_run=False, full=True)  # what was replaced, or left by a killed export, a week ago
     said = CommitProperties({SEQUENCE: str(tables.sequence), FILES: digest}, app_transactions=ours)
-    write_deltalake(found, _rows(tables, name), mode="overwrite", schema_mode="overwrite", commit_properties=said)
+    schema = Schema.from_arrow(SCHEMAS[name])
+    written: list[AddAction | RemoveAction] = [
+        *_written(target, name, _rows(tables.paths(name), SCHEMAS[name]), pa.schema(schema.to_arrow()))
+    ]
+    found.create_write_transaction(written, "overwrite", schema, commit_properties=said)
     return Exported(name, rows, found.version(), is_new=True)
 
 
-def _rows(tables: Manifest, name: str) -> pa.RecordBatchReader:
-    """A piece at a time. A column that an older release did not write is null."""
-    paths = [str(path) for path in tables.paths(name)]
-    if not paths:
-        return pa.RecordBatchReader.from_batches(SCHEMAS[name], [])
-    scanner = ds.dataset(paths, SCHEMAS[name], format="parquet").scanner(
-        batch_size=_ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False
-    )
-    return scanner.to_reader()
+def _written(target: Target, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[AddAction]:
+    """The files of a table, which nobody reads before they are committed. delta-rs could write them as well, and would
+    have hundreds of megabytes of rows in memory: it counts rows, however wide they are.
+    """
+    system, folder = target.open()
+    groups = row_groups(rows)
+    for first in groups:
+        file = os.path.basename(new_path(""))
+        path, count = f"{folder}/{name}/{file}", 0
+        with system.open_output_stream(path) as output, pq.ParquetWriter(output, schema, compression="zstd") as writer:
+            for group in itertools.chain((first,), groups):
+                writer.write_table(group.cast(schema), group.num_rows)
+                count += group.num_rows
+                if output.tell() >= _FILE:
+                    break
+        size, now = system.get_file_info(path).size, int(time.time() * 1000)
+        yield AddAction(file, size, {}, now, data_change=True, stats=json.dumps({"numRecords": count}))
+
+
+def _rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """One file is open at a time: what is known of a file of many columns takes more memory than few rows do. A column
+    that an older release did not write is null.
+    """
+    for path in paths:
+        file = pq.ParquetFile(path)
+        for number in range(file.num_row_groups):
+            for rows in file.iter_batches(_ROWS, row_groups=[number], use_threads=False):
+                columns = [
+                    rows[field.name].cast(field.type) if field.name in rows.schema.names
+                    else pa.nulls(rows.num_rows, field.type)
+                    for field in schema
+                ]  # fmt: skip
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _digest(tables: Manifest, name: str) -> str:

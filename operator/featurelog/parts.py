@@ -290,7 +290,7 @@ def _written(batches: Iterable[pa.RecordBatch], path: str) -> int:
     writer: pq.ParquetWriter | None = None
     rows = 0
     try:
-        for group in _groups(batches):
+        for group in row_groups(batches):
             if writer is None:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 writer = _writer(path, is_small=group.num_rows < _SMALL)
@@ -304,7 +304,8 @@ def _written(batches: Iterable[pa.RecordBatch], path: str) -> int:
     return rows
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows, in pieces that are neither many nor large."""
     found: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

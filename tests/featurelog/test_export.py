@@ -7,19 +7,24 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-import featurelog
+import featurelog.export
+from featurelog import parts
 from featurelog.disk import Disk
 from featurelog.export import SCHEMAS, SEQUENCE, Exported, ExportError, export
 from featurelog.manifest import load
+from featurelog.run import METADATA_RECORDS, Run, Settings
 from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import main
 from tests.featurelog.inputs import SEGMENT, files, fleet, made_log, put, run, tables, texts
+from tests.kraftlog.build import batch, level
 
 
 @pytest.fixture(scope="module")
@@ -115,14 +120,15 @@ from pathlib import Path
 import featurelog.export as delta
 from featurelog.manifest import load
 
-rows = delta._rows
+written = delta._written
 
-def killing(tables, name):
-    if name == sys.argv[3]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return rows(tables, name)
+def killing(target, name, rows, schema):
+    for file in written(target, name, rows, schema):
+        if name == sys.argv[3]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield file
 
-delta._rows = killing
+delta._written = killing
 list(delta.export(load(Path(sys.argv[1]))[0], sys.argv[2]))
 """
 
@@ -210,3 +216,52 @@ def test_without_the_library_or_a_place_one_line_says_what_to_do(
     assert main(["pipeline", "export", "--config", str(config), "--to", str(tmp_path / "delta")]) == Exit.BLOCKED
     said = capsys.readouterr().err
     assert said.endswith("deltalake is not installed: pip install 'kafka-features-operator[pipeline,export]'\n")
+
+
+WEIGHED = """
+import resource, sys
+from pathlib import Path
+from featurelog.export import export
+from featurelog.manifest import load
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+list(export(load(Path(sys.argv[1]))[0], sys.argv[2]))
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def test_wide_rows_take_no_more_memory_than_narrow_ones(tmp_path: Path) -> None:
+    """A name of 8,000 characters in each record: twice in a row, which is 160 MB of them."""
+    log = b"".join(batch(offset, *[level("f" * 8000, 1)] * 10) for offset in range(0, 10_000, 10))
+    put(tmp_path / "in", "orders", "1", SEGMENT, log)
+    Run(Settings((str(tmp_path / "in"),), tmp_path / "out"), lambda cluster: {})()
+    words = [sys.executable, "-c", WEIGHED, str(tmp_path / "out"), str(tmp_path / "delta")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    grown = subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
+    assert int(grown) < 256
+    assert DeltaTable(tmp_path / "delta" / METADATA_RECORDS).to_pyarrow_dataset().count_rows() == 10_000
+
+
+def test_a_table_of_many_bytes_is_several_files(output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(featurelog.export, "_FILE", 1)
+    monkeypatch.setattr(parts, "_GROUP", 1)
+    exported(output, tmp_path)
+    assert delta(tmp_path) == tables(output)
+    assert len(list((tmp_path / METADATA_RECORDS).glob("*.parquet"))) > 2
+    assert not any(one.is_new for one in exported(output, tmp_path))
+
+
+def test_files_are_open_one_after_the_other(output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a file of many columns takes more memory than few rows do."""
+    opened: list[weakref.ref[pq.ParquetFile]] = []
+    most = []
+
+    class Counted(pq.ParquetFile):  # type: ignore[misc]
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            opened.append(weakref.ref(self))
+            most.append(sum(one() is not None for one in opened))
+
+    monkeypatch.setattr(pq, "ParquetFile", Counted)
+    exported(output, tmp_path)
+    assert (len(most) > 20, max(most)) == (True, 2)

@@ -37,6 +37,7 @@ def volume(node: Node) -> Iterator[Path]:
     image = ("--set", f"image.repository={OPERATOR.rpartition(':')[0]}", "--set", "image.pullPolicy=Never")
     plane.helm("install", RELEASE, str(CHART), "-n", NS, "--create-namespace", *image, *turned_on)
     yield node.data(VOLUME) / "logs"
+    plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
     plane.helm("uninstall", RELEASE, "-n", NS, "--wait")
     assert plane.get("pvc", CLAIM, "-n", NS)["status"]["phase"] == "Bound", "what was recorded goes with the chart"
     plane.kubectl("delete", "pvc", CLAIM, "-n", NS)
@@ -73,4 +74,3 @@ def test_a_pod_records_on_its_claim_and_continues_after_it_was_killed(kafka_on_n
         assert stat.S_IMODE(found.st_mode) & 0o777 == (0o700 if path.is_dir() else 0o600), path
     (inside,) = operator_pod(node)["spec"]["containers"]
     assert inside["securityContext"]["readOnlyRootFilesystem"]
-    plane.kubectl("delete", "kff", "orders", "-n", namespace)

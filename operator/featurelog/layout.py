@@ -99,11 +99,11 @@ class Root:
         """Every node's log, by the names of cluster and node. Raises InputsError."""
         system, base = self.open()
         try:
-            for cluster in _folders(system, base):
-                for node in _folders(system, cluster.path):
-                    inside = system.get_file_info([f"{node.path}/{files.DIRECTORY}", f"{node.path}/{files.PROPERTIES}"])
-                    if inside[0].type is FileType.Directory:
-                        yield _node(system, cluster.base_name, node.base_name, inside[0].path, inside[1])
+            clusters = _folders(system, base)
+            inside = stores.each(lambda one: _folders(system, one.path), clusters, self.uri)
+            pairs = [(one.base_name, node) for one, nodes in zip(clusters, inside, strict=True) for node in nodes]
+            found = stores.each(lambda pair: _node(system, *pair), pairs, self.uri)
+            yield from (one for one in found if one is not None)
         except OSError as error:
             raise InputsError(f"{self.uri}: {stores.reason(error)}; check the path and the rights to read it") from None
 
@@ -120,9 +120,14 @@ def _folders(system: FileSystem, path: str) -> list[FileInfo]:
     return sorted((one for one in found if one.type is FileType.Directory), key=lambda one: str(one.path))
 
 
-def _node(system: FileSystem, cluster: str, node: str, log: str, properties: FileInfo) -> NodeLog:
+def _node(system: FileSystem, cluster: str, folder: FileInfo) -> NodeLog | None:
+    """What lies in the folder of a node; None where no log does."""
+    places = [f"{folder.path}/{files.DIRECTORY}", f"{folder.path}/{files.PROPERTIES}"]
+    log, properties = system.get_file_info(places)
+    if log.type is not FileType.Directory:
+        return None
     logs, unused, voters = [], [], None
-    for one in _listed(system, log):
+    for one in _listed(system, log.path):
         if one.base_name == QUORUM_STATE:
             voters = _voters(system, one)
         elif files.parse(one.base_name) is None:
@@ -132,7 +137,8 @@ def _node(system: FileSystem, cluster: str, node: str, log: str, properties: Fil
         else:
             logs.append(LogFile(one.path, one.base_name, one.size, one.mtime_ns or 0))
     logs.sort(key=lambda one: one.name)
-    return NodeLog(cluster, node, _cluster_id(system, properties), tuple(logs), tuple(sorted(unused)), voters)
+    cluster_id = _cluster_id(system, properties)
+    return NodeLog(cluster, folder.base_name, cluster_id, tuple(logs), tuple(sorted(unused)), voters)
 
 
 def _cluster_id(system: FileSystem, properties: FileInfo) -> str | None:

@@ -204,13 +204,14 @@ class Run:
                 if key in logs:
                     again.setdefault(key, []).append(root.uri)
                 logs.setdefault(key, (root.uri, log))
-        dues = []
+        nodes = []
         for key, (uri, log) in sorted(logs.items()):
             node = self._ledger.node(log)
             places = ((f"{log.node}/", f"also in {place}, which is not read") for place in again.get(key, ()))
             node.unused = (*log.unused, *places)
-            dues += due(node, uri, log, _stamp)
-        return dues
+            nodes.append((node, uri, log))
+        dues = stores.each(lambda one: due(*one, _stamp), nodes, *self.settings.inputs)
+        return [one for of_node in dues for one in of_node]
 
     def _groups(self, dues: Iterable[Due]) -> Iterator[list[Due]]:
         group: list[Due] = []
@@ -226,17 +227,11 @@ class Run:
 
     def _read(self, engine: Engine, group: Sequence[Due]) -> Iterator[tuple[Due, list[Part]]]:
         """Those that were read to their end."""
-        tasks, owners = [], []
-        for one in group:
-            try:
-                found = [(task, self._folder(one.node)) for task in self._tasks(one)]
-            except InputChangedError as error:
-                self.summary.problems.append(str(error))
-                continue
-            except OSError as error:
-                if stores.is_lost(error):
-                    raise _lost(f"{one.where}: {stores.reason(error)}") from None
-                self.summary.problems.append(f"{one.where}: {stores.reason(error)}")
+        tasks: list[tuple[Task, str]] = []
+        owners = []
+        for one, found in zip(group, stores.each(self._planned, group, *self.settings.inputs), strict=True):
+            if isinstance(found, Problem):
+                self.summary.problems.append(found.text)
                 continue
             owners.append((one, len(found)))
             tasks += found
@@ -253,6 +248,16 @@ class Run:
             self.summary.problems += sorted({each.text for each in problems})
             if len(parts) == count:
                 yield one, parts
+
+    def _planned(self, one: Due) -> list[tuple[Task, str]] | Problem:
+        try:
+            return [(task, self._folder(one.node)) for task in self._tasks(one)]
+        except InputChangedError as error:
+            return Problem(str(error))
+        except OSError as error:
+            if stores.is_lost(error):
+                raise _lost(f"{one.where}: {stores.reason(error)}") from None
+            return Problem(f"{one.where}: {stores.reason(error)}")
 
     def _tasks(self, one: Due) -> Iterator[Task]:
         size = one.file.size

@@ -1,4 +1,5 @@
-"""Places by URI: which there are, what a URI may say, how long a store is waited for, and what is said when it refuses.
+"""Places by URI: which there are, what a URI may say, how long a store is waited for and how much is asked of it at
+once, and what is said when it refuses.
 
 Called by whoever opens inputs (`layout`, `parts`) or writes an export. Credentials come from the environment, or from
 where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI with any in it is
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pyarrow import NativeFile
@@ -20,12 +23,19 @@ CONNECT_SECONDS = 5
 SILENT_SECONDS = 10
 """Without a byte of an answer."""
 ATTEMPTS = 3
+AT_ONCE = 8
+"""Requests to a store while a run is planned, each of which waits for its answer. A large object that is looked through
+takes 16 MiB meanwhile.
+"""
 _OPTIONS = ("region", "endpoint_override", "scheme")
 """What the URI of a bucket may say, as Arrow calls it."""
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _SECRET = re.compile(r"(?i)secret|key|password|token|credential")
 _LONGEST = 300
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 
 _opened: dict[str, S3FileSystem] = {}
 
@@ -77,6 +87,18 @@ def open_store(uri: str) -> tuple[FileSystem, str]:
             retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
         )
     return _opened[uri], f"{bucket}/{unquote(prefix)}".rstrip("/")
+
+
+def each(ask: Callable[[_In], _Out], items: Iterable[_In], *places: str) -> Iterator[_Out]:
+    """What is found of each, in order. Several are asked for at once where one of the places is not a folder."""
+    if not any(map(is_uri, places)):
+        yield from map(ask, items)
+        return
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        yield from pool.map(ask, items)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def version(file: NativeFile) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from threading import Barrier, current_thread
 
 import pytest
 from pyarrow.fs import LocalFileSystem
@@ -133,3 +134,21 @@ def test_an_export_goes_where_the_same_uri_as_an_input_is(
     found = stores.for_delta(uri)
     assert found[0] == place
     assert {name: value for name, value in found[1].items() if name.startswith("AWS")} == options
+
+
+def test_a_store_is_asked_for_several_things_at_once_but_not_for_more_than_a_few() -> None:
+    together = Barrier(stores.AT_ONCE, timeout=60)
+    asked = []
+
+    def ask(number: int) -> int:
+        asked.append(current_thread())
+        together.wait()
+        return number
+
+    assert list(stores.each(ask, range(3 * stores.AT_ONCE), "/in", "s3://bucket")) == [*range(3 * stores.AT_ONCE)]
+    assert len(set(asked)) == stores.AT_ONCE
+
+
+def test_a_folder_is_asked_for_one_thing_after_the_other() -> None:
+    found = stores.each(lambda number: (number, current_thread()), range(3), "/in", "/more")
+    assert list(found) == [(number, current_thread()) for number in range(3)]

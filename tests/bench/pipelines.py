@@ -6,8 +6,8 @@ and the same session, into another folder. The start of the process and that of 
 processor are those of all processes together; memory is the highest resident size of one Python worker, and of the
 driver's Python.
 
-Where workers are processes beside the driver, its seconds of the processor are given apart. More workers do not make it
-faster: with the seconds of one worker they bound what two of them can bring, whatever else the machine does.
+Of workers that are processes beside the driver it is said what they share, and what is left to the driver: that bounds
+what more of them can bring, whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ def two_workers(size: Size, fleet: Path | None) -> None:
         (first,) = found["1 worker"]
         print(f"pipeline, {clusters} cluster directories with {_mb(first['runs'][0]['bytes'])}, standalone")
         _compared(found)
-        for way, rounds in found.items():
+        for workers, (way, rounds) in enumerate(found.items(), start=1):
             for what, each in zip(("cold", "warm"), rounds[0]["runs"], strict=True):
-                print(f"  {way}, {what}: {_shares(each)}")
+                print(f"  {way}, {what}: {_shares(each, workers)}")
 
 
 def one_day(size: Size) -> None:
@@ -198,15 +198,14 @@ def _compared(found: dict[str, list[Any]]) -> None:
         print(f"  {second} against {first}, {what}: {whole:.2f}x, reading {reading:.2f}x; processor {used:.2f}x")
 
 
-def _shares(run: Any) -> str:
-    """Of the clock and of the processor: what is done by one process however many workers there are."""
-    left = run["seconds"] - run["reading"] - run["deriving"]
-    driver = run["driver_processor"]
-    workers = run["processor"] - driver
+def _shares(run: Any, workers: int) -> str:
+    """What more workers make faster, and what is done by one process however many there are."""
+    shared, driver = run["reading"] + run["deriving"], run["driver_processor"]
+    alone = run["seconds"] - shared
     return (
-        f"reading {run['reading']:.2f} s, making tables {run['deriving']:.2f} s, the rest {left:.2f} s; "
-        f"processor of the driver {driver:.2f} s, of workers {workers:.2f} s: two are at most "
-        f"{run['processor'] / (driver + workers / 2):.2f}x as fast as one"
+        f"reading {run['reading']:.2f} s, making tables {run['deriving']:.2f} s, the rest {alone:.2f} s, so that two "
+        f"workers are at most {(workers * shared + alone) / (workers * shared / 2 + alone):.2f}x as fast as one; "
+        f"processor of the driver {driver:.2f} s, of workers {run['processor'] - driver:.2f} s"
     )
 
 

@@ -194,10 +194,10 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
             pods.set_image(one, LAST)
     for name in pods.names():
         pods.uncordon(name)
-    for _ in range(100):
+    for turn in range(100):
         await asyncio.sleep(3.0)
         cluster.catch_up()
-        if pods.by_hand:
+        if pods.by_hand or (world.active is None and turn > PATIENCE):
             _replace_stuck(pods)
         if world.active is not None and not (pods.by_hand and _cannot_run(pods)):
             break
@@ -209,6 +209,10 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
         if len(found.state.replicas) == 1:
             others = [each for each in brokers if each not in found.state.replicas]
             world.reassign(found.topic, found.number, (*found.state.replicas, others[0]))
+
+
+PATIENCE = 50
+"""Looks at a cluster without a leader, until somebody deletes the pods that cannot run, as the operator says to do."""
 
 
 def _replace_stuck(pods: RecordedPods) -> None:

@@ -71,14 +71,16 @@ class OnSpark:
         ]
 
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> list[Derived]:
-        """All of them; raises EngineError, OSError."""
+        """All of them; raises EngineError, OSError. Where a worker has no msgspec, they are made here."""
         code = pickle.dumps((derived, derive, output))
 
         def made(cluster: bytes) -> bytes:
-            make, derive, output = pickle.loads(code)  # noqa: S301 - of the driver
-            found: Derived | OSError
+            found: Derived | OSError | None
             try:
+                make, derive, output = pickle.loads(code)  # noqa: S301 - of the driver
                 found = make(derive, pickle.loads(cluster), output)  # noqa: S301 - of the driver
+            except ImportError:
+                found = None
             except OSError as error:
                 found = error
             return pickle.dumps(found)
@@ -87,7 +89,10 @@ class OnSpark:
         for one in results:
             if isinstance(one, OSError):
                 raise one
-        return results
+        return [
+            derived(derive, cluster, output) if one is None else one
+            for one, cluster in zip(results, clusters, strict=True)
+        ]
 
     def _each(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
         """What came of each; there is a task of Spark for each, and they begin in order. Raises EngineError."""

@@ -117,7 +117,10 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
             f"see `kubectl describe statefulset {owner}`; if it was scaled down, scale it up again, or unregister "
             f"{step.title} once it has no partitions"
         )
-    return (f"{_look(step.pod)}; " if step.pod else "") + "repair the node, or revert the image"
+    repair = "repair the node, or revert the image"
+    if step.pod and question.node(step.node_id) is None:  # as where no controller runs at all
+        repair += "; then delete the pod: no node that answers knows this one, so the operator leaves it alone"
+    return (f"{_look(step.pod)}; " if step.pod else "") + repair
 
 
 def _look(pod: str) -> str:

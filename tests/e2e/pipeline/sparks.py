@@ -49,8 +49,8 @@ def python(version: str) -> str:
     return str(made)
 
 
-def worker_python(folder: Path) -> str:
-    """An interpreter that has kraftlog (of its wheel), numpy, pyarrow, google-crc32c and msgspec, and nothing else."""
+def worker_python(folder: Path, *beside: str) -> str:
+    """An interpreter that has kraftlog (of its wheel), numpy, pyarrow, google-crc32c and `beside`, and nothing else."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-index"]
     source = ["--no-build-isolation", "--wheel-dir", str(folder), str(ROOT / "operator/kraftlog")]
@@ -59,7 +59,7 @@ def worker_python(folder: Path) -> str:
     (wheel,) = folder.glob("kraftlog-*.whl")
     with zipfile.ZipFile(wheel) as content:
         content.extractall(site)
-    for name in ("numpy", "numpy.libs", "pyarrow", "google_crc32c", "google_crc32c.libs", "msgspec"):
+    for name in ("numpy", "numpy.libs", "pyarrow", "google_crc32c", "google_crc32c.libs", *beside):
         if (SITE / name).exists():
             (site / name).symlink_to(SITE / name)
     made = str(folder / "venv" / "bin" / "python")

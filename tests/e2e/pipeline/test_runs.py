@@ -97,13 +97,14 @@ def test_a_python_worker_is_killed_where_nobody_tries_again(
     assert tables(tmp_path / "out") == expected
 
 
-def test_two_workers_that_have_kraftlog_and_msgspec_and_nothing_else_of_ours(
-    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize("beside", [("msgspec",), ()])
+def test_two_workers_that_have_kraftlog_and_nothing_else_of_ours(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path, beside: tuple[str, ...]
 ) -> None:
-    """One Python worker is killed as well: here Spark tries its task again."""
+    """One Python worker is killed as well: here Spark tries its task again. Those without msgspec only read."""
     bait = tmp_path / "bait"
     bait.touch()
-    python = sparks.worker_python(tmp_path)
+    python = sparks.worker_python(tmp_path, *beside)
     settings = {**HEAP, "spark.executor.memory": "512m", "spark.pyspark.python": python}
     with cluster(tmp_path) as master:
         local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -95,6 +95,9 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_it
     message = refused(rolled(crashing, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert "CrashLoopBackOff, restarted 7 times" in message
     assert "kubectl logs broker-1" in message
+    assert "delete the pod" not in message
+    unnamed = replace(crashing, nodes=tuple(one for one in crashing.nodes if one.id != 1))
+    assert "then delete the pod" in refused(rolled(unnamed, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     homeless = cluster({**ROLLED_CONTROLLERS, **replaced(1, phase="Pending", waiting="Unschedulable", ready=False)})
     message = refused(rolled(homeless, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert "pod broker-1 does not run: Unschedulable" in message

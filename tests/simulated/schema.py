@@ -88,7 +88,7 @@ def _fitter(schema: Mapping[str, Any]) -> Fitter:
 
 
 def _of_object(schema: Mapping[str, Any]) -> Fitter:
-    known = {name: _fitter(one) for name, one in schema["properties"].items()}
+    known = {name: _remembering(one) for name, one in schema["properties"].items()}
     defaults = {name: one["default"] for name, one in schema["properties"].items() if "default" in one}
     required, keeps_unknown = schema.get("required", ()), schema.get("x-kubernetes-preserve-unknown-fields")
 
@@ -111,24 +111,37 @@ def _of_object(schema: Mapping[str, Any]) -> Fitter:
 
 
 def _of_list(schema: Mapping[str, Any]) -> Fitter:
-    item = _fitter(schema)
-    fitted: dict[bytes, Any] = {}  # items that were looked at before: most of a status is as it was
+    item = _remembering(schema)
 
     def fit(value: Any, problems: list[str]) -> Any:
         kept, so_far = [], len(problems)
         for at, one in enumerate(value):
-            text = marshal.dumps(one, 2)  # tells 1 from True; equal values are written alike
-            if text in fitted:
-                kept.append(fitted[text])
-                continue
             kept.append(item(one, problems))
             if len(problems) > so_far:
                 problems[so_far:] = [f"[{at}]{problem}" for problem in problems[so_far:]]
                 so_far = len(problems)
-            else:
-                if len(fitted) > 1000:
-                    fitted.clear()
-                fitted[text] = kept[-1]
+        return kept
+
+    return fit
+
+
+def _remembering(schema: Mapping[str, Any]) -> Fitter:
+    """Objects and lists that were looked at before are not looked at again: most of a status is as it was."""
+    look = _fitter(schema)
+    if schema.get("type", "object") not in ("object", "array"):
+        return look
+    fitted: dict[bytes, Any] = {}
+
+    def fit(value: Any, problems: list[str]) -> Any:
+        text = marshal.dumps(value, 2)  # tells 1 from True; equal values are written alike
+        if text in fitted:
+            return fitted[text]
+        so_far = len(problems)
+        kept = look(value, problems)
+        if len(problems) == so_far:
+            if len(fitted) > 1000:
+                fitted.clear()
+            fitted[text] = kept
         return kept
 
     return fit

@@ -188,8 +188,8 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
 
 def _blockers(console: Console, observation: Observation, best: Mapping[str, int]) -> None:
     lines = []
-    for name, highest in best.items():
-        supported = supported_by_all(observation, name)
+    for name, supported in supported_by_all(observation, best).items():
+        highest = best[name]
         if supported is None or highest <= supported.max:
             continue
         alike: dict[tuple[NodeState, tuple[Role, ...], str], list[Node]] = {}

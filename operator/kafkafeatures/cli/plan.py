@@ -118,5 +118,5 @@ async def _evaluated(
 
 def _latest(observation: Observation) -> dict[str, int]:
     """The highest level of each feature that every node supports; never kraft.version, which is irreversible."""
-    found = {name: supported_by_all(observation, name) for name in observation.feature_names() if name != KRAFT_VERSION}
+    found = supported_by_all(observation, (name for name in observation.feature_names() if name != KRAFT_VERSION))
     return {name: supported.max for name, supported in found.items() if supported is not None}

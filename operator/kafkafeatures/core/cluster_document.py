@@ -6,7 +6,7 @@ start-up time of `describe` is a promise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
@@ -55,7 +55,7 @@ def feature_shape(observation: Observation, name: str) -> Json:
         shape["finalized"] = level
         if level_name(name, level):
             shape["finalizedName"] = level_name(name, level)
-    supported = supported_by_all(observation, name)
+    supported = supported_by_all(observation, [name])[name]
     if supported is not None:
         shape["supportedMin"], shape["supportedMax"] = supported.min, supported.max
     unknown = [node.id for node in observation.nodes if node.known_range_of(name) is None]
@@ -72,10 +72,12 @@ def with_level_names(feature: Json) -> Json:
     return {**feature, **{key: name for key, name in named.items() if name}}
 
 
-def supported_by_all(observation: Observation, name: str) -> VersionRange | None:
-    """Highest minimum and lowest maximum over every node whose range is known."""
-    ranges = (node.known_range_of(name) for node in observation.nodes if node.state is not NodeState.REFUSED)
-    return common(found for found in ranges if found is not None)
+def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str, VersionRange | None]:
+    """Of each feature the highest minimum and the lowest maximum over every node whose range is known."""
+    nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]
+    return {
+        name: common([found for node in nodes if (found := node.known_range_of(name)) is not None]) for name in names
+    }
 
 
 def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:

@@ -267,8 +267,7 @@ def feature_states(
         (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in proposal.desired
     )
     features = []
-    for name in sorted(shown[:MAX_FEATURES], key=[*names].index):
-        supported = supported_by_all(observation, name)
+    for name, supported in supported_by_all(observation, sorted(shown[:MAX_FEATURES], key=[*names].index)).items():
         features.append(
             FeatureStatus(
                 name=name,

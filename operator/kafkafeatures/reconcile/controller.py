@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
@@ -44,7 +43,7 @@ from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import NOT_RECORDED, Connections, LogRecorder, OpenCluster, OpenClusterOf
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, bootstrap_of
 from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
-from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
+from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, LastStatus, SchemaOutdated
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pods import Pods
@@ -111,7 +110,7 @@ class _Known:
 
     `written`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that the
     API server did not keep as a whole, and of which generation: the same is tried first, until the document is another
-    one and so may be its status.
+    one and so may be its status. `last`: read or written.
     """
 
     pace: Pace
@@ -122,6 +121,7 @@ class _Known:
     unkept: tuple[int, Status] | None = None
     logged: tuple[int, str] = (0, "")
     document: KafkaFeatures | None = None
+    last: LastStatus = field(default_factory=LastStatus)
 
     def document_of(self, resource: Mapping[str, Any]) -> KafkaFeatures:
         """The document as types, with addresses that are some; read anew only where its spec is another one. Raises
@@ -156,11 +156,9 @@ class Controller:
         current: Callable[[Key], str] = lambda _: "",
         recorder: LogRecorder = NOT_RECORDED,
     ) -> None:
-        self._api = api
-        self._claims = claims
+        self._api, self._claims = api, claims
         self._context = context
-        self._watcher = watcher
-        self._current = current
+        self._watcher, self._current = watcher, current
         self._recorder = recorder
         self._monotonic = context.environment.monotonic
         self._connections = Connections(api, open_cluster, context.policy)
@@ -172,7 +170,9 @@ class Controller:
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
         for key, known in self._known.items():
             known.settled, known.next_due = None, None
-            self._known[key] = replace(known, written=set())  # what is going on may keep what it has of before
+            self._known[key] = replace(
+                known, written=set(), last=LastStatus()
+            )  # what is going on may keep what it has of before
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last reconciliation wrote itself."""
@@ -375,7 +375,7 @@ class Controller:
             effects=partial(self._sends, key),
             on_settled=partial(self._claims.acted, key),
             workloads=pods,
-            hand_over=timedelta(seconds=HAND_OVER),
+            hand_over=HAND_OVER,
         )
 
     def _before_act(self, _: Evaluation) -> None:
@@ -444,7 +444,7 @@ class Controller:
     # --- what is kept in between ---
 
     def _store(self, key: Key) -> KubernetesStore:
-        return KubernetesStore(self._api, key, lambda: self._operators.writer)
+        return KubernetesStore(self._api, key, lambda: self._operators.writer, self._of(key).last)
 
     def _of(self, key: Key) -> _Known:
         known = self._known.get(key)

@@ -74,7 +74,7 @@ class ReconcileContext(Struct, frozen=True):
     """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
 
     `effects` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
-    `ages` is the same for all reconciliations of a resource in a process. `hand_over`: for how long another process
+    `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another process
     may still send what its intent says; not at all where a lock shows that it ended. `workloads`: None where no pods
     are restarted.
     """
@@ -89,7 +89,7 @@ class ReconcileContext(Struct, frozen=True):
     effects: Effects = ignore
     on_settled: Callable[[], None] = lambda: None
     workloads: WorkloadPort | None = None
-    hand_over: timedelta = timedelta(0)
+    hand_over: float = 0.0
 
     def stamp(self) -> Stamp:
         return stamp(self.now())
@@ -104,7 +104,7 @@ class ReconcileContext(Struct, frozen=True):
 
     def on_its_way(self, moment: str) -> timedelta:
         """For how long what was intended then may still be sent, by another process than this one."""
-        return timedelta(0) if self.ages.is_ours(moment) else self.hand_over
+        return timedelta(seconds=0.0 if self.ages.is_ours(moment) else self.hand_over)
 
 
 class Unread(Struct, frozen=True):

@@ -9,6 +9,7 @@ twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kafkafeatures.api.document import read_document
@@ -36,18 +37,30 @@ class SchemaOutdated(Exception):
         self.status = status
 
 
+@dataclass
+class LastStatus:
+    """The status of a resource that was read or written last: the same version is not read again."""
+
+    version: str = ""
+    status: Status = EMPTY
+    invalid_fields: tuple[str, ...] = ()
+
+
 class KubernetesStore:
     """`ResourceStore` for one reconciliation. `fetch` comes first.
 
     `writer`: who writes, asked at each write. `raw`: the object as the API server has it, as far as is known here.
     `status`: what can be understood of it; `invalid_fields`: what cannot. `written`: every version made by a write.
-    `kept`: the last status that the server holds, or held, as a whole.
+    `kept`: the last status that the server holds, or held, as a whole. `last`: of the reconciliations before.
     """
 
-    def __init__(self, api: KubernetesApi, key: Key, writer: Callable[[], OperatorIdentity]) -> None:
+    def __init__(
+        self, api: KubernetesApi, key: Key, writer: Callable[[], OperatorIdentity], last: LastStatus | None = None
+    ) -> None:
         self._api = api
         self._key = key
         self._writer = writer
+        self._last = last or LastStatus()
         self.raw: Mapping[str, Any] = {}
         self.status, self.kept = EMPTY, EMPTY
         self.written: set[str] = set()
@@ -113,22 +126,30 @@ class KubernetesStore:
         return [] if as_sent else list(dropped_fields(sent, answer.get("status")))
 
     def _adopt(self, raw: Mapping[str, Any], known: Status | None = None) -> None:
-        """Without who wrote it: that is no part of what is decided on. `known`: the status in it, where we wrote it.
-
-        Where the schema did not keep which consents were used, all of the document may have been. That is part of
-        whatever is written next, so that it outlives the signs it is told from.
-        """
-        self.raw = raw
+        """Without who wrote it: that is no part of what is decided on. `known`: the status in it, where we wrote it."""
+        self.raw, last = raw, self._last
         if known is not None:
             self.status, self.invalid_fields = known, ()
-            return
-        stored = raw.get("status") or {}
-        status, self.invalid_fields = read_status({name: one for name, one in stored.items() if name != "operator"})
-        consents = raw.get("spec", {}).get("consents")
-        sent = "operator" in stored or status.is_stalled(Reason.SCHEMA_OUTDATED)
-        if consents and sent and "spentConsents" not in stored and status.history:
-            status = replace(status, spent_consents=tuple(sorted(set(consents))))
-        self.status = status
+        elif self.version == last.version:
+            self.status, self.invalid_fields = last.status, last.invalid_fields
+        else:
+            self.status, self.invalid_fields = _read(raw)
+        last.version, last.status, last.invalid_fields = self.version, self.status, self.invalid_fields
+
+
+def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
+    """The status, and the fields that cannot be understood.
+
+    Where the schema did not keep which consents were used, all of the document may have been. That is part of
+    whatever is written next, so that it outlives the signs it is told from.
+    """
+    stored = raw.get("status") or {}
+    status, invalid_fields = read_status({name: one for name, one in stored.items() if name != "operator"})
+    consents = raw.get("spec", {}).get("consents")
+    sent = "operator" in stored or status.is_stalled(Reason.SCHEMA_OUTDATED)
+    if consents and sent and "spentConsents" not in stored and status.history:
+        status = replace(status, spent_consents=tuple(sorted(set(consents))))
+    return status, invalid_fields
 
 
 def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:

@@ -64,7 +64,7 @@ class Clocks:
                     lambda: self.wall,
                     cluster.sleep,
                     ages=self.ages,
-                    hand_over=timedelta(seconds=HAND_OVER),
+                    hand_over=HAND_OVER,
                 )
             )
         )

@@ -111,7 +111,7 @@ DEFECTS = (
         "act-first",
         "an effect is sent before its intent is written",
         "kafkafeatures.reconcile.act",
-        (("    await context.store.write_status(status)\n    owned = ", "    owned = "),),
+        (("    await context.store.write_status(status)\n    if not asked", "    if not asked"),),
     ),
     Defect(
         "kept-by-a-broker",
@@ -189,7 +189,7 @@ DEFECTS = (
         "evicted-first",
         "a pod is evicted before its intent is written",
         "kafkafeatures.reconcile.act",
-        (("    await context.store.write_status(status)\n    owned = ", "    owned = "),),
+        (("    await context.store.write_status(status)\n    if not asked", "    if not asked"),),
         of_rolls=True,
     ),
     Defect(

@@ -84,13 +84,13 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
         corrects_drift=step in found.proposal.drifted,
     )
     asked_before = sent.written is not None
-    if not asked_before:
-        context.ages.begins(sent.at)
     # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
     spent = sorted({*status.spent_consents, step.consent} - {""})
     others = tuple(intent for intent in status.intents if intent != sent.to_intent())
     status = replace(status, intents=(*others, sent.to_intent()), spent_consents=tuple(spent))
     await context.store.write_status(status)
+    if not asked_before:  # not earlier: another process may write the same moment, and win
+        context.ages.begins(sent.at)
     owned = _owned_meanwhile(context, found)
     if owned is not None:
         if not asked_before:  # else what was sent then may still be on its way

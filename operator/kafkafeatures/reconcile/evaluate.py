@@ -74,8 +74,8 @@ class ReconcileContext(Struct, frozen=True):
     """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
 
     `effects` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
-    `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another process
-    may still send what its intent says; not at all where a lock shows that it ended. `workloads`: None where no pods
+    `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another
+    process may still send what its intent says; none where a lock shows that it ended. `workloads`: None where no pods
     are restarted.
     """
 

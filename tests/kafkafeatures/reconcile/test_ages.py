@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import Status
 from kafkafeatures.core.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.memory import CONFLICT_WINDOW
 from kafkafeatures.core.report import stamp
@@ -20,6 +21,7 @@ from kafkafeatures.core.steps import BROKER_KEEPS, OutcomeUnknown
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kube.errors import Conflict
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import MOST, Ages
@@ -118,6 +120,23 @@ def test_what_another_process_intended_may_still_be_sent_by_it_and_what_this_one
     assert isinstance(settled(cluster, store, clocks).decision, Done)
     assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
     assert len(cluster.sent) == 2
+
+
+def test_a_moment_is_not_ours_where_another_process_won_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that begin in the same second write the same moment."""
+    clocks, cluster = Clocks(), Cluster({"metadata.version": 21})
+    store = Store(cluster, {"metadata.version": 27})
+
+    async def lost(status: Status) -> None:
+        raise Conflict("the object has been modified")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_status", lost)
+        with pytest.raises(Conflict):
+            clocks.reconcile(cluster, store)
+    assert not clocks.ages.is_ours(stamp(clocks.wall))
+    clocks.reconcile(cluster, store)
+    assert clocks.ages.is_ours(stamp(clocks.wall))
 
 
 def fighting(clocks: Clocks) -> tuple[Cluster, Store]:

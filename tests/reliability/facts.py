@@ -5,6 +5,7 @@ For the rules of `checker.py`. Imports nothing of the operator.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -209,10 +210,17 @@ class Facts:
 
     def last_look(self, place: int, process: str | None, uid: str) -> Looked | None:
         """The last time before that place that this process, or any where it is None, looked for this resource."""
-        for record in reversed(self.records[:place]):
-            if isinstance(record, Looked) and record.uid == uid and process in (None, record.process):
-                return record
-        return None
+        looks = self._looks.get(uid, [])
+        earlier = bisect_left(looks, place, key=lambda one: one[0])
+        return next((one for _, one in looks[:earlier][::-1] if process in (None, one.process)), None)
+
+    @cached_property
+    def _looks(self) -> dict[str, list[tuple[int, Looked]]]:
+        """By resource."""
+        found: dict[str, list[tuple[int, Looked]]] = {}
+        for place, look in self.of_kind(Looked):
+            found.setdefault(look.uid, []).append((place, look))
+        return found
 
     def pinned(self, uid: str, place: int) -> str:
         """The cluster id that an operator wrote down first, before that place; empty where none did."""

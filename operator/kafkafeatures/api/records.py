@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from operator import attrgetter
 from types import UnionType
 from typing import Any, ClassVar, NamedTuple, NewType, Self, Union, get_args, get_origin
 
@@ -69,8 +70,8 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
     def as_json(self) -> Json:
         """As it is sent and kept: fields that have their default are left out."""
         found: Json = {}
-        for name, attribute, default in _shape(type(self)).defaults:
-            value = getattr(self, attribute)
+        shape = _shape(type(self))
+        for (name, default), value in zip(shape.defaults, shape.values(self), strict=False):
             if value is not default and value != default:
                 found[name] = value if type(value) in _PLAIN else _written(value)
         return {**found, **self.unknown} if self.unknown else found
@@ -78,12 +79,13 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
 
 class _Shape(NamedTuple):
     """Of a class of records. `readers`: JSON name to attribute, the type whose values are taken as they are, if any,
-    and what reads others. `defaults`: JSON name, attribute and default, which is NODEFAULT where there is none.
-    `required`: attributes; `names`: by attribute, as JSON names them.
+    and what reads others. `defaults`: JSON name and default, which is NODEFAULT where there is none. `values`: of a
+    record, in the same order, and `unknown` behind them. `required`: attributes. `names`: by attribute, as in JSON.
     """
 
     readers: Mapping[str, tuple[str, type | None, Reader]]
-    defaults: tuple[tuple[str, str, Any], ...]
+    defaults: tuple[tuple[str, Any], ...]
+    values: Callable[[StatusRecord], tuple[Any, ...]]
     required: frozenset[str]
     names: Mapping[str, str]
 
@@ -101,7 +103,8 @@ def _make_shape(cls: type[StatusRecord]) -> _Shape:
     readers = {one.name: _reader(one.type) for one in known}
     return _Shape(
         {names[each]: (each, _TYPES.get(read), read) for each, read in readers.items()},
-        tuple((names[one.name], one.name, one.default) for one in known),
+        tuple((names[one.name], one.default) for one in known),
+        attrgetter(*(one.name for one in known), "unknown"),
         frozenset(one.name for one in known if one.required),
         names,
     )

@@ -61,7 +61,7 @@ lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	  --no-header --upgrade pyproject.toml --extra operator --extra pipeline --extra export --group dev -o requirements/dev.lock
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade pyproject.toml --extra pipeline --extra spark -o requirements/pipeline.lock
-	@printf '%s\n' hatchling pip | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	@printf '%s\n' hatchling pip setuptools | .venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade - -o requirements/build.lock
 
 clean: ## remove the environment and what tools leave behind; caches outside the tree stay

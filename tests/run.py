@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -102,6 +103,8 @@ def main(names: list[str]) -> int:
         print(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(by_name)}")
         return 64
     chosen = [by_name[name] for name in names or by_name]
+    # A shell starts what runs in the background with Ctrl-C ignored, and so would be the commands that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     total = {"passed": 0, "failed": 0, "skipped": 0}
     lines, missing = [], []
     started = time.monotonic()

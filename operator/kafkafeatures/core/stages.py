@@ -87,12 +87,15 @@ def levels_of(stages: tuple[Stage, ...]) -> tuple[Mapping[str, int], Mapping[str
 
 
 def rolled_by(stages: tuple[Stage, ...], pods: Pods | None) -> tuple[PodsOfSet, ...]:
-    """What the stages roll, with what is left of it now; nothing where that is not known."""
+    """What the stages roll, with what is left of it now; nothing where that is not known. In the order of the pods that
+    were read: the API server sorts what a status says by name.
+    """
     start, target = _ends(stages, ROLL)
     now = pods or {}
+    ordered = dict.fromkeys((*(name for name in now if name in target), *sorted(target)))
     return tuple(
-        PodsOfSet(name, str(start.get(name, "")), str(after), now[name].left if name in now else 0)
-        for name, after in target.items()
+        PodsOfSet(name, str(start.get(name, "")), str(target[name]), now[name].left if name in now else 0)
+        for name in ordered
     )
 
 

@@ -22,7 +22,7 @@ from kafkafeatures.core.report import stamp, steps_of
 from kafkafeatures.core.restart_question import Restarting
 from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
 from kafkafeatures.core.roll import Roll
-from kafkafeatures.core.stages import PodsOfSet, pods_of
+from kafkafeatures.core.stages import PodsOfSet, pods_of, rolled_by, stages_of
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.workloads import WorkloadsReading
@@ -83,6 +83,16 @@ def test_steps_are_told_by_stateful_set_and_not_by_node() -> None:
         ("2", "UpdateFeature", "metadata.version 25 -> 30 (4.3-IV0)", "Impossible", "Pending"),
     ]
     assert str(planned()) == f"restart the pods of broker with revision {NEW}, metadata.version 25 -> 30"
+
+
+def test_a_roll_is_told_in_the_order_of_the_pods_however_a_status_was_sorted() -> None:
+    """Controllers go first; the API server sorts by name."""
+    pods = {name: PodsOfSet(name, OLD, NEW, 1) for name in ("controllers", "brokers")}
+    (roll,) = stages_of((), pods)
+    by_name = replace(roll, target=dict(sorted(roll.target.items())))
+    for stage in (roll, by_name):
+        assert [one.name for one in rolled_by((stage,), pods)] == ["controllers", "brokers"]
+    assert [one.name for one in rolled_by((by_name,), None)] == ["brokers", "controllers"]
 
 
 def test_a_plan_of_levels_alone_has_the_hash_that_it_always_had() -> None:

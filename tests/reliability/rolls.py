@@ -206,9 +206,10 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
         world.configure(1, topic=topic)
     brokers = [one.id for one in world.of_role(Role.BROKER)]
     for found in world.partitions():
-        if len(found.state.replicas) == 1:
-            others = [each for each in brokers if each not in found.state.replicas]
-            world.reassign(found.topic, found.number, (*found.state.replicas, others[0]))
+        staying = [each for each in found.state.replicas if each not in found.state.removing]
+        if len(staying) == 1:
+            others = [each for each in brokers if each not in staying]
+            world.reassign(found.topic, found.number, (*staying, others[0]))
 
 
 PATIENCE = 50

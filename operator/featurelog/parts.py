@@ -267,12 +267,10 @@ def write_part(task: Task, folder: str) -> Part:
     A file that nobody was told of, because whoever wrote it was killed, is one that no manifest lists.
     """
     reader = PartReader(task)
-    path = new_path(folder)
-    rows = _written(reader, path)
+    path, rows, size = _written(reader, folder)
     stamped = reader.next if reader.last is None else reader.last
     return Part(
-        path=path if rows else None, rows=rows, size=os.path.getsize(path) if rows else 0,
-        start=task.start, next=reader.next, is_final=reader.is_final,
+        path=path, rows=rows, size=size, start=task.start, next=reader.next, is_final=reader.is_final,
         stamped=stamped, stamp=stamp(reader.data, stamped - task.lead, reader.next - task.lead),
         ends=reader.reading.end_offset, account=reader.account(),
     )  # fmt: skip
@@ -283,25 +281,26 @@ def new_path(folder: str) -> str:
     return os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
 
 
-def _written(batches: Iterable[pa.RecordBatch], path: str) -> int:
-    """How many rows; without any there is no file. What reads a file pays for each column of each row group, so that
-    rows of which most were left out are gathered first.
+def _written(batches: Iterable[pa.RecordBatch], folder: str) -> tuple[str | None, int, int]:
+    """A new file, how many rows it has, and its size; None where there are no rows. What reads a file pays for each
+    column of each row group, so that rows of which most were left out are gathered first.
     """
+    path, rows = new_path(folder), 0
     writer: pq.ParquetWriter | None = None
-    rows = 0
     try:
         for group in row_groups(batches):
             if writer is None:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.makedirs(folder, exist_ok=True)
                 writer = _writer(path, is_small=group.num_rows < _SMALL)
             writer.write_table(group, group.num_rows)
             rows += group.num_rows
     finally:
         if writer is not None:
             writer.close()
-    if writer is not None:
-        synced(path)
-    return rows
+    if writer is None:
+        return None, 0, 0
+    synced(path)
+    return path, rows, os.path.getsize(path)
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -341,13 +340,9 @@ def synced(path: str) -> None:
 
 def merged(parts: Sequence[Part], folder: str) -> Part:
     """Parts of one file that follow each other as one: many small ones are slow to read."""
-    path = new_path(folder)
     files = (pq.ParquetFile(part.path) for part in parts if part.path is not None)
-    rows = _written((batch for one in files for batch in one.iter_batches(_ROWS)), path)
+    path, rows, size = _written((batch for one in files for batch in one.iter_batches(_ROWS)), folder)
     account: dict[str, Any] = {}
     for part in parts:
         account = combined(account, part.account)
-    return replace(
-        parts[-1], path=path if rows else None, rows=rows, size=os.path.getsize(path) if rows else 0,
-        start=parts[0].start, account=account,
-    )  # fmt: skip
+    return replace(parts[-1], path=path, rows=rows, size=size, start=parts[0].start, account=account)

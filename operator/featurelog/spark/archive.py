@@ -2,7 +2,7 @@
 
 What it decides: which packages are in it. Called when Spark is first used; workers put it in front of whatever is
 installed there, so that all of them make the tables that the driver would make. kraftlog is not in it, nor any library:
-workers have those that kraftlog needs, and msgspec.
+workers have those that kraftlog needs, and maybe msgspec.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class _Known:
 
     `written`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that the
     API server did not keep as a whole, and of which generation: the same is tried first, until the document is another
-    one and so may be its status. `last`: read or written.
+    one and so may be its status. `last`: the status that was read or written last.
     """
 
     pace: Pace
@@ -170,9 +170,8 @@ class Controller:
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
         for key, known in self._known.items():
             known.settled, known.next_due = None, None
-            self._known[key] = replace(
-                known, written=set(), last=LastStatus()
-            )  # what is going on may keep what it has of before
+            # What is under way may keep what it has of before.
+            self._known[key] = replace(known, written=set(), last=LastStatus())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
         """Whether a watch shows something else than what the last reconciliation wrote itself."""

@@ -114,10 +114,7 @@ class Facts:
 
     def __init__(self, history: History) -> None:
         self.records: list[Record] = history.records
-        self.versions: dict[str, list[tuple[int, Stored]]] = {}
-        for place, record in enumerate(self.records):
-            if isinstance(record, Stored):
-                self.versions.setdefault(record.uid, []).append((place, record))
+        self.versions: dict[str, list[tuple[int, Stored]]] = self._grouped(Stored, "uid")
 
     def of_kind(self, kind: type[Any]) -> Iterator[tuple[int, Any]]:
         """With the place in the record."""
@@ -130,13 +127,17 @@ class Facts:
             found.setdefault(type(record), []).append((place, record))
         return found
 
+    def _grouped(self, kind: type[Any], by: str) -> dict[Any, list[tuple[int, Any]]]:
+        """The same, by one of their fields."""
+        found: dict[Any, list[tuple[int, Any]]] = {}
+        for place, record in self.of_kind(kind):
+            found.setdefault(getattr(record, by), []).append((place, record))
+        return found
+
     @cached_property
     def moved_by(self) -> dict[int | None, list[tuple[int, Moved]]]:
         """By the number of an effect."""
-        found: dict[int | None, list[tuple[int, Moved]]] = {}
-        for place, moved in self.of_kind(Moved):
-            found.setdefault(moved.by, []).append((place, moved))
-        return found
+        return self._grouped(Moved, "by")
 
     @cached_property
     def acts(self) -> list[Act]:
@@ -182,10 +183,7 @@ class Facts:
     @cached_property
     def kept(self) -> dict[int, list[tuple[int, Kept]]]:
         """By the number of an effect."""
-        found: dict[int, list[tuple[int, Kept]]] = {}
-        for place, one in self.of_kind(Kept):
-            found.setdefault(one.number, []).append((place, one))
-        return found
+        return self._grouped(Kept, "number")
 
     @cached_property
     def restores(self) -> frozenset[int]:
@@ -217,10 +215,7 @@ class Facts:
     @cached_property
     def _looks(self) -> dict[str, list[tuple[int, Looked]]]:
         """By resource."""
-        found: dict[str, list[tuple[int, Looked]]] = {}
-        for place, look in self.of_kind(Looked):
-            found.setdefault(look.uid, []).append((place, look))
-        return found
+        return self._grouped(Looked, "uid")
 
     def pinned(self, uid: str, place: int) -> str:
         """The cluster id that an operator wrote down first, before that place; empty where none did."""

@@ -197,7 +197,7 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
     for turn in range(100):
         await asyncio.sleep(3.0)
         cluster.catch_up()
-        if pods.by_hand or (world.active is None and turn > PATIENCE):
+        if pods.by_hand or (world.active is None and turn > LEADERLESS_LOOKS):
             _replace_stuck(pods)
         if world.active is not None and not (pods.by_hand and _cannot_run(pods)):
             break
@@ -212,7 +212,7 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
             world.reassign(found.topic, found.number, (*staying, others[0]))
 
 
-PATIENCE = 50
+LEADERLESS_LOOKS = 50
 """Looks at a cluster without a leader, until somebody deletes the pods that cannot run, as the operator says to do."""
 
 

@@ -27,7 +27,7 @@ class _NoSockets(selectors.BaseSelector):
     """Is asked for nothing: see `_run_once`."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        raise NotImplementedError
+        raise AssertionError("nobody waits for sockets here")
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return selectors.SelectorKey(fileobj, 0, events, data)

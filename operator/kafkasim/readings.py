@@ -133,7 +133,9 @@ class Client:
             if world.active is not None:
                 quorum, voters = self._quorum(world.active), self._voters()
                 if isinstance(controllers, Failure):
-                    controllers, _, _ = self._list_controllers(world.voting())
+                    controllers, _, silent_voters = self._list_controllers(world.voting())
+                    if isinstance(controllers, Failure):  # each was asked: the kind is that of the first
+                        controllers = next(iter(silent_voters.values()), controllers)
             elif not self._access.controllers:
                 quorum = _KEPT
         listed = controllers.controllers if isinstance(controllers, ControllerList) else ()

@@ -232,7 +232,11 @@ def shown(value: Any) -> Any:
             return value.leader_id, value.leader_epoch, voters, observers, value.has_majority
         case NodeAnswer():
             return value.supported, value.finalized, value.apis, value.zk_migration_ready, value.complete
-        case Node() | Unknown():
+        case Node():  # its epoch is an offset
+            return {one: shown(getattr(value, one)) for one in value.__struct_fields__} | {
+                "broker_epoch": value.broker_epoch >= 0
+            }
+        case Unknown():
             return {one: shown(getattr(value, one)) for one in value.__struct_fields__}
         case tuple():
             return [shown(one) for one in value]

@@ -113,7 +113,7 @@ async def _until_settled(
             except TimeoutError:
                 if last is not None and last.status == (await store.read()).status:
                     return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
-                state = progress.said or "the cluster was not read yet"
+                state = progress.said or "the cluster did not answer in time"
                 raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
             progress.tell(last)
             code = progress.code_of(last)

@@ -38,6 +38,7 @@ from kafkafeatures.core.steps import (
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.quorum import short_timeout
 from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
 from kafkafeatures.kafka.wire.messages import (
@@ -108,9 +109,10 @@ async def update_feature(pool: Pool, way: AddressRoute, change: UpdateFeature) -
 async def validate(pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeature]) -> DryRun:
     """The server's verdict on all `changes` together, with validateOnly: nothing is changed.
 
-    Several stops are tried, and on connections that are open: nothing can be applied twice. Raises ValueError for
-    changes that must not be sent (`request_for`): kraft.version among others is one, since some releases would raise it
-    although they refuse.
+    Several stops are tried, and on connections that are open: nothing can be applied twice. A broker is given less
+    time than the controller: it never answers while no controller is active. Raises ValueError for changes that must
+    not be sent (`request_for`): kraft.version among others is one, since some releases would raise it although they
+    refuse.
     """
     request = request_for(changes, validate_only=True)
     if way.closed is not None:
@@ -118,7 +120,8 @@ async def validate(pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeatur
     reasons = []
     for address, role in way.stops():
         try:
-            reply = await pool.ask(address, role, request)
+            timeout = short_timeout(pool) if role is Role.BROKER else None
+            reply = await pool.ask(address, role, request, timeout=timeout)
         except KafkaError as error:
             reasons.append(str(to_failure(error, str(address))))
             continue

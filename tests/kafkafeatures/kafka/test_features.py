@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -299,6 +300,15 @@ async def test_no_verdict_anywhere_says_why_for_each() -> None:
     assert not verdict.rights
     assert "NOT_CONTROLLER (41): moved" in verdict.why
     assert "node:1" in verdict.why
+
+
+async def test_brokers_that_keep_the_question_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As all of them do once the controller has lost its quorum; `apply` was silent for a minute."""
+    monkeypatch.setattr("kafkafeatures.kafka.quorum.QUORUM_TIMEOUT", 0.02)
+    cluster = answering(UpdateFeaturesResponse(41, "moved", {}), HANG)
+    async with cluster.pool(settings(request_timeout=300)) as pool, asyncio.timeout(10):
+        way = AddressRoute(at(3002), tuple(at(host.id) for host in BROKERS))
+        assert isinstance(await validate(pool, way, (RAISE,)), DryRunUnavailable)
 
 
 async def test_a_verdict_is_asked_on_an_open_connection_and_a_change_is_sent_on_its_own() -> None:

@@ -87,6 +87,15 @@ class Target:
         """The file system, and the path in it. Raises OSError."""
         return stores.open_store(self.uri)
 
+    def make(self) -> None:
+        """The folder, where it is one. Raises ExportError, in plainer words than those of delta-rs."""
+        if stores.is_uri(self.uri):
+            return
+        try:
+            os.makedirs(self.place, exist_ok=True)
+        except OSError as error:
+            raise ExportError(f"{self.place}: {stores.reason(error)}; no table was written") from None
+
     def table(self, name: str) -> DeltaTable | None:
         """As it is there; None where nothing is. Raises ExportError for what is not ours."""
         place = f"{self.place}/{name}"
@@ -105,17 +114,18 @@ class Target:
 def export(tables: Manifest, to: str) -> Iterator[Exported]:
     """Each table as it is written or found; nothing is written before all were looked at. Raises ExportError."""
     target = Target.of(to)
-    name = next(iter(SCHEMAS))
+    name, done = next(iter(SCHEMAS)), 0
     try:
         found = {}
         for name in SCHEMAS:
             found[name] = target.table(name)
+        target.make()
         for name, table in found.items():
             yield _exported(tables, name, target, table)
+            done += 1
     except (DeltaError, OSError, pa.ArrowException) as error:
-        raise ExportError(
-            f"{target.place}/{name}: {stores.reason(error)}; tables before it are complete: run it again"
-        ) from None
+        kept = "tables before it are complete: run it again" if done else "no table was written"
+        raise ExportError(f"{target.place}/{name}: {stores.reason(error)}; {kept}") from None
 
 
 def _exported(tables: Manifest, name: str, target: Target, found: DeltaTable | None) -> Exported:

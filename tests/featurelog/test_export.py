@@ -162,8 +162,7 @@ def test_a_place_that_cannot_be_written_is_one_line(output: Path, tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportError) as error:
         exported(output, tmp_path / "file")
-    assert str(error.value).startswith(f"{tmp_path}/file/metadata_records: ")
-    assert "\n" not in str(error.value)
+    assert str(error.value) == f"{tmp_path}/file: File exists; no table was written"
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,6 @@ class FileRecords:
     file: str
     rows: Callable[[], Iterable[pa.RecordBatch]] = field(repr=False, compare=False)
 
-    @classmethod
-    def of_table(cls, node: str, file: str, table: pa.Table) -> FileRecords:
-        """Of rows that are in memory."""
-        return cls(node, file, table.to_batches)
-
 
 @dataclass(frozen=True, slots=True)
 class NodeCopy:

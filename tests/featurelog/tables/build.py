@@ -181,7 +181,7 @@ def copy(
     node: str, files: Mapping[str, bytes], *, cluster: str = "prod", cluster_id: str | None = CLUSTER_ID
 ) -> NodeCopy:
     """A node's files by their names."""
-    records = [FileRecords.of_table(node, name, rows_of(name, data)) for name, data in files.items()]
+    records = [FileRecords(node, name, rows_of(name, data).to_batches) for name, data in files.items()]
     return NodeCopy(cluster, node, cluster_id, tuple(records))
 
 

@@ -201,7 +201,7 @@ def test_rows_of_an_idle_controller_may_be_thinned_out() -> None:
     data = log([*healthy(), *[no_op()] * 50, leader(3002), *[no_op()] * 50])
     whole = rows_of(segment_name(0), data)
     thin = whole.take([*range(10), 58, 59, 60, 109])
-    found = history(NodeCopy("prod", "3001", None, (FileRecords.of_table("3001", segment_name(0), thin),)))
+    found = history(NodeCopy("prod", "3001", None, (FileRecords("3001", segment_name(0), thin.to_batches),)))
     assert (found.end, found.doubts, found.notes) == (110, [], [])
 
 
@@ -212,7 +212,7 @@ def test_rows_may_come_in_batches_of_any_size() -> None:
     for name, content in ((segment_name(0), data), (snapshot_name(9), snapshot_of(image_of(data, 9)))):
         whole = rows_of(name, content)
         of_one = FileRecords("3001", name, lambda whole=whole: whole.to_batches(max_chunksize=1))  # type: ignore[misc]
-        at_once = FileRecords.of_table("3001", name, whole)
+        at_once = FileRecords("3001", name, whole.to_batches)
         assert [tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (of_one,)] == [
             tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (at_once,)
         ]

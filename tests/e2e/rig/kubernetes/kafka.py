@@ -59,12 +59,6 @@ class Kafka:
 
         wait_until(f"Kafka in {self.namespace} is Ready", ready, seconds)
 
-    def set_version(self, role: str, version: str) -> None:
-        """What pods of the role run after their next start."""
-        self.node.load_image(kafka_image(version))
-        image = f"kafka={kafka_name(version)}"
-        self._plane.kubectl("set", "image", f"statefulset/kafka-{role}", image, "-n", self.namespace)
-
     def evict(self, pod: str, seconds: float = 180.0) -> None:
         """By the Eviction API, as a drain does it: Refused if the budget does not allow it. Waits for the successor."""
         before = self._ready_uid(pod)

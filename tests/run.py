@@ -45,6 +45,7 @@ ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if os.environ.get("SOAK") el
 """Rolls of modelled clusters; the fast tests have a few thousand steps of them."""
 
 WHOLE_RUNS = [
+    "tests/featurelog/test_fleet.py",
     "tests/featurelog/test_run.py",
     "tests/featurelog/test_killed.py",
     "tests/featurelog/test_export.py",

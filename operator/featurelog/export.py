@@ -29,7 +29,7 @@ from pyarrow.fs import FileSelector, FileSystem
 
 from featurelog import stores
 from featurelog.manifest import Manifest
-from featurelog.parts import ROWS, new_path, row_groups
+from featurelog.parts import ROWS, batches_of, new_path, row_groups
 from featurelog.run import METADATA_RECORDS
 from featurelog.tables import TABLES
 
@@ -40,7 +40,6 @@ WRITER = "kafkafeatures-pipeline"
 SEQUENCE, FILES = "kafkafeatures.sequence", "kafkafeatures.files"
 """What a commit says beside it."""
 _LOG = "_delta_log"
-_ROWS = 32_768
 _FILE = 64 * 1024 * 1024
 """Bytes from which on a file of a table is not continued."""
 
@@ -174,15 +173,13 @@ def _rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     that an older release did not write is null.
     """
     for path in paths:
-        file = pq.ParquetFile(path)
-        for number in range(file.num_row_groups):
-            for rows in file.iter_batches(_ROWS, row_groups=[number], use_threads=False):
-                columns = [
-                    rows[field.name].cast(field.type) if field.name in rows.schema.names
-                    else pa.nulls(rows.num_rows, field.type)
-                    for field in schema
-                ]  # fmt: skip
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        for rows in batches_of(path):
+            columns = [
+                rows[field.name].cast(field.type) if field.name in rows.schema.names
+                else pa.nulls(rows.num_rows, field.type)
+                for field in schema
+            ]  # fmt: skip
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _digest(tables: Manifest, name: str) -> str:

@@ -14,6 +14,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -317,6 +318,13 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(found)
 
 
+def batches_of(path: str | Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, in order; none is larger than a row group, of which the bytes are limited."""
+    file = pq.ParquetFile(path)
+    for number in range(file.num_row_groups):
+        yield from file.iter_batches(_ROWS, row_groups=[number], use_threads=False)
+
+
 def _writer(path: str, *, is_small: bool) -> pq.ParquetWriter:
     """As kraftlog writes its columns; those that say which file it is have one value each. A small file is as small
     with Snappy, and takes half as long to read.
@@ -340,8 +348,8 @@ def synced(path: str) -> None:
 
 def merged(parts: Sequence[Part], folder: str) -> Part:
     """Parts of one file that follow each other as one: many small ones are slow to read."""
-    files = (pq.ParquetFile(part.path) for part in parts if part.path is not None)
-    path, rows, size = _written((batch for one in files for batch in one.iter_batches(_ROWS)), folder)
+    paths = (part.path for part in parts if part.path is not None)
+    path, rows, size = _written((batch for one in paths for batch in batches_of(one)), folder)
     account: dict[str, Any] = {}
     for part in parts:
         account = combined(account, part.account)

@@ -263,4 +263,4 @@ def test_files_are_open_one_after_the_other(output: Path, tmp_path: Path, monkey
 
     monkeypatch.setattr(pq, "ParquetFile", Counted)
     exported(output, tmp_path)
-    assert (len(most) > 20, max(most)) == (True, 2)
+    assert (len(most) > 20, max(most)) == (True, 1)

@@ -6,6 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from featurelog.parts import (
     InputChangedError,
     PartReader,
     Task,
+    batches_of,
     combined,
     fingerprint,
     merged,
@@ -130,6 +132,11 @@ def test_a_part_says_what_it_made_and_where_the_next_one_begins(tmp_path: Path) 
     assert sum(1 for _ in reading) == reading.account.claimed
     assert part.account["size"] == part.next
     assert part.ends == reading.end_offset
+
+
+def test_a_written_file_is_read_no_more_than_a_row_group_at_once(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"body": ["wide"] * 10}), tmp_path / "rows", row_group_size=4)
+    assert [one.num_rows for one in batches_of(tmp_path / "rows")] == [4, 4, 2]
 
 
 def test_nothing_is_written_where_nothing_is_kept(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def export(tables: Manifest, to: str) -> Iterator[Exported]:
             yield _exported(tables, name, target, table)
             done += 1
     except (DeltaError, OSError, pa.ArrowException) as error:
-        kept = "tables before it are complete: run it again" if done else "no table was written"
+        kept = "tables before it are complete: run it again" if done else "no table is complete: run it again"
         raise ExportError(f"{target.place}/{name}: {stores.reason(error)}; {kept}") from None
 
 

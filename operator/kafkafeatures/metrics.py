@@ -151,12 +151,6 @@ class RecorderMetrics:
             _OF_RESOURCE,
             registry=registry,
         )
-        self._behind = Gauge(
-            "kafkafeatures_recorder_behind_since_timestamp_seconds",
-            "Since when something of the metadata log that was committed is not on disk, as far as is known; else 0.",
-            _OF_RESOURCE,
-            registry=registry,
-        )
         self._failures = Counter(
             "kafkafeatures_recorder_failures", "Metadata logs that were not recorded.", ("reason",), registry=registry
         )
@@ -188,13 +182,9 @@ class RecorderMetrics:
     def recorded(self, resource: tuple[str, str]) -> None:
         """See `Watcher` of the recorder, as all of these."""
         self._success.labels(*resource).set(self._clock().timestamp())
-        self._behind.labels(*resource).set(0)
-
-    def behind(self, resource: tuple[str, str]) -> None:
-        self._behind.labels(*resource).set(self._clock().timestamp())
 
     def forgot(self, resource: tuple[str, str]) -> None:
-        for gauge in (self._success, self._behind, self._last_gap, self._room):
+        for gauge in (self._success, self._last_gap, self._room):
             gauge.remove(*resource)
 
     def failed(self, reason: str) -> None:

@@ -80,10 +80,12 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesNotRecorded",
-        "time() - (kafkafeatures_recorder_behind_since_timestamp_seconds > 0) > 3600"
-        # Nobody looks at the cluster: `suspend`, a document or Secret that is not valid. A check may be hours apart.
-        " or time() - kafkafeatures_recorder_last_success_timestamp_seconds > 24 * 3600",
-        "10m",
+        "time() - kafkafeatures_recorder_last_success_timestamp_seconds > 3600"
+        # Never since the operator started: a metric that is there wherever it records says whether that is wanted.
+        " or (kafkafeatures_last_success_timestamp_seconds"
+        " unless on (instance, namespace, name) kafkafeatures_recorder_last_success_timestamp_seconds)"
+        " and on (instance) kafkafeatures_recorder_held_bytes",
+        "1h",
         "NotRecorded.md",
         f"The metadata log of {RESOURCE} is not recorded",
         "Recording is on, and Kafka removes what was not recorded after about a week. The operator's log says why.",

@@ -56,15 +56,15 @@ _NOT_RECORDED = page(
       the claim; or, if the line in the log says so, remove recordings that contradict each other.
     - `unread`: the operator does not follow the log. Its Ready or Reachable condition says why if the cluster cannot be
       read; if `status.source` is `ApiRequests`, the user needs `CLUSTER_ACTION` and a controller that can be
-      reached (<connect>).
+      reached (<connect>). A cluster in ZooKeeper mode has no such log.
     - `kafka`, `log`: the leader does not answer as it should; see its own log.
     - `busy`: another operator records the same resource in the same folder, or its file system keeps a lock of a client
       that is gone.
     - `refused`: the cluster id cannot be the name of a folder; Kafka does not make such ids.
     - `bug`: report it with this line of the log, which contains no secrets.
 
-    Nothing is recorded of a resource that is suspended, or whose document or Secret is not valid: the alert comes after
-    a day then, as it does where `spec.drift.checkEvery` is longer. Silence it for a resource that needs no history.
+    A resource that is suspended is not recorded either, and one whose `spec.drift.checkEvery` is more than an hour only
+    as seldom as that. Silence the alert for a resource that needs no history.
     """
 )
 _RECORDING_GAP = page(
@@ -108,7 +108,7 @@ OF_ALERTS: Mapping[str, AlertPage] = {
     ),
     "NotRecorded": AlertPage(
         "Action required",
-        "the recorder is enabled, but could not record this cluster's metadata log for an hour, or did not for a day",
+        "the recorder is enabled, but for hours it did not write all of this cluster's metadata log to its volume",
         _NOT_RECORDED,
     ),
     "RecordingGap": AlertPage(

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
-from kafkafeatures.api.status import Status
-from kafkafeatures.core.observation import MetadataMode
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, ServerError
@@ -58,9 +56,6 @@ class Watcher(Protocol):
     def recorded(self, resource: Resource) -> None:
         """All that was committed is on disk."""
 
-    def behind(self, resource: Resource) -> None:
-        """Something that was committed is not on disk, from now on until `recorded`."""
-
     def forgot(self, resource: Resource) -> None:
         """It is recorded no more."""
 
@@ -93,7 +88,6 @@ class _Recording:
     next_at: float = 0.0
     turn: asyncio.Task[None] | None = None
     logged: str = ""
-    behind: bool = False
 
     @property
     def labels(self) -> dict[str, str]:
@@ -116,17 +110,15 @@ class LogRecorder:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._thread = ThreadPoolExecutor(1, "recorder")
 
-    def saw(self, resource: Resource, cluster: object, status: Status) -> None:
-        """A look at the cluster of a resource is over. Returns at once."""
-        cluster_id = status.cluster_id  # empty where it was never read; in ZooKeeper mode there is no metadata log
-        if not cluster_id or status.metadata_mode == MetadataMode.ZOOKEEPER:
+    def saw(self, resource: Resource, cluster: object, cluster_id: str) -> None:
+        """A look at the cluster of a resource is over. Returns at once. The id is empty where it was never read."""
+        if not cluster_id:
             return
         one = self._known.setdefault(resource, _Recording(resource))
         if one.turn is not None or self._monotonic() < one.next_at:
             return
         source = cluster.followed(cluster_id) if isinstance(cluster, FollowsLog) else None
         if source is None:
-            self._note(one, complete=False)
             self._say(one, "unread", "its metadata log is not followed: see the status of the resource")
             return
         one.next_at = self._monotonic() + self._environment.jittered(EVERY)
@@ -158,14 +150,14 @@ class LogRecorder:
                 if one.log is not None:
                     room = await self._with_files(partial(self._recordings.room, one.log))
                     self._watcher.has_room(one.resource, room)
-                self._note(one, complete=complete)
+                if complete:
+                    self._watcher.recorded(one.resource)
             self._say(one, "", "")
         except Exception as error:  # whatever it is, nothing but the recording may suffer from it
             reason, text = _reason_of(error)
             if isinstance(error, OSError):
                 one.log = None  # the folder may be gone, and is looked for, and made, anew
             self._watcher.failed(reason)
-            self._note(one, complete=False)
             self._say(one, reason, text)
         finally:
             one.turn = None
@@ -282,13 +274,6 @@ class LogRecorder:
 
     async def _with_files(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _note(self, one: _Recording, *, complete: bool) -> None:
-        if complete:
-            self._watcher.recorded(one.resource)
-        elif not one.behind:
-            self._watcher.behind(one.resource)
-        one.behind = not complete
 
     def _say(self, one: _Recording, reason: str, text: str) -> None:
         """Once, until it is another reason."""

@@ -273,7 +273,7 @@ class Controller:
         settled = await self._settled(key, known, version)
         if settled is None:
             return None
-        self._recorder.saw(key, settled.cluster, settled.status)
+        self._recorder.saw(key, settled.cluster, settled.status.cluster_id)
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, known, version, settled.check_every)
 
@@ -337,12 +337,12 @@ class Controller:
         if is_new:
             known.settled = None
         if await self._settled(key, known, store.version):
-            self._recorder.saw(key, cluster, store.status)
+            self._recorder.saw(key, cluster, store.status.cluster_id)
             return _Pause("done", check_every)
         known.settled = None
         pods = self._pods_of(key, resource.wanted.rollout)
         last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
-        self._recorder.saw(key, cluster, last.status)
+        self._recorder.saw(key, cluster, last.status.cluster_id)
         if isinstance(last.decision, Done):
             until = self._monotonic() + FULL_LOOK_EVERY
             applies = resource.wanted.mode is Mode.APPLY

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.api.status import Status
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka import recorder, recordings
 from kafkafeatures.kafka.log_source import LogSource
@@ -35,7 +34,6 @@ class Heard:
     """Whatever is heard of recordings."""
 
     complete: list[Resource] = field(default_factory=list)
-    fell_behind: list[Resource] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     written: int = 0
     freed: int = 0
@@ -45,9 +43,6 @@ class Heard:
 
     def recorded(self, resource: Resource) -> None:
         self.complete.append(resource)
-
-    def behind(self, resource: Resource) -> None:
-        self.fell_behind.append(resource)
 
     def forgot(self, resource: Resource) -> None:
         self.complete = [one for one in self.complete if one != resource]
@@ -99,7 +94,7 @@ class Rig:
         self.recorder = LogRecorder(self.settings, self.heard, environment)
 
     async def look(self, leader: Leader, until: int = 105, resource: Resource = ORDERS, cluster_id: str = ID) -> None:
-        self.recorder.saw(resource, Cluster(leader, until, cluster_id), Status(cluster_id=cluster_id))
+        self.recorder.saw(resource, Cluster(leader, until, cluster_id), cluster_id)
         await settled()
         self.seconds += 60
 
@@ -143,7 +138,7 @@ async def test_a_log_is_recorded_as_it_is_served_and_continues_with_each_look_an
         rig.begin()
         await rig.look(whole(12), 12)
     assert rig.log() == whole(12).data
-    assert rig.heard == Heard([ORDERS] * 5, written=len(whole(12).data), held=len(whole(12).data))
+    assert rig.heard == Heard([ORDERS] * 5, [], len(whole(12).data), 0, 0, len(whole(12).data))
     properties = tmp_path / ID / "recorder-kafka_orders" / files.PROPERTIES
     assert f"\ncluster.id={ID}\n" in properties.read_text()
 
@@ -231,33 +226,11 @@ async def test_a_cluster_whose_log_is_not_followed_records_nothing_and_that_is_s
 ) -> None:
     async with recording(tmp_path) as rig:
         for _ in range(3):
-            rig.recorder.saw(ORDERS, Cluster(whole(1), 1), Status(cluster_id="of-another-cluster"))
-            rig.recorder.saw(("kafka", "bills"), object(), Status(cluster_id=ID))
-            rig.recorder.saw(("kafka", "new"), object(), Status())  # it was never read
+            rig.recorder.saw(ORDERS, Cluster(whole(1), 1), "of-another-cluster")
+            rig.recorder.saw(("kafka", "bills"), object(), ID)
+            rig.recorder.saw(("kafka", "new"), object(), "")  # it was never read
     assert rig.found() == []
     assert caplog.text.count("is not followed") == 2
-    assert rig.heard.fell_behind == [ORDERS, ("kafka", "bills")]
-
-
-async def test_a_cluster_without_a_metadata_log_is_never_behind(tmp_path: Path) -> None:
-    async with recording(tmp_path) as rig:
-        rig.recorder.saw(ORDERS, object(), Status(cluster_id=ID, metadata_mode="ZooKeeper"))
-    assert rig.heard == Heard()
-
-
-async def test_a_recording_is_behind_from_its_first_failure_until_it_is_complete_again(tmp_path: Path) -> None:
-    folder = tmp_path / "logs"
-    async with recording(folder) as rig:
-        await rig.look(whole(3), 3)
-        assert rig.heard.fell_behind == []
-        for times in (1, 2):
-            shutil.rmtree(folder)
-            folder.touch()
-            await rig.look(whole(4), 4)
-            await rig.look(whole(4), 4)
-            assert rig.heard.fell_behind == [ORDERS] * times
-            folder.unlink()
-            await rig.look(whole(4), 4)
 
 
 @pytest.mark.parametrize("cluster_id", ["../../etc", "..", ".", "a/b", "a" * 65, "a\0", "a\n", "ä"])
@@ -333,7 +306,7 @@ async def test_a_volume_that_hangs_holds_up_nobody_and_nothing_piles_up(
             leaders = [whole(3) for _ in range(50)]
             for _ in range(3):
                 for number, leader in enumerate(leaders):
-                    rig.recorder.saw(("kafka", f"c{number}"), Cluster(leader, 3), Status(cluster_id=ID))
+                    rig.recorder.saw(("kafka", f"c{number}"), Cluster(leader, 3), ID)
                 for _ in range(20):
                     await asyncio.sleep(0)
                 rig.seconds += 60
@@ -459,7 +432,7 @@ async def test_recordings_that_were_removed_meanwhile_are_begun_anew(tmp_path: P
 async def test_who_is_deleted_while_a_snapshot_is_recorded_leaves_no_lock_behind(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         leader = Leader()
-        rig.recorder.saw(ORDERS, Cluster(leader, 105), Status(cluster_id=ID))
+        rig.recorder.saw(ORDERS, Cluster(leader, 105), ID)
         while not rig.found("*.part"):  # noqa: ASYNC110 - a file tells nobody that it is there
             await asyncio.sleep(0)
         rig.recorder.forgot(ORDERS)
@@ -502,7 +475,7 @@ async def test_who_is_deleted_in_the_middle_of_a_turn_is_forgotten(
 ) -> None:
     async with recording(tmp_path) as rig:
         with hanging(monkeypatch):
-            rig.recorder.saw(ORDERS, Cluster(whole(3), 3), Status(cluster_id=ID))
+            rig.recorder.saw(ORDERS, Cluster(whole(3), 3), ID)
             for _ in range(5):
                 await asyncio.sleep(0)
             rig.recorder.forgot(ORDERS)

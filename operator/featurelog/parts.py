@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import itertools
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -349,7 +350,7 @@ def synced(path: str) -> None:
 def merged(parts: Sequence[Part], folder: str) -> Part:
     """Parts of one file that follow each other as one: many small ones are slow to read."""
     paths = (part.path for part in parts if part.path is not None)
-    path, rows, size = _written((batch for one in paths for batch in batches_of(one)), folder)
+    path, rows, size = _written(itertools.chain.from_iterable(map(batches_of, paths)), folder)
     account: dict[str, Any] = {}
     for part in parts:
         account = combined(account, part.account)

@@ -28,7 +28,7 @@ from kafkafeatures.core.steps import (
 from kafkafeatures.core.workloads import WorkloadsReading
 from kafkasim.node import Node
 from kafkasim.pods import Pods
-from kafkasim.readings import QUORUM_TIMEOUT_MS, Access, Client, moment
+from kafkasim.readings import Access, Client, moment
 from kafkasim.rules import NOT_CONTROLLER, FeatureUpdate, UpgradeType, Verdict
 from kafkasim.world import NoActiveControllerError, World
 
@@ -116,10 +116,8 @@ class SimulatedCluster:
         try:
             judged = send()
         except NoActiveControllerError:
-            limit = self._access.request_timeout_ms
-            self._client.wait_for_leader(
-                self.world.now_ms + (min(limit, QUORUM_TIMEOUT_MS) if validate_only else limit)
-            )
+            limit_ms = self._access.short_timeout_ms if validate_only else self._access.request_timeout_ms
+            self._client.wait_for_leader(self.world.now_ms + limit_ms)
             if self.world.active is None:
                 self.world.keep(node, send)
                 return None

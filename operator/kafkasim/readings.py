@@ -65,6 +65,11 @@ class Access(Struct, frozen=True):
     cluster_action: bool = True
     request_timeout_ms: int = 10_000
 
+    @property
+    def short_timeout_ms(self) -> int:
+        """Of questions that may never be answered; as `kafkafeatures.kafka.quorum.short_timeout`."""
+        return min(self.request_timeout_ms, QUORUM_TIMEOUT_MS)
+
 
 class Client:
     """One client of a world. Its bootstrap addresses are those of the nodes that run when it is made."""
@@ -129,7 +134,7 @@ class Client:
         quorum, voters = self._quorum_from_controllers(controllers)
         leaderless = isinstance(controllers, ControllerList) and controllers.active is None
         if isinstance(quorum, Failure) and isinstance(brokers, BrokerList) and not leaderless:
-            self.wait_for_leader(world.now_ms + min(self._access.request_timeout_ms, QUORUM_TIMEOUT_MS))
+            self.wait_for_leader(world.now_ms + self._access.short_timeout_ms)
             if world.active is not None:
                 quorum, voters = self._quorum(world.active), self._voters()
                 if isinstance(controllers, Failure):

@@ -219,8 +219,8 @@ def shown(value: Any) -> Any:
         case Failure():
             return value.kind
         case Observation():
-            found = {one: shown(getattr(value, one)) for one in value.__struct_fields__ if one != "at"}
-            return found | {"source": value.source.kind, "gaps": {one.kind for one in value.gaps}}
+            found = shown_fields(value) | {"source": value.source.kind, "gaps": {one.kind for one in value.gaps}}
+            return {name: one for name, one in found.items() if name != "at"}
         case Known():
             return shown(value.value), value.source
         case PastLevels():
@@ -233,17 +233,19 @@ def shown(value: Any) -> Any:
         case NodeAnswer():
             return value.supported, value.finalized, value.apis, value.zk_migration_ready, value.complete
         case Node():  # its epoch is an offset
-            return {one: shown(getattr(value, one)) for one in value.__struct_fields__} | {
-                "broker_epoch": value.broker_epoch >= 0
-            }
+            return shown_fields(value) | {"broker_epoch": value.broker_epoch >= 0}
         case Unknown():
-            return {one: shown(getattr(value, one)) for one in value.__struct_fields__}
+            return shown_fields(value)
         case tuple():
             return [shown(one) for one in value]
         case Mapping():
             return {name: shown(one) for name, one in value.items()}
         case _:
             return value
+
+
+def shown_fields(value: Observation | Node | Unknown) -> dict[str, Any]:
+    return {one: shown(getattr(value, one)) for one in value.__struct_fields__}
 
 
 @pytest.mark.parametrize("state", STATES)

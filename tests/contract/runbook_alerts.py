@@ -63,8 +63,8 @@ _NOT_RECORDED = page(
     - `refused`: the cluster id cannot be the name of a folder; Kafka does not make such ids.
     - `bug`: report it with this line of the log, which contains no secrets.
 
-    A resource that is suspended is not recorded either, and one whose `spec.drift.checkEvery` is more than an hour only
-    as seldom as that. Silence the alert for a resource that needs no history.
+    A resource whose `spec.drift.checkEvery` is more than an hour is recorded only as seldom as that. Silence the alert
+    for a resource that needs no history.
     """
 )
 _RECORDING_GAP = page(

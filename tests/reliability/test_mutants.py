@@ -1,0 +1,29 @@
+"""The catalogue of mutants follows the code, and the programme that tries them says who kills what."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.reliability.mutants import AREAS, MUTANTS, Mutant
+
+OPERATOR = Path(__file__).parents[2] / "operator"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
+def test_the_words_of_a_mutant_are_in_its_file_once(mutant: Mutant) -> None:
+    """Else: take the new words over, or another fault of the same rule."""
+    source = (OPERATOR / mutant.file).read_text()
+    assert source.count(mutant.old) == 1, f"{mutant.file} has these words {source.count(mutant.old)} times"
+    ast.parse(source.replace(mutant.old, mutant.new))
+    assert mutant.old != mutant.new
+
+
+def test_there_are_mutants_of_every_area_and_none_twice() -> None:
+    of_area = Counter(one.area for one in MUTANTS)
+    assert set(of_area) == set(AREAS)
+    assert min(of_area.values()) >= 20, of_area
+    assert len({one.name for one in MUTANTS}) == len(MUTANTS)

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit simulation kafka kubernetes rolls pipeline test e2e bench soak format docs lock clean
+.PHONY: help demo check unit simulation kafka kubernetes rolls pipeline test e2e bench soak mutants format docs lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench: $(VENV)/.spark ## ratios against Kafka's own tools: same machine, same cl
 
 soak: $(VENV)/.spark ## as test, with the long seeds and many more leader changes; before a release
 	@SOAK=1 $(BIN)/python -m tests.run
+
+mutants: $(VENV)/.dev ## which of our programmes finds which of the small faults of tests/reliability/mutants.py; takes hours, goes on where it was ended
+	@$(BIN)/python -m tests.reliability mutants
 
 format: $(VENV)/.dev ## let the formatter and the linter mend what they can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

@@ -3,6 +3,7 @@
 python -m tests.reliability simulate --seed 0 --runs 300     # histories 0 to 299
 python -m tests.reliability simulate --seed 17 -v            # one of them again, told step by step
 python -m tests.reliability calibrate                        # are the checks any good: with defects put back
+python -m tests.reliability mutants                          # which programme finds which small fault
 """
 
 from __future__ import annotations
@@ -127,7 +128,16 @@ def main() -> int:
     calibrating.add_argument("--runs", type=int, default=3000)
     calibrating.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     calibrating.add_argument("--only", action="append", default=[], metavar="NAME", help="one defect; may be repeated")
+    mutating = commands.add_parser("mutants")
+    mutating.add_argument("--only", action="append", default=[], metavar="AREA", help="or a mutant; may be repeated")
+    mutating.add_argument("--programmes", default="units,simulate,rolls")
+    mutating.add_argument("--histories", type=int, default=3000)
+    mutating.add_argument("--processes", type=int, default=2)
     flags = parser.parse_args()
+    if flags.command == "mutants":
+        from tests.reliability.mutating import tried
+
+        return tried(flags.only, flags.programmes.split(","), flags.histories, flags.processes)
     if flags.command == "trace":
         print(*(trace_of(simulate(seed)) for seed in flags.seeds))
         return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.reliability.mutants import AREAS, MUTANTS, Mutant
+from tests.reliability.mutating import PROGRAMMES, Copy
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 
@@ -27,3 +28,22 @@ def test_there_are_mutants_of_every_area_and_none_twice() -> None:
     assert set(of_area) == set(AREAS)
     assert min(of_area.values()) >= 20, of_area
     assert len({one.name for one in MUTANTS}) == len(MUTANTS)
+
+
+def test_a_mutant_is_put_into_a_copy_alone_and_taken_out_again(tmp_path: Path) -> None:
+    mutant = next(one for one in MUTANTS if one.file == "featurelog/gate.py")
+    ours = (OPERATOR / mutant.file).read_text()
+    copy, script = Copy(tmp_path), ["py_compile", f"operator/{mutant.file}"]
+    with copy.with_mutant(mutant):
+        assert (tmp_path / "operator" / mutant.file).read_text() == ours.replace(mutant.old, mutant.new)
+        assert copy.run(script) == ""
+        assert copy.run(["no_such_module"]).endswith("No module named no_such_module")
+    assert (tmp_path / "operator" / mutant.file).read_text() == ours == (OPERATOR / mutant.file).read_text()
+
+
+def test_every_mutant_is_reached_by_units_and_has_tests_that_are_there() -> None:
+    for mutant in MUTANTS:
+        assert PROGRAMMES["units"].reaches(mutant)
+        paths = [one for one in PROGRAMMES["units"].command(mutant, 1) if one.startswith("tests/")]
+        assert paths
+        assert all((OPERATOR.parent / one).exists() for one in paths), mutant

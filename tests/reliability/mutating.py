@@ -1,0 +1,211 @@
+"""Tries the mutants of `mutants.py`, and says which programme kills each.
+
+    python -m tests.reliability mutants                                   # all of them, with all three programmes
+    python -m tests.reliability mutants --only rolls --programmes simulate --histories 300
+
+Each is put into a copy of the tree, never into the tree itself, and a programme is run there that ends with the first
+thing it finds. Units: the unit tests of the module's area. Simulate: random histories, those first that are about what
+the mutant is about. Rolls: modelled clusters. A programme is asked only for what it can reach. What is known of this
+very tree is kept outside of it, so that a run that was ended goes on where it was.
+"""
+
+from __future__ import annotations
+
+import compileall
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from queue import Queue
+
+from tests.reliability.mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("operator", "tests", "crds", "charts", "docs", "pyproject.toml")
+LIMIT = 1800.0
+"""Seconds for one programme: what does not end is found as well."""
+
+
+@dataclass(frozen=True)
+class Programme:
+    """`reaches`: whether anything in it runs the file of a mutant. `command`: in a copy of the tree."""
+
+    reaches: Callable[[Mutant], bool]
+    command: Callable[[Mutant, int], list[str]]
+
+
+def _units(mutant: Mutant, _: int) -> list[str]:
+    """The tests that are named after the module come first."""
+    package, *folders, module = Path(mutant.file).with_suffix("").parts
+    own = sorted(ROOT.glob(f"tests/{package}/**/test_{module}*.py"))
+    of_area = {
+        "levels": ["kafkafeatures/core", "kafkafeatures/reconcile"],
+        "rolls": ["kafkafeatures/core", "kafkafeatures/reconcile"],
+        "adapters": [f"kafkafeatures/{folders[0] if folders else ''}", "kafkafeatures/reconcile", "simulated"],
+        "pipeline": ["featurelog/tables", "featurelog/test_gate.py", "featurelog/test_run.py"],
+    }[mutant.area]
+    paths = [*(str(one.relative_to(ROOT)) for one in own), *(f"tests/{one}" for one in of_area)]
+    return ["pytest", "-q", "-x", "-p", "no:cacheprovider", *dict.fromkeys(paths)]
+
+
+PROGRAMMES = {
+    "units": Programme(lambda mutant: True, _units),
+    "simulate": Programme(
+        lambda mutant: mutant.file.startswith(("kafkafeatures/core/", "kafkafeatures/reconcile/")),
+        lambda mutant, histories: ["tests.reliability.mutating", mutant.area, str(histories)],
+    ),
+    "rolls": Programme(
+        lambda mutant: mutant.area == "rolls" and Path(mutant.file).stem in ("planner", "quorum", "replication"),
+        lambda mutant, histories: ["tests.rolls", "--steps", "30000"],
+    ),
+}
+
+
+def results_of(tree: str) -> Path:
+    """What is known of a tree."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "kafka-features-operator" / f"mutants-{tree}.json"
+
+
+def tree_hash() -> str:
+    """Of everything that is run."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in ("operator", "tests") for path in (ROOT / folder).rglob("*.py")):
+        digest.update(f"{path.relative_to(ROOT)}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+class Copy:
+    """A copy of the tree, with one mutant in it at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in COPIED:
+            there, here = ROOT / name, folder / name
+            if there.is_dir():
+                shutil.copytree(there, here, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+            elif there.exists():
+                shutil.copy(there, here)
+        # By their content: two mutants may be of the same size, and written within the same second.
+        compileall.compile_dir(folder / "operator", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+
+    @contextmanager
+    def with_mutant(self, mutant: Mutant) -> Iterator[None]:
+        """As long as this is entered."""
+        path = self._folder / "operator" / mutant.file
+        source = path.read_text()
+        assert source.count(mutant.old) == 1, f"{mutant.name}: see tests/reliability/test_mutants.py"
+        path.write_text(source.replace(mutant.old, mutant.new))
+        try:
+            yield
+        finally:
+            path.write_text(source)
+
+    def run(self, command: Sequence[str]) -> str:
+        """How it was found; empty where it was not."""
+        environment = {**os.environ, "PYTHONPATH": f"{self._folder / 'operator'}:{self._folder}"}
+        try:
+            done = subprocess.run(
+                ["nice", "-n", "10", sys.executable, "-m", *command],
+                cwd=self._folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"does not end within {LIMIT:g} s"
+        if done.returncode == 0:
+            return ""
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        failed = [line for line in said if line.startswith(("FAILED", "ERROR", "seed "))]
+        return (failed or said or ["it ended"])[-1][:160]
+
+
+def tried(only: Sequence[str], programmes: Sequence[str], histories: int, processes: int) -> int:
+    """A table in Markdown, with what each programme said; 1 if none killed a mutant."""
+    chosen = [one for one in MUTANTS if not only or one.area in only or one.name in only]
+    kept = results_of(tree_hash())
+    known: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    copies: Queue[Copy] = Queue()
+
+    def one(mutant: Mutant) -> dict[str, str]:
+        copy, found = copies.get(), {}
+        try:
+            for name in programmes:
+                programme = PROGRAMMES[name]
+                if not programme.reaches(mutant):
+                    continue
+                key = _key(mutant, name, histories)
+                if key not in known:
+                    with copy.with_mutant(mutant):
+                        known[key] = copy.run(programme.command(mutant, histories))
+                    kept.write_text(json.dumps(known, indent=1))
+                found[name] = known[key]
+        finally:
+            copies.put(copy)
+        return found
+
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        for number in range(processes):
+            copies.put(Copy(Path(folder) / str(number)))
+        _refuse_what_fails_anyway(copies, chosen, programmes)
+        print(f"| Mutant | Of | {' | '.join(programmes)} |\n|---|---|{'---|' * len(programmes)}")
+        table: list[tuple[Mutant, dict[str, str]]] = []
+        with ThreadPoolExecutor(processes) as pool:
+            for mutant, found in zip(chosen, pool.map(one, chosen), strict=True):
+                table.append((mutant, found))
+                cells = ["" if name not in found else "killed" if found[name] else "survived" for name in programmes]
+                print(f"| {mutant.name} | {mutant.area} | {' | '.join(cells)} |", flush=True)
+    for name in programmes:
+        reached = [found[name] for _, found in table if name in found]
+        print(f"{name}: killed {sum(map(bool, reached))} of the {len(reached)} that it reaches")
+    survivors = [mutant.name for mutant, found in table if found and not any(found.values())]
+    print(*(f"nothing kills: {name}" for name in survivors), sep="\n")
+    return 1 if survivors else 0
+
+
+def _key(mutant: Mutant, programme: str, histories: int) -> str:
+    return f"{mutant.name} | {programme}{f' {histories}' if programme == 'simulate' else ''}"
+
+
+def _refuse_what_fails_anyway(copies: Queue[Copy], chosen: Sequence[Mutant], programmes: Sequence[str]) -> None:
+    """A programme that fails without any mutant kills nothing."""
+    copy = copies.get()
+    for area in dict.fromkeys(one.area for one in chosen):
+        first = next(one for one in chosen if one.area == area)
+        for name in programmes:
+            if PROGRAMMES[name].reaches(first) and (why := copy.run(PROGRAMMES[name].command(first, 60))):
+                raise SystemExit(f"{name} of {area} fails without any mutant: {why}")
+    copies.put(copy)
+
+
+def first_broken(area: str, histories: int) -> str:
+    """In this process: the first seed whose history breaks a promise, and which; those about rolls first or last."""
+    from tests.reliability.checker import violations
+    from tests.reliability.scene import ROLLS
+    from tests.reliability.simulation import simulate
+
+    about_rolls = [seed for seed in range(histories) if seed % ROLLS == ROLLS - 1]
+    others = [seed for seed in range(histories) if seed % ROLLS != ROLLS - 1]
+    for seed in [*about_rolls, *others] if area == "rolls" else [*others, *about_rolls]:
+        try:
+            found = violations(simulate(seed))
+        except Exception as error:  # whatever it is, it would end the suite
+            return f"seed {seed}: {type(error).__name__}: {error}"
+        if found:
+            return f"seed {seed}: {found[0].rule}"
+    return ""
+
+
+if __name__ == "__main__":
+    _SAID = first_broken(sys.argv[1], int(sys.argv[2]))
+    print(_SAID)
+    sys.exit(bool(_SAID))

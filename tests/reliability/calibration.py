@@ -173,7 +173,7 @@ DEFECTS = (
         "a pod that is ready counts as a node that is back",
         "kafkafeatures.core.restarts",
         (
-            ("        if count > self.out_of_sync:\n", "        if False:\n"),
+            ("        if count:\n            some", "        if False:\n            some"),
             ("        if node.state is NodeState.FENCED:\n", "        if False:\n"),
         ),
         of_rolls=True,

@@ -18,12 +18,16 @@ from tests.rolls.model import Cluster, Partition
 TICK, STABLE, TROUBLE = 5.0, 30.0, 3600.0
 
 
+def _lagging(replication: Replication, node: int) -> frozenset[str]:
+    return frozenset(replication.out_of_sync(node, 1_000_000)[1])
+
+
 @dataclass
 class Flight:
-    """`life`: of before. `behind`: with how many partitions it was out of sync then. `since`: it is back."""
+    """`life`: of before. `behind`: which partitions it was out of sync with then. `since`: it is back."""
 
     life: int
-    behind: int
+    behind: frozenset[str]
     since: float | None = None
 
 
@@ -69,21 +73,23 @@ class Roller:
         if node is not None:
             self._judge(node)
             self.needing.discard(node)
-            self.flights[node] = Flight(self.cluster.lives[node], replication.out_of_sync(node)[0])
+            self.flights[node] = Flight(self.cluster.lives[node], _lagging(replication, node))
             self.cluster.restart(node)
 
     def _settle(self, replication: Replication) -> None:
         for node, flight in list(self.flights.items()):
             quorum = self.cluster.quorum()
             back = self.cluster.lives[node] > flight.life and node not in self.away
-            back = back and replication.out_of_sync(node)[0] <= flight.behind
+            back = back and _lagging(replication, node) <= flight.behind
             if node in self.cluster.controllers:
                 back = back and quorum is not None and is_caught_up(node, quorum)
             if back:
-                behind = sum(
-                    node in each.replicas and node not in each.isr | each.adding for each in self.cluster.partitions
-                )
-                assert behind <= flight.behind, f"not back: {node}, out of sync with {behind} partitions"
+                behind = {
+                    f"{each.topic}-{each.number}"
+                    for each in self.cluster.partitions
+                    if node in each.replicas and node not in each.isr | each.adding
+                }
+                assert behind <= flight.behind, f"not back: {node}, out of sync with {behind - flight.behind}"
             flight.since = None if not back else flight.since if flight.since is not None else self.cluster.now
             if flight.since is not None and self.cluster.now - flight.since >= STABLE:
                 del self.flights[node]

@@ -159,8 +159,8 @@ class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     """A rolling restart. `waiting_for`: what has to happen before the next node; empty where nothing has to.
 
-    `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average. `rounds`: how many
-    restarts one after the other it takes; 0 where that is not known. `notes`: what limits how many nodes are restarted
+    `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average; `nodes`: of which
+    nodes, as "1-3, 7". `rounds`: how many restarts one after the other it takes; 0 where that is not known. `notes`: what limits how many nodes are restarted
     at once, and what would help. Both as it was when the roll began.
     """
 
@@ -170,6 +170,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     done: int = 0
     waiting_for: str = ""
     restarted: int = 0
+    nodes: str = ""
     node_seconds: int = 0
     rounds: int = 0
     notes: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import FeatureState, HistoryEntry, PlanStatus, Result, Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.node_sets import with_node
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import InFlight
 from kafkafeatures.core.words import cut
@@ -99,9 +100,11 @@ def with_result(
         history = (*history, entry)
     rollout = status.rollout
     if restarted and result is Result.APPLIED and rollout is not None:
-        seconds, others = int(age_of(ended.at).total_seconds()), rollout.restarted
+        seconds, others = int(age_of(ended.stopping_since or ended.at).total_seconds()), rollout.restarted
         average = (rollout.node_seconds * others + seconds) // (others + 1)
         rollout = replace(rollout, restarted=others + 1, node_seconds=average)
+        if isinstance(step, RestartNode):
+            rollout = replace(rollout, nodes=with_node(rollout.nodes, step.node_id))
     return replace(
         status,
         rollout=rollout,

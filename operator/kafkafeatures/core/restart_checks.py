@@ -14,6 +14,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import Result
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
+from kafkafeatures.core.node_sets import holds
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, Unknown
 from kafkafeatures.core.plan import undo_of
 from kafkafeatures.core.readings import FailureKind, Role
@@ -97,7 +98,8 @@ def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
     for one in question.in_flight:
-        late = question.remembered.age_of(one.sent.at) > timeout
+        since = one.sent.stopping_since  # not its intent: an eviction may be refused for a day before it is carried out
+        late = since is not None and question.remembered.age_of(since) > timeout
         if late and one.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"
             return _halted(question, one.step.node_id, text, _remedy(question, one.step))
@@ -138,8 +140,12 @@ def _stalled(text: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Stalled:
 
 
 def _restarted_before(question: RestartQuestion, id_: int) -> bool:
-    """For the same roll, and to the same revision: to do it again would change nothing."""
+    """For the same roll, and to the same revision: to do it again would change nothing. Of a roll that another release
+    began, the history tells, as far as it goes.
+    """
     status = question.remembered.status
+    if status.rollout is not None and status.rollout.id == question.roll_id and holds(status.rollout.nodes, id_):
+        return True
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     target = pod.name if pod is not None else question.title(id_)
     after = owner.update_revision if owner is not None else ""

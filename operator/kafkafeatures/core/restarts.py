@@ -7,6 +7,7 @@ caught up. Called by `core/steps.py` and `core/roll.py`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Set
 from datetime import timedelta
 from enum import Enum
@@ -31,6 +32,13 @@ if TYPE_CHECKING:  # it judges partitions by numpy, which nobody else needs
 
 WITHDRAWN_AFTER = timedelta(minutes=1)
 """Longer than an eviction can be on its way. It is asked for again as long as it is wanted, so counted from then on."""
+
+
+MOST_LAGGING = 12
+"""Partitions that are remembered as out of sync before a restart. A broker that had more to catch up with is back once
+it is in sync with all.
+"""
+NAMED = 3
 
 
 class Phase(Enum):
@@ -58,7 +66,8 @@ class RestartNode(Struct, frozen=True):
     after: the revision of its next pod. before: what the node supported, where a person restarts it. broker_epoch: of
     its registration before, -1 where that was not known; incarnation: the same, and empty where the epoch says enough,
     as 64 of these have to fit into a status. out_of_sync: how many partitions it hosts that it was not in sync with
-    before. One restart is one life of a pod: to evict the same uid again does nothing more.
+    before; lagging: which, by their marks, none where there were too many to keep. One restart is one life of a pod:
+    to evict the same uid again does nothing more.
     """
 
     kind: ClassVar[str] = "RestartNode"
@@ -72,6 +81,7 @@ class RestartNode(Struct, frozen=True):
     broker_epoch: int = -1
     incarnation: str = ""
     out_of_sync: int = 0
+    lagging: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.title} ({self.pod})" if self.pod else self.title
@@ -106,6 +116,7 @@ class RestartNode(Struct, frozen=True):
             **{name: text for name, text in texts.items() if text},
             **({"brokerEpochBefore": self.broker_epoch} if self.broker_epoch >= 0 else {}),
             **({"outOfSync": self.out_of_sync} if self.out_of_sync else {}),
+            **({"lagging": " ".join(sorted(self.lagging))} if self.lagging else {}),
         }
 
     def reverted_in(self, features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
@@ -126,6 +137,7 @@ class RestartNode(Struct, frozen=True):
             broker_epoch=read_number(fields.get("brokerEpochBefore", -1)),
             incarnation=read_text(fields.get("incarnation", "")),
             out_of_sync=read_number(fields.get("outOfSync", 0)),
+            lagging=frozenset(read_text(fields.get("lagging", "")).split()),
         )
 
     def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
@@ -243,12 +255,27 @@ class RestartNode(Struct, frozen=True):
         if replication is None:
             why = f": {seen.partitions.why}" if isinstance(seen.partitions, Unknown) else ""
             return RestartState(Phase.UNKNOWN, f"the partitions are not known{why}")
-        count, names = replication.out_of_sync(node.id)
-        if count > self.out_of_sync:
-            return RestartState(
-                Phase.CATCHING_UP, f"{self.title} is not in sync with {count} partitions yet ({', '.join(names)})"
+        count, names = self._not_back(node.id, replication)
+        if count:
+            some = f"{count} partition{'' if count == 1 else 's'} yet ({', '.join(names[:NAMED])})"
+            kept = (
+                "; which it was not in sync with before was not kept" if self.out_of_sync and not self.lagging else ""
             )
+            return RestartState(Phase.CATCHING_UP, f"{self.title} is not in sync with {some}{kept}")
         return RestartState(Phase.BACK, f"{self.title} is in sync")
+
+    def _not_back(self, id_: int, replication: Replication) -> tuple[int, tuple[str, ...]]:
+        """Partitions that it is not in sync with and was before. Where it is not known which those were, all count."""
+        count, names = replication.out_of_sync(id_, MOST_LAGGING)
+        if count > len(self.lagging):  # so some are new
+            return count, names
+        names = tuple(one for one in names if mark_of(one) not in self.lagging)
+        return len(names), names
+
+
+def mark_of(partition: str) -> str:
+    """What is remembered of "orders-3": short, as a status has room for 64 restarts."""
+    return hashlib.sha256(partition.encode()).hexdigest()[:8]
 
 
 def supported_now(node: Node) -> str:

@@ -36,7 +36,7 @@ from kafkafeatures.core.restart_checks import (
     waiting,
 )
 from kafkafeatures.core.restart_question import Remembered, Restarting, RestartQuestion
-from kafkafeatures.core.restarts import Phase, RestartNode, supported_now
+from kafkafeatures.core.restarts import MOST_LAGGING, Phase, RestartNode, mark_of, supported_now
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
 from kafkafeatures.core.words import cut
@@ -343,6 +343,9 @@ def _forbidden(question: RestartQuestion, id_: int, found: Forbidding | None) ->
 
 def _restart(question: RestartQuestion, id_: int) -> RestartNode:
     node, pod, owner = question.node(id_), question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    # Of one that does not run, all partitions are: there it has to come back in sync with every one.
+    lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
+    lagging, names = question.replication.out_of_sync(id_, MOST_LAGGING) if question.replication and lives else (0, ())
     return RestartNode(
         node_id=id_,
         title=question.title(id_),
@@ -352,8 +355,6 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         after=owner.update_revision if owner else "",
         broker_epoch=node.broker_epoch if node else -1,
         incarnation=node.incarnation if node and node.broker_epoch < 0 else "",
-        # Of one that does not run, all partitions are: there it has to come back in sync with every one.
-        out_of_sync=question.replication.out_of_sync(id_)[0]
-        if question.replication and node and node.state is NodeState.LIVE
-        else 0,
+        out_of_sync=lagging,
+        lagging=frozenset(map(mark_of, names)) if lagging == len(names) else frozenset(),
     )

@@ -55,6 +55,7 @@ def rollout_status(
         done=roll.done,
         waiting_for=_told(decision),
         restarted=before.restarted if goes_on and before is not None else 0,
+        nodes=before.nodes if goes_on and before is not None else "",
         node_seconds=before.node_seconds if goes_on and before is not None else 0,
         rounds=roll.limits.rounds,
         notes=roll.limits.notes,

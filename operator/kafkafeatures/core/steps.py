@@ -122,8 +122,9 @@ class UnknownStep(Struct, frozen=True):
 class InFlight(Struct, frozen=True):
     """A step that may have been sent and is not settled.
 
-    `corrects_drift`: it undoes a change made outside. `stable_since`: when a restarted node was first seen to be back.
-    `unwanted_since`: from when on its restart was not asked for any more. `written`: its intent as the status has it.
+    `corrects_drift`: it undoes a change made outside. `stopping_since`: when a restarted node was first seen to have
+    been told to stop; `stable_since`: to be back. `unwanted_since`: from when on its restart was not asked for any
+    more. `written`: its intent as the status has it.
     """
 
     step: Step
@@ -134,6 +135,7 @@ class InFlight(Struct, frozen=True):
     corrects_drift: bool = False
     stable_since: Stamp | None = None
     unwanted_since: Stamp | None = None
+    stopping_since: Stamp | None = None
     written: Intent | None = None
 
     def to_intent(self) -> Intent:
@@ -147,18 +149,27 @@ class InFlight(Struct, frozen=True):
             fields["correctsDrift"] = True
         if self.accepted:
             fields["outcome"] = Result.APPLIED.value
-        moments = _moments(self.stable_since, self.unwanted_since)
+        moments = _moments(self.stable_since, self.unwanted_since, self.stopping_since)
         return Intent(kind=self.step.kind, unknown={**fields, **moments, "at": self.at})
 
-    def followed(self, *, stable_since: Stamp | None, unwanted_since: Stamp | None) -> InFlight:
+    def followed(
+        self, *, stable_since: Stamp | None, unwanted_since: Stamp | None, stopping_since: Stamp | None
+    ) -> InFlight:
         """The same, of which this is remembered as well; what another release wrote into it is kept."""
-        if (stable_since, unwanted_since) == (self.stable_since, self.unwanted_since):
+        moments = stable_since, unwanted_since, stopping_since
+        if moments == (self.stable_since, self.unwanted_since, self.stopping_since):
             return self
         written = self.written
         if written is not None:
             others = {name: one for name, one in written.unknown.items() if name not in _MOMENTS}
-            written = Intent(kind=written.kind, unknown={**others, **_moments(stable_since, unwanted_since)})
-        return replace(self, stable_since=stable_since, unwanted_since=unwanted_since, written=written)
+            written = Intent(kind=written.kind, unknown={**others, **_moments(*moments)})
+        return replace(
+            self,
+            stable_since=stable_since,
+            unwanted_since=unwanted_since,
+            stopping_since=stopping_since,
+            written=written,
+        )
 
     def sent(
         self,
@@ -175,7 +186,7 @@ class InFlight(Struct, frozen=True):
         return Sent(self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for, unwanted, on_its_way)
 
 
-_MOMENTS = ("stableSince", "unwantedSince")
+_MOMENTS = ("stableSince", "unwantedSince", "stoppingSince")
 """Of an intent: fields that come and go while a restart is followed."""
 
 
@@ -199,6 +210,7 @@ def in_flight(intent: Intent) -> InFlight | UnknownStep:
             fields.get("correctsDrift") is True,
             read_stamp(fields["stableSince"]) if "stableSince" in fields else None,
             read_stamp(fields["unwantedSince"]) if "unwantedSince" in fields else None,
+            read_stamp(fields["stoppingSince"]) if "stoppingSince" in fields else None,
             intent,
         )
     except ValueError:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from kafkafeatures import __version__
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import Result, Status, Via
+from kafkafeatures.api.status import Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
 from kafkafeatures.core.decisions import Decision
@@ -345,11 +345,11 @@ def _followed(
         phase, unwanted = Phase.UNKNOWN, False
         if isinstance(one.step, RestartNode):
             phase, unwanted = one.step.state_in(seen, replication).phase, one.step.is_not_wanted(seen)
-        if phase is Phase.REQUESTED and one.via is Via.PERSON:
-            context.ages.begins(one.at)  # a person may take days; the node has its time from then on
+        stopping = one.stopping_since if phase is Phase.UNKNOWN else one.stopping_since or context.stamp()
         now = one.followed(
             stable_since=(one.stable_since or context.stamp()) if phase is Phase.BACK else None,
             unwanted_since=(one.unwanted_since or context.stamp()) if unwanted else None,
+            stopping_since=None if phase is Phase.REQUESTED else stopping,
         )
         status = replace(
             status, intents=tuple(now.to_intent() if it == one.to_intent() else it for it in status.intents)

@@ -106,8 +106,10 @@ def sent(
     stable: bool = False,
     unwanted: float | None = None,
     after: str = NEW,
+    stopped: float | None = None,
+    **of_step: Any,
 ) -> InFlight:
-    """The restart of a node, from the old pod to a new one; `unwanted`: for so many minutes."""
+    """The restart of a node, from the old pod to a new one; `unwanted`: for so many minutes; `stopped`: so many ago."""
     step = RestartNode(
         id_,
         a_node(id_).title,
@@ -118,9 +120,19 @@ def sent(
         a_node(id_).broker_epoch,
         f"first-{id_}",
     )
-    at = Stamp((NOW - timedelta(minutes=minutes)).isoformat())
-    since = None if unwanted is None else Stamp((NOW - timedelta(minutes=unwanted)).isoformat())
-    return InFlight(step, at, Via.API_SERVER, stable_since=at if stable else None, unwanted_since=since)
+    at = ago(minutes)
+    return InFlight(
+        replace(step, **of_step),
+        at,
+        Via.API_SERVER,
+        stable_since=at if stable else None,
+        unwanted_since=None if unwanted is None else ago(unwanted),
+        stopping_since=at if stopped is None else ago(stopped),
+    )
+
+
+def ago(minutes: float) -> Stamp:
+    return Stamp((NOW - timedelta(minutes=minutes)).isoformat())
 
 
 def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:

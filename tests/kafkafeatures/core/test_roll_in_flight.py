@@ -23,11 +23,11 @@ from kafkafeatures.core.readings import (
     ReplicaProgress,
     Role,
 )
-from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.roll import is_withdrawn
+from kafkafeatures.core.restarts import Phase, RestartNode
+from kafkafeatures.core.roll import is_withdrawn, replication_of
 from kafkafeatures.core.rolled import nodes_rolled, rollout_status
 from kafkafeatures.core.settling import Open
-from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.steps import InFlight, UpdateFeature, in_flight
 from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Mode, Rollout, Wanted, Window
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import row
@@ -40,6 +40,7 @@ from tests.kafkafeatures.core.rolls import (
     UNREAD,
     a_node,
     a_pod,
+    ago,
     cluster,
     current,
     fresh,
@@ -104,6 +105,48 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_it
     fenced = replace(a_node(1, state=NodeState.FENCED), broker_epoch=900, incarnation="second")
     recovering = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, {1: fenced})
     assert who(rolled(recovering, sent(1, minutes=20))) == 4
+
+
+def test_a_node_has_its_time_from_the_moment_it_was_told_to_stop_however_long_ago_that_was_decided() -> None:
+    """A budget may refuse its eviction for a day."""
+    crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
+    day = 23.0 * 60
+    assert who(rolled(crashing, sent(1, minutes=day, stopped=14))) == 4
+    refused(rolled(crashing, sent(1, minutes=day, stopped=16)), Reason.ROLLOUT_HALTED)
+    asked = replace(sent(1, minutes=day), stopping_since=None)
+    assert asked.followed(stable_since=None, unwanted_since=None, stopping_since=ago(1)) != asked
+
+
+def test_a_broker_is_back_once_it_is_in_sync_with_every_partition_that_it_was_in_sync_with_before() -> None:
+    """Which they are counts, and not how many."""
+    before = (row("a", 1, 2, 3, isr=[2, 3]), row("b", 1, 2, 3))
+    after = (row("a", 1, 2, 3), row("b", 1, 2, 3, isr=[2, 3]))
+    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
+    pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}
+    step = restart_in(rolled(cluster(pods, partitions=before), rollout=rule))
+    assert (step.node_id, step.out_of_sync) == (1, 1)
+    back = {**pods, **replaced(1)}
+    for seen, phase in ((before, Phase.BACK), (after, Phase.CATCHING_UP), ((), Phase.BACK), (after[:1], Phase.BACK)):
+        told = cluster(back, fresh(1), seen)
+        again = in_flight(InFlight(step, sent(1).at, Via.API_SERVER).to_intent())
+        assert isinstance(again, InFlight)
+        assert isinstance(again.step, RestartNode)
+        assert again.step.state_in(told, replication_of(told)).phase is phase
+
+
+def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_with_all_and_that_is_said() -> None:
+    """Of another release, or of a broker with more such partitions than there is room for."""
+    many = tuple(row("a", 1, 2, 3, isr=[2, 3], number=number) for number in range(13))
+    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
+    pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}
+    step = restart_in(rolled(cluster(pods, partitions=many), rollout=rule))
+    assert (step.out_of_sync, step.lagging) == (13, frozenset())
+    told = cluster({**pods, **replaced(1)}, fresh(1), many[:1])
+    state = step.state_in(told, replication_of(told))
+    assert state.phase is Phase.CATCHING_UP
+    assert state.detail == (
+        "broker 1 is not in sync with 1 partition yet (a-0); which it was not in sync with before was not kept"
+    )
 
 
 def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
@@ -221,6 +264,27 @@ def test_a_node_is_restarted_once_for_one_revision() -> None:
     assert who(rolled(told, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
     back = replace(entry, after="taken-back")  # by a clock that was set meanwhile both may be of this roll
     assert who(rolled(told, status=replace(status, history=(entry, back)))) in BROKERS
+
+
+def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_again_for_the_same_revision() -> None:
+    """The history has ten entries."""
+    roll = rolled(cluster(ROLLED_CONTROLLERS))
+    status = replace(EMPTY, rollout=RolloutStatus(id=roll.id, started_at=ago(5), total=9, done=3))
+    for id_ in (1, *range(100, 111)):
+        status = with_result(
+            status, sent(id_), Result.APPLIED, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0)
+        )
+    assert all(entry.target != "broker-1" for entry in status.history)
+    rollout = rollout_status(roll, Wait(Reason.ROLLING_NODES, "", 1.0), status.rollout, ago(0))
+    assert rollout is not None
+    assert rollout.nodes == "1, 100-110"
+    message = refused(
+        rolled(cluster(ROLLED_CONTROLLERS), status=replace(status, rollout=rollout)), Reason.ROLLOUT_HALTED
+    )
+    assert "broker 1 was restarted in this roll" in message
+    newer = rollout_status(replace(roll, id="another"), Wait(Reason.ROLLING_NODES, "", 1.0), rollout, ago(0))
+    assert newer is not None
+    assert newer.nodes == ""
 
 
 # --- by hand ---

@@ -1,0 +1,24 @@
+"""Node ids of a status: short, whatever is in it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkafeatures.core.node_sets import holds, with_node
+
+
+@given(st.sets(st.integers(0, 60)), st.integers(0, 60))
+def test_what_was_put_in_is_in_it_and_nothing_else(ids: set[int], other: int) -> None:
+    text = ""
+    for id_ in ids:
+        text = with_node(text, id_)
+    assert all(holds(text, id_) for id_ in ids)
+    assert holds(text, other) is (other in ids)
+
+
+def test_a_run_is_written_as_one_and_what_is_no_run_is_passed_over() -> None:
+    assert with_node("1-2, 7", 3) == "1-3, 7"
+    assert with_node("x, 5-, 9-4, 2", 11) == "2, 11"
+    assert not holds("x, -3, 5-", 3)
+    assert holds("0-2000000000", 77)

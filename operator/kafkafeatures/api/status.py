@@ -160,8 +160,8 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     """A rolling restart. `waiting_for`: what has to happen before the next node; empty where nothing has to.
 
     `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average; `nodes`: of which
-    nodes, as "1-3, 7". `rounds`: how many restarts one after the other it takes; 0 where that is not known. `notes`: what limits how many nodes are restarted
-    at once, and what would help. Both as it was when the roll began.
+    nodes, as "1-3, 7". `rounds`: how many restarts one after the other it takes; 0 where that is not known. `notes`:
+    what limits how many nodes are restarted at once, and what would help. Both as it was when the roll began.
     """
 
     id: str = ""

@@ -2,21 +2,22 @@
 until when one can still go back.
 
 Pure. Asked by `reconcile/evaluate.py` in every reconciliation, whatever is decided then; what it says is part of the
-status, and all that is remembered of it. `core/decide.py` holds a change back while it lasts. What was not seen is not
-healthy: a node that does not answer, a range that cannot be read, a restart that is not over.
+status. `core/decide.py` holds a change back while it lasts. What was not seen is not healthy: a node that does not
+answer, a range that cannot be read, a restart that is not over, and the time in which nobody looked. So the last look
+of this process counts, and never what a status says: a process that has just started knows nothing of before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import PlanStatus, Status, WayBack
+from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.memory import AgeOf
-from kafkafeatures.core.observation import NodeState, Observation
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.plan import undo_of
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.restarts import RestartNode
@@ -25,12 +26,18 @@ from kafkafeatures.core.wanted import Wanted
 
 LOOK_AGAIN = 10.0
 """Seconds between two looks while it lasts: a node that fails is to be seen."""
+LOOKS_WITHIN = 30.0
+"""Seconds between two looks at most once it has begun, whatever is decided meanwhile."""
+LONGEST_GAP = 2 * LOOKS_WITHIN
+"""Seconds without a look after which nobody knows whether every node has been healthy."""
 
 
 class Soak(Struct, frozen=True):
     """`changes`: the irreversible ones that wait for it. `lasts`: as the document says.
 
     `started_at` None: it has not begun, and `why_not` says why. `left`: what remains of it; zero once it is over.
+    `anew`: why the one before it was given up; empty for the first. What the next look needs: `of`, the resource and
+    its cluster; `began` and `looked`, by the clock that nobody sets; `processes`, by node: which one was seen.
     """
 
     changes: tuple[UpdateFeature, ...]
@@ -38,6 +45,11 @@ class Soak(Struct, frozen=True):
     started_at: Stamp | None
     left: timedelta
     why_not: str = ""
+    anew: str = ""
+    of: tuple[str, str] = ("", "")
+    began: float = 0.0
+    looked: float = 0.0
+    processes: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -58,7 +70,14 @@ class Soak(Struct, frozen=True):
         """Without times that pass: a status that says the same is not written again."""
         waits = f"{_names(self.changes)} is finalized once every node has been healthy for {duration(self.lasts)}"
         when = f", not before {self.until}" if self.until else ""
-        return f"soaking: {waits}{when}" + (f"; not begun yet: {self.why_not}" if self.why_not else "")
+        if self.started_at is None:
+            return f"soaking: {waits}; not begun yet: {self.why_not}"
+        return f"soaking: {waits}{when}" + (f"; started over at {self.started_at}: {self.anew}" if self.anew else "")
+
+    def interrupted(self, why: str) -> Soak:
+        """Nothing could be seen of the cluster."""
+        anew = why if self.started_at is not None else self.anew
+        return replace(self, started_at=None, left=self.lasts, why_not=why, anew=anew)
 
 
 def soak_of(
@@ -67,21 +86,34 @@ def soak_of(
     changes: tuple[UpdateFeature, ...],
     remembered: Status,
     *,
-    age_of: AgeOf,
     now: Stamp,
+    monotonic: float,
+    before: Soak | None = None,
 ) -> Soak | None:
-    """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it."""
+    """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it.
+    `before`: as this process saw it last. `monotonic`: seconds of a clock that nobody sets.
+    """
     irreversible = tuple(change for change in changes if undo_of(change) is Undo.IMPOSSIBLE)
     if not irreversible or not wanted.finalize_after:
         return None
+    of = wanted.uid, observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
+    if before is not None and before.of != of:
+        before = None
     # What is sent to Kafka stops no node; a restart does, and what another release had begun may.
     restarts = any(intent.kind != UpdateFeature.kind for intent in remembered.intents)
     why_not = "a restart is in progress" if restarts else _why_not_healthy(observation, irreversible)
-    if why_not:
-        return Soak(irreversible, wanted.finalize_after, None, wanted.finalize_after, why_not)
-    begun = remembered.soak_started_at if _is_of_this(remembered.plan, irreversible) else None
-    started_at = begun or now
-    return Soak(irreversible, wanted.finalize_after, started_at, wanted.finalize_after - age_of(started_at))
+    anew = why_not or _why_anew(before, remembered, observation, irreversible, monotonic)
+    had_begun = remembered.soak_started_at if before is None else before.started_at
+    lasts, processes = wanted.finalize_after, _processes(observation, before)
+    if before is not None and before.started_at is not None and not anew:
+        left = lasts - timedelta(seconds=monotonic - before.began)
+        return Soak(
+            irreversible, lasts, before.started_at, left, "", before.anew, of, before.began, monotonic, processes
+        )
+    if not had_begun:
+        anew = before.anew if before is not None else ""
+    started_at = None if why_not else now
+    return Soak(irreversible, lasts, started_at, lasts, why_not, anew, of, monotonic, monotonic, processes)
 
 
 def with_soak(remembered: Status, soak: Soak | None) -> Status:
@@ -119,10 +151,38 @@ def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...
     return ""
 
 
-def _is_of_this(plan: PlanStatus | None, changes: tuple[UpdateFeature, ...]) -> bool:
-    """Whether the soak was of these targets: of others nobody knows since when every node has held them."""
-    soaked = [stage.target for stage in plan.stages] if plan is not None else []
-    return all(any(target.get(change.feature) == change.after for target in soaked) for change in changes)
+def _why_anew(
+    before: Soak | None,
+    remembered: Status,
+    observation: Observation,
+    changes: tuple[UpdateFeature, ...],
+    monotonic: float,
+) -> str:
+    """Why it is not known that every node has been healthy since the last look; empty where it is."""
+    if before is None:
+        return "the process that observed it ended" if remembered.soak_started_at else ""
+    if not set(changes) <= set(before.changes):
+        return "the level that it is for was changed"  # of another one nobody knows since when every node has held it
+    if monotonic - before.looked > LONGEST_GAP:
+        return f"the cluster was not observed for {monotonic - before.looked:.0f} s"
+    for node in observation.nodes:
+        known, now = before.processes.get(node.id), _process(node)
+        if known is None:
+            return f"{node.title} was added"
+        if now and now != known:
+            return f"{node.title} was restarted" if known else f"the registration of {node.title} was not known"
+    return ""
+
+
+def _processes(observation: Observation, before: Soak | None) -> dict[int, str]:
+    """Of every node. One that cannot be told now is the one it was, unless it turns out to be another one."""
+    known = before.processes if before is not None else {}
+    return {node.id: _process(node) or known.get(node.id, "") for node in observation.nodes}
+
+
+def _process(node: Node) -> str:
+    """Each process registers anew: as a broker with another epoch, as a controller with another incarnation."""
+    return f"{node.broker_epoch} {node.incarnation}" if node.incarnation else ""
 
 
 def _how(soak: Soak) -> str:

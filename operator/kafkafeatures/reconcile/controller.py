@@ -29,6 +29,7 @@ from kafkafeatures.core.report import (
     status_of_pending,
     status_of_unreachable,
 )
+from kafkafeatures.core.soak import LOOKS_WITHIN
 from kafkafeatures.core.steps import Applied
 from kafkafeatures.core.wanted import Driver, Mode, Rollout
 from kafkafeatures.environment import Environment
@@ -55,8 +56,7 @@ FULL_LOOK_EVERY = 600.0
 """Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
 HALTED_WAIT = 10.0
 """Of a roll that waits for somebody while nodes are in flight."""
-SLOWEST_WAIT = 30.0
-"""While something is waited for, it is looked at this often at least."""
+SLOWEST_WAIT = LOOKS_WITHIN  # while something is waited for, it is looked at this often at least
 
 logger = logging.getLogger(__name__)
 
@@ -343,13 +343,13 @@ class Controller:
         pods = self._pods_of(key, resource.wanted.rollout)
         last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
         self._recorder.saw(key, cluster, last.status.cluster_id)
-        if isinstance(last.decision, Done):
-            until = self._monotonic() + FULL_LOOK_EVERY
-            applies = resource.wanted.mode is Mode.APPLY
+        rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
+        if isinstance(last.decision, Done) and rests:
+            until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
             known.settled = _Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         if _is_held_back(last.decision, last.status):
             cluster.release_partitions()
-        if isinstance(last.decision, Done | Held):
+        if rests:
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
         return self._pause(known, resource, last, check_every)
@@ -409,14 +409,15 @@ class Controller:
         if isinstance(last.decision, Act):
             return _Pause("acting", last.requeue_after or 0.0)
         if isinstance(last.decision, Done | Held):
-            return _Pause("done" if isinstance(last.decision, Done) else "held", check_every)
+            often = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
+            return _Pause("done" if isinstance(last.decision, Done) else "held", often)
         first = last.requeue_after or 2.0
         known.pace.rolling = False
         if resource.wanted.rollout.driver is not Driver.NONE and last.status.intents:
             known.pace.rolling = True  # nodes are in flight: each second counts, unless somebody has to act first
             return _Pause("waiting", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
         reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
-        longest = max(first, min(check_every, SLOWEST_WAIT))
+        longest = first if reason is Reason.SOAKING else max(first, min(check_every, SLOWEST_WAIT))
         return _Pause("waiting", known.pace.backoff((resource.generation, reason), first, longest))
 
     def _until_next(self, key: Key, known: _Known, version: str, pause: float) -> float:

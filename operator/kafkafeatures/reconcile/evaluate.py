@@ -167,6 +167,8 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
     try:
         observation = await _look(context, resource, workloads)
     except ClusterUnreachable as error:
+        if context.ages.soak is not None:
+            context.ages.soak = context.ages.soak.interrupted("the cluster could not be read")
         status = status_of_unreachable(
             error.failure, generation=resource.generation, previous=resource.status, now=context.now()
         )
@@ -194,7 +196,10 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
         for gone in _withdrawn(restarts, wanted, observation, proposal):
             restarts = tuple(one for one in restarts if one is not gone)
             remembered = with_result(remembered, gone, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of)
-        soak = soak_of(wanted, observation, proposal.changes, remembered, age_of=context.age_of, now=context.stamp())
+        soak = soak_of(
+            wanted, observation, proposal.changes, remembered,
+            now=context.stamp(), monotonic=context.ages.monotonic(), before=context.ages.soak,
+        )  # fmt: skip
         remembered = with_soak(remembered, soak)
         if restarts or _restarts_nodes(context, wanted):
             # They judge partitions by numpy, which nobody else needs.
@@ -205,6 +210,7 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
             judge = partial(roll_of, wanted, observation, proposal.changes, told, replication)
             roll = await aside(judge) if replication is not None else judge()
         remembered = _after_roll(roll, wanted, remembered)
+    context.ages.soak = soak
     owner = None
     if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
         owner = context.competing_owner(observation.cluster_id.value)

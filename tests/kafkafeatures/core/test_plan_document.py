@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.status import Intent, read_status
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube_plan import plan_document_of
 from kafkafeatures.cli.plan import _CODES
 from kafkafeatures.core.decide import decide, propose
@@ -104,8 +105,9 @@ def evaluations(draw: st.DrawFn) -> Evaluation:
     resource = Resource("kafka/orders", 1, wanted, before)
     memory = memory_of(before, lambda _: timedelta(0))
     proposal = propose(wanted, seen, memory)
-    age = timedelta(minutes=draw(st.sampled_from((0, 0, 90))))
-    soak = soak_of(wanted, seen, proposal.changes, before, age_of=lambda _: age, now=stamp(NOW))
+    soak = soak_of(wanted, seen, proposal.changes, before, now=stamp(NOW), monotonic=0.0)
+    if soak is not None and soak.started_at and draw(st.sampled_from((False, False, True))):
+        soak = replace(soak, left=timedelta(0))
     decision = decide(wanted, seen, memory, proposal=proposal, unsettled=unsettled, verdict=server, soak=soak)
     before = with_soak(before, soak)
     return Evaluation(resource, seen, before, proposal, decision, server, is_ours(resource, seen), NOW)

@@ -2,53 +2,63 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import EMPTY, Intent, PlanStatus, Stage, Status
+from kafkafeatures.api.status import EMPTY, Intent, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Wait
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import NodeState, Observation
 from kafkafeatures.core.report import stamp
-from kafkafeatures.core.soak import Soak, soak_of, with_soak
+from kafkafeatures.core.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
 from kafkafeatures.core.steps import DryRunAccepted
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, Rollout, Wanted, Window
 from tests.kafkafeatures.core.plans import EVERY, change, world
-from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
+from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, known, node, observation
 
 DAY = timedelta(hours=24)
-WANTED = Wanted({"metadata.version": 30}, finalize_after=DAY)
+WANTED = Wanted({"metadata.version": 30}, finalize_after=DAY, uid="1")
 IRREVERSIBLE = (change("metadata.version 25->30"),)
 LEVELS = {"metadata.version": 25}
-HOUR_AGO = stamp(NOW - timedelta(hours=1))
+BEGAN = Status(soak_started_at=stamp(NOW - timedelta(hours=1)))  # by a process that is gone
 
 
-def remembered(started_at: str | None = HOUR_AGO, target: int = 30) -> Status:
-    """Of a plan that raises metadata.version."""
-    plan = PlanStatus(
-        hash="sha256:00",
-        created_at=stamp(NOW),
-        irreversible=True,
-        summary="",
-        stages=(Stage(kind="Levels", start={"metadata.version": 25}, target={"metadata.version": target}),),
-    )
-    return Status(plan=plan, soak_started_at=Stamp(started_at) if started_at else None)
+def living(processes: dict[int, str] | None = None, **levels: int) -> Observation:
+    """A world whose every node registered: which process it was, by id."""
+    seen = world(**levels)
+    lives = {node.id: "a" for node in seen.nodes} | (processes or {})
+    nodes = (replace(node, incarnation=lives[node.id]) for node in seen.nodes)
+    return replace(seen, nodes=tuple(nodes))
 
 
 def soaking(
-    seen: Observation | None = None, before: Status = EMPTY, wanted: Wanted = WANTED, now: datetime = NOW
+    seen: Observation | None = None,
+    remembered: Status = EMPTY,
+    wanted: Wanted = WANTED,
+    *,
+    before: Soak | None = None,
+    after: timedelta = timedelta(0),
 ) -> Soak | None:
-    def age_of(moment: str) -> timedelta:
-        return now - datetime.fromisoformat(moment)
+    """As of a look, so long after the first one of this process. `before`: what the last look found."""
+    seen = seen or living()
+    changes = propose(wanted, seen, Memory()).changes
+    at = 1000.0 + after.total_seconds()
+    return soak_of(wanted, seen, changes, remembered, now=stamp(NOW + after), monotonic=at, before=before)
 
-    changes = propose(wanted, seen or world(), Memory()).changes
-    return soak_of(wanted, seen or world(), changes, before, age_of=age_of, now=stamp(now))
+
+def watched(lasts: timedelta, *, wanted: Wanted = WANTED, seen: Observation | None = None) -> Soak:
+    """After looks every half a minute for so long."""
+    soak, after = soaking(seen, wanted=wanted), timedelta(0)
+    while after < lasts:
+        after = min(after + timedelta(seconds=LOOKS_WITHIN), lasts)
+        soak = soaking(seen, wanted=wanted, before=soak, after=after)
+    return holding(soak)
 
 
 def deciding(wanted: Wanted, soak: Soak | None, seen: Observation | None = None) -> Decision:
@@ -60,25 +70,28 @@ def holding(soak: Soak | None) -> Soak:
     return soak
 
 
+HOUR = timedelta(hours=1)
+FOR_AN_HOUR = replace(WANTED, finalize_after=HOUR)
+OVER = watched(HOUR, wanted=FOR_AN_HOUR)
+SOON = timedelta(seconds=LOOKS_WITHIN)
+
+
 # --- when it begins, lasts, ends ---
 
 
 def test_it_begins_with_the_first_look_at_which_every_node_is_healthy_and_holds_the_target() -> None:
     soak = holding(soaking())
-    assert (soak.started_at, soak.left, soak.why_not) == (stamp(NOW), DAY, "")
+    assert (soak.started_at, soak.left, soak.why_not, soak.anew) == (stamp(NOW), DAY, "", "")
     assert soak.until == "2026-01-03T03:04:05Z"
 
 
-def test_it_goes_on_from_when_it_began() -> None:
-    soak = holding(soaking(before=remembered()))
-    assert (soak.started_at, soak.left, soak.is_over) == (HOUR_AGO, timedelta(hours=23), False)
-    assert soak.until == "2026-01-03T02:04:05Z"
-
-
-def test_it_is_over_after_as_long_as_the_document_asks_by_now() -> None:
-    assert holding(soaking(before=remembered(), now=NOW + timedelta(hours=23))).is_over
-    assert holding(soaking(before=remembered(), wanted=replace(WANTED, finalize_after=timedelta(hours=1)))).is_over
-    assert not holding(soaking(before=remembered(), wanted=replace(WANTED, finalize_after=2 * DAY))).is_over
+def test_it_goes_on_from_look_to_look_and_is_over_after_as_long_as_the_document_asks_by_now() -> None:
+    soak = watched(HOUR)
+    assert (soak.started_at, soak.left, soak.is_over) == (stamp(NOW), timedelta(hours=23), False)
+    assert OVER.is_over
+    assert not watched(HOUR - timedelta(seconds=1), wanted=FOR_AN_HOUR).is_over
+    shorter = replace(WANTED, finalize_after=timedelta(minutes=10))
+    assert holding(soaking(wanted=shorter, before=soak, after=HOUR)).is_over
 
 
 UNHEALTHY: dict[str, dict[str, Any]] = {
@@ -94,23 +107,95 @@ UNHEALTHY: dict[str, dict[str, Any]] = {
 def test_a_node_that_is_not_healthy_ends_it_and_it_begins_anew(why: str) -> None:
     nodes = [node(i, said=answer(EVERY, LEVELS), written=EVERY) for i in (3001, 1)]
     seen = observation(*nodes, node(2, **{"written": EVERY, **UNHEALTHY[why]}), levels=LEVELS)
-    soak = holding(soaking(seen, remembered()))
-    assert (soak.started_at, soak.until, soak.why_not) == (None, None, why)
-    after = with_soak(remembered(), soak)
-    assert after.soak_started_at is None
-    assert holding(soaking(before=after)).started_at == stamp(NOW)
+    ended = holding(soaking(seen, before=watched(HOUR), after=HOUR))
+    assert (ended.started_at, ended.until, ended.why_not) == (None, None, why)
+    assert with_soak(BEGAN, ended).soak_started_at is None
+    still = holding(soaking(seen, before=ended, after=HOUR + SOON))
+    again = holding(soaking(before=still, after=HOUR + 2 * SOON))
+    assert (again.started_at, again.left) == (stamp(NOW + HOUR + 2 * SOON), DAY)
+    assert str(again).endswith(f"; started over at {again.started_at}: {why}")
+
+
+def test_what_kept_the_first_one_from_beginning_is_not_told_once_it_has_begun() -> None:
+    restart = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
+    not_yet = soaking(remembered=restart)
+    assert holding(not_yet).why_not == "a restart is in progress"
+    assert "started over" not in str(soaking(before=not_yet, after=SOON))
 
 
 def test_a_restart_in_flight_ends_it_and_a_level_that_was_sent_does_not() -> None:
-    restart = replace(remembered(), intents=(Intent(kind="RestartNode"),))
-    assert holding(soaking(before=restart)).why_not == "a restart is in progress"
-    level = replace(remembered(), intents=(Intent(kind="UpdateFeature"),))
-    assert holding(soaking(before=level)).started_at == HOUR_AGO
+    restart = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
+    assert holding(soaking(remembered=restart, before=watched(HOUR), after=HOUR)).why_not == "a restart is in progress"
+    level = replace(EMPTY, intents=(Intent(kind="UpdateFeature"),))
+    assert holding(soaking(remembered=level, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW)
 
 
 def test_of_another_target_nobody_knows_since_when_every_node_has_held_it() -> None:
-    assert holding(soaking(before=remembered(target=29))).started_at == stamp(NOW)
-    assert holding(soaking(before=replace(remembered(), plan=None))).started_at == stamp(NOW)
+    before = replace(watched(HOUR), changes=(change("metadata.version 25->29"),))
+    assert holding(soaking(before=before, after=HOUR)).started_at == stamp(NOW + HOUR)
+
+
+@pytest.mark.parametrize("of", [{"uid": "2"}, {"cluster": "another"}], ids=str)
+def test_what_was_seen_of_another_resource_or_another_cluster_does_not_count(of: dict[str, str]) -> None:
+    wanted = replace(WANTED, uid=of.get("uid", WANTED.uid))
+    seen = living()
+    if "cluster" in of:
+        seen = replace(seen, cluster_id=known(of["cluster"]))
+    assert holding(soaking(seen, wanted=wanted, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW + HOUR)
+
+
+def test_a_stamp_of_another_process_proves_nothing_whatever_it_says() -> None:
+    soak = holding(soaking(remembered=BEGAN))
+    assert (soak.started_at, soak.left) == (stamp(NOW), DAY)
+    assert str(soak).endswith(f"; started over at {stamp(NOW)}: the process that observed it ended")
+
+
+def test_two_intervals_without_a_look_begin_it_anew() -> None:
+    before = watched(HOUR)
+    assert holding(soaking(before=before, after=HOUR + 2 * SOON)).started_at == stamp(NOW)
+    late = HOUR + 2 * SOON + timedelta(seconds=1)
+    soak = holding(soaking(before=before, after=late))
+    assert (soak.started_at, soak.left) == (stamp(NOW + late), DAY)
+    assert soak.anew == "the cluster was not observed for 61 s"
+
+
+@pytest.mark.parametrize("id_", [1, 3002])
+def test_another_process_of_a_node_begins_it_anew_also_where_no_look_met_it_down(id_: int) -> None:
+    soak = holding(soaking(living({id_: "b"}), before=watched(HOUR), after=HOUR))
+    assert (soak.started_at, soak.left) == (stamp(NOW + HOUR), DAY)
+    assert soak.anew == f"{'controller' if id_ > 3000 else 'broker'} {id_} was restarted"
+    assert holding(soaking(living({id_: "b"}), before=soak, after=HOUR + SOON)).started_at == stamp(NOW + HOUR)
+
+
+def test_a_broker_of_another_epoch_was_restarted() -> None:
+    def with_epoch(epoch: int) -> Observation:
+        return replace(living(), nodes=tuple(replace(node, broker_epoch=epoch) for node in living().nodes))
+
+    before = soaking(with_epoch(5))
+    assert holding(soaking(with_epoch(6), before=before, after=SOON)).anew == "controller 3001 was restarted"
+    assert holding(soaking(with_epoch(5), before=before, after=SOON)).anew == ""
+
+
+def test_a_node_that_joins_begins_it_anew_and_one_that_leaves_does_not() -> None:
+    everybody = living()
+    fewer = replace(everybody, nodes=everybody.nodes[:-1])
+    left = soaking(fewer, before=soaking(everybody), after=SOON)
+    assert holding(left).anew == ""
+    assert holding(soaking(everybody, before=left, after=2 * SOON)).anew == "broker 2 was added"
+
+
+def test_a_process_that_cannot_be_told_for_a_while_is_not_taken_for_another_one() -> None:
+    blind = soaking(living({1: ""}), before=soaking(), after=SOON)
+    assert holding(soaking(before=blind, after=2 * SOON)).started_at == stamp(NOW)
+    assert holding(soaking(living({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
+    unknown = soaking(living({1: ""}))
+    assert holding(soaking(before=unknown, after=SOON)).anew == "the registration of broker 1 was not known"
+
+
+def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
+    away = watched(HOUR).interrupted("the cluster could not be read").interrupted("again")
+    soak = holding(soaking(before=away, after=HOUR))
+    assert (soak.started_at, soak.anew) == (stamp(NOW + HOUR), "the cluster could not be read")
 
 
 @pytest.mark.parametrize(
@@ -122,18 +207,13 @@ def test_of_another_target_nobody_knows_since_when_every_node_has_held_it() -> N
     ],
 )
 def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wanted: Wanted) -> None:
-    assert soaking(before=remembered(), wanted=wanted) is None
-    after = with_soak(with_soak(remembered(), soaking()), None)
+    assert soaking(before=watched(HOUR), wanted=wanted) is None
+    after = with_soak(with_soak(BEGAN, soaking()), None)
     assert (after.soak_started_at, after.way_back) == (None, None)
 
 
-@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59", "2026-01-02T03:04:05+02:00"])
-def test_whatever_stamp_stands_in_a_status_it_is_told(moment: str) -> None:
-    def no_time(_: str) -> timedelta:
-        return timedelta(0)
-
-    soak = soak_of(WANTED, world(), IRREVERSIBLE, remembered(moment), age_of=no_time, now=stamp(NOW))
-    assert holding(soak).started_at == moment
+def test_whatever_an_own_clock_shows_it_is_told() -> None:
+    soak = soak_of(WANTED, world(), IRREVERSIBLE, EMPTY, now=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0)
     assert with_soak(EMPTY, soak).way_back is not None
     assert "soaking: metadata.version 30" in str(soak)
 
@@ -149,7 +229,7 @@ def test_an_irreversible_change_waits_while_it_soaks_and_then_goes() -> None:
         "soaking: metadata.version 30 (4.3-IV0) is finalized once every node has been healthy for 24h, "
         "not before 2026-01-03T03:04:05Z"
     )
-    assert isinstance(deciding(WANTED, soaking(before=remembered(), now=NOW + DAY)), Act)
+    assert isinstance(deciding(FOR_AN_HOUR, OVER), Act)
 
 
 def test_it_says_which_node_keeps_it_from_beginning() -> None:
@@ -162,7 +242,7 @@ def test_it_says_which_node_keeps_it_from_beginning() -> None:
 
 
 def test_it_looks_again_in_time_to_see_a_node_fail_and_not_after_the_end() -> None:
-    nearly = soaking(before=remembered(), now=NOW + timedelta(hours=23) - timedelta(seconds=3))
+    nearly = watched(HOUR - timedelta(seconds=3), wanted=FOR_AN_HOUR)
     for soak, after in ((soaking(), 10.0), (nearly, 3.0)):
         waiting = deciding(WANTED, soak)
         assert isinstance(waiting, Wait)
@@ -187,8 +267,8 @@ def test_it_may_be_approved_while_it_soaks() -> None:
     waiting = deciding(approved, soaking())
     assert isinstance(waiting, Wait)
     assert waiting.condition is None
-    assert isinstance(deciding(wanted, soaking(before=remembered(), now=NOW + DAY)), Held)
-    assert isinstance(deciding(approved, soaking(before=remembered(), now=NOW + DAY)), Act)
+    assert isinstance(deciding(wanted, OVER), Held)
+    assert isinstance(deciding(approved, OVER), Act)
 
 
 @pytest.mark.parametrize(("mode", "suspend"), [(Mode.OBSERVE, False), (Mode.APPLY, True)])
@@ -197,7 +277,7 @@ def test_who_only_looks_is_told_of_it(mode: Mode, suspend: bool) -> None:
     said = deciding(wanted, soaking(wanted=wanted))
     assert isinstance(said, Done | Held)
     assert "would change metadata.version 25 -> 30; soaking: metadata.version 30 (4.3-IV0) is" in said.message
-    over = deciding(wanted, soaking(wanted=wanted, before=remembered(), now=NOW + DAY))
+    over = deciding(wanted, OVER)
     assert "soaking" not in getattr(over, "message", "")
 
 
@@ -215,16 +295,16 @@ def test_the_way_back_says_until_when_and_how() -> None:
 
 
 def test_after_the_soak_it_is_open_until_the_plan_is_carried_out() -> None:
-    way_back = with_soak(EMPTY, soaking(before=remembered(), now=NOW + DAY)).way_back
+    way_back = with_soak(EMPTY, OVER).way_back
     assert way_back is not None
     assert way_back.until is None
 
 
 def test_there_is_none_once_a_level_was_sent_and_its_outcome_is_open() -> None:
-    sent = replace(remembered(), intents=(Intent(kind="UpdateFeature"),))
-    assert with_soak(sent, soaking(before=sent)).way_back is None
-    restarting = replace(remembered(), intents=(Intent(kind="RestartNode"),))
-    assert with_soak(restarting, soaking(before=restarting)).way_back is not None
+    sent = replace(EMPTY, intents=(Intent(kind="UpdateFeature"),))
+    assert with_soak(sent, soaking(remembered=sent)).way_back is None
+    restarting = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
+    assert with_soak(restarting, soaking(remembered=restarting)).way_back is not None
 
 
 # --- windows ---

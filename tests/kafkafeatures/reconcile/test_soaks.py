@@ -6,7 +6,7 @@ import contextlib
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
@@ -20,23 +20,24 @@ from tests.kafkafeatures.reconcile.test_ages import DAY, JUMPS, Clocks
 from tests.kafkasim.clusters import plan
 
 HOUR = timedelta(hours=1)
-LOOK = timedelta(minutes=10)
+LOOK = timedelta(minutes=1)
+"""Between two looks: as long as may be, so that a test has few of them."""
 BROKERS, CONTROLLERS = dict.fromkeys((1, 2, 3), "4.4"), dict.fromkeys((3001, 3002, 3003), "4.4")
 
 
 class Life:
-    """A cluster at 25 whose document asks for 32, which is irreversible, after a day."""
+    """A cluster at 25 whose document asks for 32, which is irreversible, after an hour."""
 
     def __init__(self, **how: object) -> None:
         self.cluster, self.clocks = Cluster({"metadata.version": 25}, plan(BROKERS, CONTROLLERS)), Clocks()
         self.store = Store(self.cluster, {})
-        self.store.wanted = replace(Wanted({"metadata.version": 32}, finalize_after=DAY), **how)  # type: ignore[arg-type]
+        self.store.wanted = replace(Wanted({"metadata.version": 32}, finalize_after=HOUR), **how)  # type: ignore[arg-type]
 
     def look(self) -> Reconciliation:
         return self.clocks.reconcile(self.cluster, self.store)
 
     def looks(self, lasts: timedelta) -> Reconciliation:
-        """Every ten minutes for so long, and at the end."""
+        """Every minute for so long, and at the end."""
         end = self.clocks.seconds + lasts.total_seconds()
         while self.clocks.seconds < end:
             self.look()
@@ -53,6 +54,14 @@ class Life:
     def start_broker(self) -> None:
         self.cluster.world.start(Role.BROKER, 3)
 
+    def restart(self, role: Role, id_: int) -> None:
+        """It is there again before anybody looks."""
+        world = self.cluster.world
+        world.stop(role, id_)
+        world.advance(world.now_ms + 15_000)
+        world.start(role, id_)
+        world.advance(world.now_ms + 30_000)
+
 
 def soaks(last: Reconciliation) -> str:
     assert isinstance(last.decision, Wait), last.decision
@@ -62,7 +71,7 @@ def soaks(last: Reconciliation) -> str:
 
 def test_it_lasts_as_long_as_asked_and_then_the_level_is_raised() -> None:
     life = Life()
-    soaks(life.looks(DAY - timedelta(seconds=1)))
+    soaks(life.looks(HOUR - timedelta(seconds=1)))
     assert life.level == 25
     life.clocks.wait(timedelta(seconds=1))
     life.look()
@@ -75,13 +84,13 @@ def test_a_quiet_soak_writes_nothing() -> None:
     life = Life()
     life.look()
     before = life.store.writes
-    life.looks(DAY - HOUR)
+    life.looks(HOUR - 5 * LOOK)
     assert life.store.writes == before
 
 
 def test_a_node_that_was_away_for_one_look_begins_it_anew() -> None:
     life = Life()
-    life.looks(DAY - HOUR)
+    life.looks(HOUR - 5 * LOOK)
     began = life.store.status["soakStartedAt"]
     life.stop_broker()
     life.cluster.world.advance(life.cluster.world.now_ms + 60_000)
@@ -90,7 +99,7 @@ def test_a_node_that_was_away_for_one_look_begins_it_anew() -> None:
     assert "until" not in life.store.status["wayBack"]
     life.start_broker()
     life.cluster.world.advance(life.cluster.world.now_ms + 60_000)
-    soaks(life.looks(DAY - timedelta(seconds=1)))
+    soaks(life.looks(HOUR - timedelta(seconds=1)))
     assert life.store.status["soakStartedAt"] > began
     life.clocks.wait(timedelta(seconds=1))
     life.look()
@@ -99,37 +108,78 @@ def test_a_node_that_was_away_for_one_look_begins_it_anew() -> None:
 
 def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
     life = Life()
-    life.looks(DAY - HOUR)
+    life.looks(HOUR - 5 * LOOK)
     life.cluster.away = True
     life.look()
     assert not {"soakStartedAt", "wayBack"} & life.store.status.keys()
     life.cluster.away = False
-    soaks(life.looks(DAY - timedelta(seconds=1)))
+    soaks(life.looks(HOUR - timedelta(seconds=1)))
 
 
 @JUMPS
 def test_a_clock_that_is_set_makes_it_neither_longer_nor_shorter(jump: timedelta) -> None:
     life = Life()
-    life.looks(HOUR)
+    life.looks(10 * LOOK)
     life.clocks.wall += jump
-    soaks(life.looks(DAY - HOUR - timedelta(seconds=1)))
+    soaks(life.looks(HOUR - 10 * LOOK - timedelta(seconds=1)))
     life.clocks.wait(timedelta(seconds=1))
     life.look()
     assert life.level == 32
 
 
-def test_a_new_process_goes_on_with_it() -> None:
+@JUMPS
+def test_a_new_process_begins_it_anew_whatever_its_clock_says_and_says_so(jump: timedelta) -> None:
     life = Life()
-    life.looks(DAY - HOUR)
+    life.looks(HOUR - 5 * LOOK)
     life.clocks.restart()
-    soaks(life.look())
+    life.clocks.wall += jump
+    assert soaks(life.look()).endswith("; started over at {}: the process that observed it ended".format(
+        life.store.status["soakStartedAt"]
+    ))  # fmt: skip
+    soaks(life.looks(HOUR - timedelta(seconds=1)))
+    life.clocks.wait(timedelta(seconds=1))
+    life.look()
+    assert life.level == 32
+
+
+def test_an_operator_that_was_away_has_seen_nothing_though_all_looks_well_again() -> None:
+    life = Life()
+    life.looks(HOUR - 5 * LOOK)
+    for broker in (1, 2, 3):
+        life.restart(Role.BROKER, broker)
+    life.clocks.wait(DAY)
+    assert "broker" in soaks(life.look()) or "observed" in soaks(life.look())
+    soaks(life.looks(HOUR - timedelta(seconds=1)))
+    life.clocks.wait(timedelta(seconds=1))
+    life.look()
+    assert life.level == 32
+
+
+@pytest.mark.parametrize(("role", "id_"), [(Role.BROKER, 3), (Role.CONTROLLER, 3002)])
+def test_a_node_that_restarts_between_looks_again_and_again_is_never_taken_for_healthy(role: Role, id_: int) -> None:
+    life = Life()
+    for _ in range(80):
+        soaks(life.look())
+        life.restart(role, id_)
+        life.clocks.wait(LOOK)
+    assert f": {role.value.lower()} {id_} was restarted" in soaks(life.look())
+    assert life.level == 25
     life.looks(HOUR)
     assert life.level == 32
 
 
+def test_looks_that_come_too_late_prove_nothing_of_the_time_between_them() -> None:
+    life = Life()
+    for _ in range(5):
+        soaks(life.look())
+        life.clocks.wait(HOUR)
+    assert "; started over at " in soaks(life.look())
+    assert life.level == 25
+
+
 def test_it_goes_on_while_suspended_and_in_mode_observe_and_nothing_is_sent() -> None:
     life = Life(mode=Mode.OBSERVE)
-    assert isinstance(life.looks(DAY).decision, Done)
+    assert isinstance(life.looks(HOUR).decision, Done)
     assert "soakStartedAt" in life.store.status
     life.store.wanted = replace(life.store.wanted, mode=Mode.APPLY, suspend=True)
     assert isinstance(life.look().decision, Held)
@@ -146,7 +196,7 @@ def test_an_approval_that_was_given_meanwhile_lets_it_go_at_its_end() -> None:
     assert conditions["ApprovalRequired"] == "PlanPending"
     assert (conditions["Ready"], conditions["Reconciling"]) == ("Soaking", "Soaking")
     life.store.wanted = replace(life.store.wanted, approvals=frozenset({life.store.status["plan"]["hash"]}))
-    assert "approve" not in soaks(life.looks(DAY - timedelta(seconds=1)))
+    assert "approve" not in soaks(life.looks(HOUR - timedelta(seconds=1)))
     life.clocks.wait(timedelta(seconds=1))
     life.look()
     assert life.level == 32
@@ -155,8 +205,8 @@ def test_an_approval_that_was_given_meanwhile_lets_it_go_at_its_end() -> None:
 def test_the_way_back_is_open_until_the_plan_is_approved() -> None:
     life = Life(policy=ApprovalPolicy.ALWAYS)
     life.look()
-    assert life.store.status["wayBack"]["until"] == "2026-01-03T03:04:05Z"
-    assert isinstance(life.looks(DAY).decision, Held)
+    assert life.store.status["wayBack"]["until"] == "2026-01-02T04:04:05Z"
+    assert isinstance(life.looks(HOUR).decision, Held)
     assert life.store.status["wayBack"] == {
         "how": "set the document to metadata.version 25 (4.0-IV3), then downgrade Kafka on the nodes; "
         "to stay at these levels, suspend"
@@ -165,40 +215,38 @@ def test_the_way_back_is_open_until_the_plan_is_approved() -> None:
 
 def test_another_target_soaks_from_its_own_beginning() -> None:
     life = Life()
-    life.looks(DAY - HOUR)
+    life.looks(HOUR - 5 * LOOK)
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 30})
-    soaks(life.looks(DAY - timedelta(seconds=1)))
+    soaks(life.looks(HOUR - timedelta(seconds=1)))
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 32})
     soaks(life.look())
 
 
 def test_a_document_that_asks_for_what_is_there_ends_it_and_the_way_back() -> None:
     life = Life()
-    life.looks(HOUR)
+    life.looks(10 * LOOK)
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 25})
     assert isinstance(life.look().decision, Done)
     assert not {"soakStartedAt", "wayBack"} & life.store.status.keys()
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.sampled_from([-DAY, timedelta(0), DAY]))
-def test_whenever_the_process_dies_nothing_irreversible_is_sent_before_a_whole_healthy_period(
+@settings(max_examples=25)
+def test_whenever_the_process_dies_nothing_irreversible_is_sent_before_it_saw_a_whole_healthy_period(
     dies: int, again: int, jump: timedelta
 ) -> None:
-    life = Life(finalize_after=HOUR)
-    began = life.clocks.seconds
+    life = Life(finalize_after=10 * LOOK)
     for crash in (dies, again):
         life.cluster.crash_in = crash
         with contextlib.suppress(Crash):
-            life.looks(HOUR / 3)
+            life.looks(3 * LOOK)
         life.cluster.crash_in = None
         life.clocks.restart()
-    while life.clocks.seconds - began < HOUR.total_seconds() - 1:
-        life.clocks.wait(timedelta(seconds=1) + LOOK / 7)
-        if life.clocks.seconds - began < HOUR.total_seconds():
-            life.look()
-            assert life.level == 25
-    life.clocks.wall += jump  # after the process met the stamp
-    life.looks(HOUR)
+        life.clocks.wall += jump
+    soaks(life.looks(10 * LOOK - timedelta(seconds=1)))
+    assert life.level == 25
+    life.clocks.wait(timedelta(seconds=1))
+    life.look()
     life.look()
     assert (life.level, len(life.cluster.sent)) == (32, 1)
 
@@ -206,9 +254,8 @@ def test_whenever_the_process_dies_nothing_irreversible_is_sent_before_a_whole_h
 @pytest.mark.parametrize(("field", "value"), [("soakStartedAt", "yesterday"), ("wayBack", {})])
 def test_what_somebody_damaged_is_written_anew(field: str, value: object) -> None:
     life = Life()
-    life.looks(DAY - HOUR)
+    life.looks(HOUR - 5 * LOOK)
     life.store.status = {**life.store.status, field: value}
     soaks(life.look())
-    began = "2026-01-03T02:04:05Z" if field == "soakStartedAt" else "2026-01-02T03:04:05Z"
-    assert life.store.status["soakStartedAt"] == began
+    assert life.store.status["soakStartedAt"] == "2026-01-02T03:04:05Z"
     assert {"until", "how"} == life.store.status["wayBack"].keys()

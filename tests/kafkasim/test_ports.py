@@ -43,6 +43,9 @@ class Store:
     async def read(self) -> Resource:
         return Resource("ns/x", 1, self.wanted, read_status(self.status)[0])
 
+    async def read_again(self) -> Resource:
+        return await self.read()
+
     async def write_status(self, status: Status) -> None:
         self.status = json.loads(json.dumps(status.as_json()))
 

@@ -294,6 +294,9 @@ class _Connection:
         await self._back()
         return readings
 
+    async def look_again(self) -> Readings:
+        return await self.read(partitions=True)
+
     def _looked(self, cluster: Cluster) -> Looked:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen
         if pods is None or looked.nodes is None:

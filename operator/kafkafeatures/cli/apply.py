@@ -10,12 +10,13 @@ import argparse
 import asyncio
 import sys
 from contextlib import ExitStack
+from functools import partial
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.cli.connect import failed, on_loop
-from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, read, state_of
+from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, is_stream, read, state_of
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, console, print_document, tell
 from kafkafeatures.cli.values import duration
@@ -31,7 +32,7 @@ from kafkafeatures.kafka.settings import ClusterSettings
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext
-from kafkafeatures.reconcile.file_store import FileStore
+from kafkafeatures.reconcile.file_store import FileStore, read_file
 
 TIMED_OUT = "timed out; run the command again to continue"
 
@@ -70,7 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
             if resource.spec.workload.driver not in _DRIVERS:
                 raise InvalidDocument((_NEEDS_THE_OPERATOR.format(resource.spec.workload.driver),))
             state = state_of(arguments)
-            store = stack.enter_context(FileStore(resource, state, approve=arguments.approve or ""))
+            again = None if is_stream(arguments.file) else partial(read_file, arguments.file)
+            store = FileStore(resource, state, approve=arguments.approve or "", again=again)
+            stack.enter_context(store)
         permission, progress = _Permission(store, arguments), _Progress()
         while True:
             try:
@@ -116,6 +119,8 @@ async def _until_settled(
                 state = progress.said or "the cluster did not answer in time"
                 raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
             progress.tell(last)
+            if store.why_over:
+                raise CommandFailed(f"{store.why_over}; nothing more was sent; run it again", Exit.BLOCKED)
             code = progress.code_of(last)
             if code is not None:
                 return last, code

@@ -151,7 +151,7 @@ class _Scene:
         self._pods = Pods(self._world, _SETS)
         self._pods.budgets.append(BudgetPlan("kafka", tuple(one.name for one in _SETS)))
         self._kafka = SimulatedCluster(self._world)
-        self._ages = Ages(lambda: self._world.now_ms / 1000)
+        self._ages = Ages(self._monotonic)
         self._document: dict[str, Any] = yaml.safe_load(_DOCUMENT)
         self._state = state
         self._last = EMPTY
@@ -166,7 +166,7 @@ class _Scene:
         most = self._world.now_ms + _LONGEST_MS
         with FileStore(read_document(self._document), self._state) as store:
             context = ReconcileContext(
-                store, self._kafka, self._kafka.now, self._sleep, self._ages,
+                store, self._kafka, self._kafka.now, self._sleep, self._monotonic, self._ages,
                 effects=self._effects.append, workloads=SimulatedWorkloads(self._pods),
             )  # fmt: skip
             while self._world.now_ms < most:
@@ -179,6 +179,9 @@ class _Scene:
                     return
                 await self._sleep(_CHECK_EVERY if done.requeue_after is None else done.requeue_after)
         raise not_the_story(summary_of(done))
+
+    def _monotonic(self) -> float:
+        return self._world.now_ms / 1000
 
     async def _sleep(self, seconds: float) -> None:
         self._world.advance(self._world.now_ms + max(int(seconds * 1000), 1), sparse=True)

@@ -41,7 +41,7 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
 def state_of(arguments: argparse.Namespace) -> Path | None:
     """Where the status is kept. None where nothing was said and the document is no file that one could be beside."""
     file: Path = arguments.file
-    if arguments.state is None and _is_stream(file):
+    if arguments.state is None and is_stream(file):
         return None
     state: Path = arguments.state or file.with_suffix(".status.yaml")
     for wrong, what in (
@@ -55,7 +55,7 @@ def state_of(arguments: argparse.Namespace) -> Path | None:
     return state
 
 
-def _is_stream(file: Path) -> bool:
+def is_stream(file: Path) -> bool:
     """Standard input by any of its names, also where a file was redirected into it; a pipe."""
     return file == STDIN or str(file).startswith(("/dev/stdin", "/dev/fd/", "/proc/")) or not file.is_file()
 

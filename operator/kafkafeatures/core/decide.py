@@ -220,8 +220,7 @@ def _rolled(wanted: Wanted, proposal: Proposal, roll: Roll | None, owned: Wait |
         if roll.in_flight:
             return Wait(Reason.ROLLING_NODES, f"suspended; still in flight: {roll.titles_in_flight}", after=1.0)
         return Held(Reason.SUSPENDED, f"suspended; {would}")
-    begun = any(one.step == decision.step for one in roll.in_flight)
-    held = None if begun else _not_approved(wanted, proposal, of_roll=True)
+    held = _not_approved(wanted, proposal, of_roll=True)
     if held is not None and roll.in_flight:
         message = f"{held.message}; still in flight: {roll.titles_in_flight}"
         return Wait(Reason.ROLLING_NODES, message, after=1.0, condition=held.condition)
@@ -337,10 +336,11 @@ def _not_approved(wanted: Wanted, proposal: Proposal, *, of_roll: bool = False) 
 
 
 def _another_is_approved(wanted: Wanted, plan: Plan) -> bool:
-    """Whether a plan was approved that is not this one: that holds everything, under every policy."""
-    if wanted.only and not plan.is_approved_by(frozenset({wanted.only})):
-        return True
-    return bool(wanted.approvals) and not plan.is_approved_by(wanted.approvals)
+    """Whether a plan was approved that is not this one, also beside this one: that holds everything, under every
+    policy.
+    """
+    given = wanted.approvals | ({wanted.only} - {""})
+    return any(not plan.is_approved_by(frozenset({one})) for one in given)
 
 
 def _waits_for_approval(wanted: Wanted, proposal: Proposal) -> bool:

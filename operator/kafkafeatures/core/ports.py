@@ -22,7 +22,14 @@ class KafkaPort(Protocol):
     async def read(self, *, partitions: bool = False) -> Readings:
         """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it.
 
-        `partitions`: every partition too, which takes memory; without, what was kept of them is given up.
+        `partitions`: every partition too, after everything else; it takes memory, and without, what was kept of them is
+        given up.
+        """
+
+    async def look_again(self) -> Readings:
+        """What a restart is decided on, as it is now: the quorum, the end of the metadata log, and partitions, last.
+
+        Nodes are not asked again: what they said is that of the last `read`, which was with partitions.
         """
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:

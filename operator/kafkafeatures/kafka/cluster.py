@@ -35,6 +35,7 @@ from kafkafeatures.kafka.metadata_log import MetadataLog
 from kafkafeatures.kafka.partition_images import PartitionImages
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.prober import probe_cluster, probe_more
+from kafkafeatures.kafka.quorum import quorum_again
 from kafkafeatures.kafka.settings import Address, ClusterSettings
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
@@ -49,6 +50,9 @@ if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `desc
 
 _MAY_BE_PARTITIONS = (FailureKind.TOO_LARGE, FailureKind.UNSUPPORTED)
 """Why a log cannot be used, where it may be for its partitions alone."""
+
+AT_ONCE = 0.5
+"""Seconds: who answers does so while the end of the log is waited for. Where somebody did not, it is read once more."""
 
 LOG_TIMEOUTS = 2
 """Request timeouts a reading waits for the metadata log: a snapshot of a large cluster comes in several parts."""
@@ -131,13 +135,24 @@ class Cluster:
                 self._committed = log.image.offset
                 as_read, log = log, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
                 asked = await self._ask_registered(asked, log)
-            found = refused if reader is None else await reader.read(asked, log)
             if partitions:  # also while they have to wait: who a node is takes no memory
                 asked = await self._prover().prove(asked, log)
         finally:
             reading.cancel()
         self._last, self._as_read = asked, as_read
-        return Readings(asked, log, found)
+        if reader is None:
+            return Readings(asked, log, refused)
+        if isinstance(log, LogReading):
+            await reader.prepare(asked, log)  # a silent broker may keep it waiting as well
+            if self._environment.monotonic() - self._log.heard_at > AT_ONCE:
+                return await self._read_last(reader, asked)
+        return Readings(asked, log, await reader.read(asked, log))
+
+    async def look_again(self) -> Readings:
+        """As the port says."""
+        if self._last is None or self._partitions is None:
+            return await self.read(partitions=True)
+        return await self._read_last(self._partitions, replace(self._last, at=self._environment.clock()))
 
     async def unchanged(self) -> bool:
         """Whether the log shows that nothing happened since the last reading. One connection, to the active controller.
@@ -269,6 +284,16 @@ class Cluster:
         self._as_read = None
         self._log.forget()
         self._images.give_back(self)
+
+    async def _read_last(self, reader: PartitionReader, asked: ClusterProbe) -> Readings:
+        """What changes at any moment, once nothing else has to be waited for: the quorum, then the log to its end."""
+        self._last = asked = replace(asked, quorum=await quorum_again(self._pool, asked))
+        log = await self._of_this_cluster(asked, await self._bounded(self._log.catch_up))
+        self._as_read = log if isinstance(log, LogReading) else None
+        if isinstance(log, LogReading):
+            self._committed = log.image.offset
+            log = await self._without_secrets(self._levels.complete(log, asked.cluster_id))
+        return Readings(asked, log, await reader.read(asked, log))
 
     async def _of_this_cluster(self, asked: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
         """The log, once its leader confirmed that it is of the cluster the nodes named."""

@@ -124,7 +124,7 @@ class MetadataLog:
         self._leader = LeaderAndEpoch(-1, 0)
         self._high_watermark = -1
         self._evidence_at: float | None = None
-        self._heard_at = -math.inf  # when the leader of `_leader.epoch` last served us
+        self.heard_at = -math.inf  # when the leader of `_leader.epoch` last served us
         self._ask_all = False
 
     def add_controllers(self, hosts: Iterable[Host]) -> None:
@@ -288,7 +288,7 @@ class MetadataLog:
         except KafkaError:
             # A cluster that was made anew counts its epochs from the beginning. But not at once: a leader that lost to
             # the one we heard looks as if it had a majority for MAJORITY_WITHIN_MS, and would turn the image back.
-            if self._monotonic() - self._heard_at > MAX_AGE:
+            if self._monotonic() - self.heard_at > MAX_AGE:
                 self._leader = LeaderAndEpoch(-1, 0)
             raise
 
@@ -329,7 +329,7 @@ class MetadataLog:
             timeout=min(ATTEMPT, self._timeout) + max_wait_ms / 1000,
         )
         self._judge(response)
-        self._heard_at = self._monotonic()
+        self.heard_at = self._monotonic()
         if response.diverging is not None:
             self._forget_from(response.diverging.offset if self._tail else 0)
             return

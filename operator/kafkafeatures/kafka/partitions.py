@@ -29,6 +29,11 @@ class PartitionReader:
         self._cleaned: tuple[Partitions, Partitions] | None = None  # without rows: as they came, as they are shown
         self.not_held: Failure | None = None
 
+    async def prepare(self, probe: ClusterProbe, log: LogReading) -> None:
+        """Ask beforehand what brokers say but once in their lives."""
+        if log.image.partitioned is not None:
+            await self._default(probe, log)
+
     async def read(self, probe: ClusterProbe, log: LogReading | Failure) -> PartitionsReading | Failure:
         """Those of this reading."""
         if isinstance(log, Failure):
@@ -39,15 +44,19 @@ class PartitionReader:
             return self.not_held or Failure(
                 FailureKind.NOT_ASKED, "partitions", "the metadata log was read without them"
             )
+        highest = await self._default(probe, log)
+        if isinstance(highest, Failure):
+            return highest
+        return PartitionsReading(log.image.partitions, highest, log.image.offset)
+
+    async def _default(self, probe: ClusterProbe, log: LogReading) -> int | Failure:
+        """The `min.insync.replicas` of topics that set none."""
         brokers = {
             node.id: Address(node.host, node.port)
             for node in probe.nodes
             if node.role is Role.BROKER and node.id is not None
         }
-        highest = await self._defaults.by_log(log.image, brokers)
-        if isinstance(highest, Failure):
-            return highest
-        return PartitionsReading(log.image.partitions, highest, log.image.offset)
+        return await self._defaults.by_log(log.image, brokers)
 
     def without_secrets(self, image: Image, secrets: Secrets) -> Image:
         """The image as it is shown. Names of topics are looked at when one of them is new."""

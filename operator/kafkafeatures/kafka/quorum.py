@@ -8,7 +8,8 @@ controller is active, so there is a deadline of its own, shorter than the reques
 
 from __future__ import annotations
 
-from kafkafeatures.core.readings import Failure, FailureKind, Host, QuorumAnswer, ReplicaProgress, Role
+from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, Host, QuorumAnswer, ReplicaProgress, Role
+from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, TimedOut, to_failure
 from kafkafeatures.kafka.pool import Pool
@@ -59,6 +60,15 @@ async def describe_quorum(pool: Pool, address: Address, role: Role) -> tuple[Quo
         observers=tuple(map(_progress, answer.observers)),
     )
     return quorum, answer.nodes
+
+
+async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failure:
+    """What the leader says now, asked by the way on which a change would go to it."""
+    way = route_to_controller(probe)
+    asked = way.controller or next(iter(way.brokers), None)
+    if asked is None:
+        return probe.quorum
+    return (await describe_quorum(pool, Address(asked.host, asked.port), asked.role))[0]
 
 
 def refused(what: str, address: Address, code: int, message: str | None) -> Failure:

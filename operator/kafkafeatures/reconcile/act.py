@@ -13,7 +13,6 @@ from msgspec import Struct
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.decide import owned_by
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known
@@ -38,6 +37,7 @@ from kafkafeatures.reconcile.evaluate import (
     Unread,
     evaluate,
 )
+from kafkafeatures.reconcile.last_second import why_not_now
 from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
 
 
@@ -91,11 +91,13 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
     await context.store.write_status(status)
     if not asked_before:  # not earlier: another process may write the same moment, and win
         context.ages.begins(sent.at)
-    owned = _owned_meanwhile(context, found)
-    if owned is not None:
+    withdrawn = await why_not_now(context, found, status, sent, asked_before=asked_before)
+    if withdrawn is not None:
         if not asked_before:  # else what was sent then may still be on its way
-            status = _ended(context, status, sent, Result.NOT_SENT, owned.message)
-        return await _report(context, found.with_decision(owned, status))
+            status = _ended(context, status, sent, Result.NOT_SENT, withdrawn.message)
+            if not others:
+                context.on_settled()
+        return await _report(context, found.with_decision(withdrawn, status))
     outcome = await send(context, found, step)
     if not others and not _may_be_on_its_way(step, outcome, asked_before=asked_before):
         context.on_settled()
@@ -187,12 +189,6 @@ async def _report(context: ReconcileContext, found: Evaluation, outcome: Outcome
     status = found.status
     await context.store.write_status(status)
     return Reconciliation(found.decision, 2.0 if outcome else _requeue(found.decision), status, outcome)
-
-
-def _owned_meanwhile(context: ReconcileContext, found: Evaluation) -> Wait | Stalled | None:
-    """Asked again at the last moment: an older resource may have met this cluster since the decision."""
-    cluster_id = found.observation.cluster_id
-    return owned_by(context.competing_owner(cluster_id.value)) if isinstance(cluster_id, Known) else None
 
 
 def _requeue(decision: Decision) -> float | None:

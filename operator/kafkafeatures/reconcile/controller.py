@@ -363,19 +363,13 @@ class Controller:
     def _context_of(
         self, key: Key, known: _Known, store: KubernetesStore, cluster: OpenCluster, pods: Pods | None
     ) -> ReconcileContext:
+        environment = self._context.environment
         return ReconcileContext(
-            store=store,
-            kafka=cluster,
-            now=self._context.environment.clock,
-            sleep=self._context.environment.sleep,
-            ages=known.ages,
+            store, cluster, environment.clock, environment.sleep, environment.monotonic, known.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
-            before_act=self._before_act,
-            effects=partial(self._sends, key),
-            on_settled=partial(self._claims.acted, key),
-            workloads=pods,
-            hand_over=HAND_OVER,
-        )
+            before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
+            workloads=pods, hand_over=HAND_OVER, is_stopping=lambda: self._operators.handed_over,
+        )  # fmt: skip
 
     def _before_act(self, _: Evaluation) -> None:
         if self._operators.handed_over:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -33,6 +34,7 @@ from kafkafeatures.core.soak import soak_of, with_soak
 from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, in_flight
 from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Wanted
 from kafkafeatures.core.windows import closed_until
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.aside import aside
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
@@ -76,13 +78,14 @@ class ReconcileContext(Struct, frozen=True):
     `effects` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
     `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another
     process may still send what its intent says; none where a lock shows that it ended. `workloads`: None where no pods
-    are restarted.
+    are restarted. `is_stopping`: this process was told to end, and begins nothing any more.
     """
 
     store: ResourceStore
     kafka: KafkaPort
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]]
+    monotonic: Callable[[], float] = SYSTEM.monotonic
     ages: Ages = field(default_factory=Ages)
     competing_owner: CompetingOwner = no_other_owner
     before_act: Callable[[Evaluation], None] = lambda _: None
@@ -90,6 +93,7 @@ class ReconcileContext(Struct, frozen=True):
     on_settled: Callable[[], None] = lambda: None
     workloads: WorkloadPort | None = None
     hand_over: float = 0.0
+    is_stopping: Callable[[], bool] = lambda: False
 
     def stamp(self) -> Stamp:
         return stamp(self.now())
@@ -120,7 +124,7 @@ class Evaluation(Struct, frozen=True):
 
     `remembered`: the status of before with what is known of it now: what was settled is closed in it. `verdict` None:
     there was nothing to ask the server about. `ours` False: another cluster answers, or one that cannot be told. `roll`
-    None: no driver restarts nodes.
+    None: no driver restarts nodes. `read_at`: before the cluster was asked, in seconds of `ReconcileContext.monotonic`.
     """
 
     resource: Resource
@@ -132,6 +136,7 @@ class Evaluation(Struct, frozen=True):
     ours: bool
     now: datetime
     roll: Roll | None = None
+    read_at: float = -inf
 
     @property
     def wanted(self) -> Wanted:
@@ -161,11 +166,18 @@ class Evaluation(Struct, frozen=True):
         return replace(self, decision=decision, remembered=remembered)
 
 
-async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation | Unread:
-    """Decide on what is there now. Looks a second time where a step was sent and its outcome is open."""
+async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool = False) -> Evaluation | Unread:
+    """Decide on what is there now. Looks a second time where a step was sent and its outcome is open.
+
+    `again`: only what a restart is decided on is read once more, a moment after all of it was.
+    """
     workloads = await _workloads(context)
+    read_at = context.monotonic()
     try:
-        observation = await _look(context, resource, workloads)
+        if again:
+            observation = observe(*await context.kafka.look_again(), workloads)
+        else:
+            observation = await _look(context, resource, workloads)
     except ClusterUnreachable as error:
         if context.ages.soak is not None:
             context.ages.soak = context.ages.soak.interrupted("the cluster could not be read")
@@ -221,7 +233,8 @@ async def evaluate(context: ReconcileContext, resource: Resource) -> Evaluation 
         wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner, soak=soak,
         roll=roll,
     )  # fmt: skip
-    return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll)
+    now = context.now()
+    return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, now, roll, read_at)
 
 
 async def _replication(seen: Observation) -> Replication | None:

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,7 +28,7 @@ from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.steps import UpdateFeature
-from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.ports import NotReadable, Resource
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
 STDIN = Path("-")
@@ -134,11 +134,20 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-
 class FileStore:
     """`ResourceStore` for one document and its state file. A context manager: it holds the lock.
 
-    `state` None: the status lives as long as the process.
+    `state` None: the status lives as long as the process. `again` reads the document once more; None for stdin.
     """
 
-    def __init__(self, resource: KafkaFeatures, state: Path | None, *, approve: str = "") -> None:
-        self._resource = resource
+    def __init__(
+        self,
+        resource: KafkaFeatures,
+        state: Path | None,
+        *,
+        approve: str = "",
+        again: Callable[[], KafkaFeatures] | None = None,
+    ) -> None:
+        self._resource, self._again = resource, again
+        self.why_over = ""
+        """Why nothing more is sent for it; empty as long as the document is what it was."""
         wanted = wanted_of(resource, approvals=frozenset({approve} if approve else ()))
         self._wanted = replace(wanted, only=approve, may_approve_unseen=True)
         self._state = state
@@ -183,6 +192,18 @@ class FileStore:
 
     async def read(self) -> Resource:
         """The document was read once: a command works on what it was given."""
+        return self._now()
+
+    async def read_again(self) -> Resource:
+        """As the port says: with the document as it is now, where it is in a file."""
+        if self._again is not None:
+            try:
+                same = self._again() == self._resource
+                self.why_over = "" if same else "the document was changed while this command ran"
+            except (InvalidDocument, OSError):
+                self.why_over = "the document cannot be read any more"
+        if self.why_over:
+            raise NotReadable(f"{self.why_over}; run the command again")
         return self._now()
 
     def _now(self) -> Resource:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkafeatures.api.document import read_document
+from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Reason
@@ -21,8 +21,8 @@ from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kube.api import Key, KubernetesApi
-from kafkafeatures.kube.errors import Invalid
-from kafkafeatures.reconcile.ports import Resource, needs_write
+from kafkafeatures.kube.errors import Invalid, KubeError
+from kafkafeatures.reconcile.ports import NotReadable, Resource, needs_write
 
 _ALWAYS = {"spentConsents": [], "clusterId": ""}
 """Sent also where they are empty: a schema that does not keep them is found out before a consent is used, or anything
@@ -83,6 +83,14 @@ class KubernetesStore:
     async def read(self) -> Resource:
         """What was fetched, as types. Raises InvalidDocument: the schema cannot see everything."""
         return self.resource(read_document(self.raw))
+
+    async def read_again(self) -> Resource:
+        """As the port says; what is written next is written on top of it. Raises NotReadable."""
+        try:
+            self._adopt(await self._api.resource(self._key))
+            return await self.read()
+        except (KubeError, InvalidDocument) as error:
+            raise NotReadable(f"the resource could not be read again: {error}") from None
 
     def resource(self, document: KafkaFeatures) -> Resource:
         """The same, of a document that was read before. Raises InvalidDocument."""

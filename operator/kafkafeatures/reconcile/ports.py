@@ -41,11 +41,18 @@ def needs_write(before: KeptStatus, status: Status) -> bool:
     return status != before.status or bool(before.invalid_fields)
 
 
+class NotReadable(Exception):
+    """The resource could not be read again, or is not there any more. With a line for people."""
+
+
 class ResourceStore(Protocol):
     """Where one resource lives: a file, or the API server."""
 
     async def read(self) -> Resource:
-        """The resource as it is now."""
+        """The resource, for a reconciliation."""
+
+    async def read_again(self) -> Resource:
+        """The resource as it is at this moment, asked for once more where it lives. Raises NotReadable."""
 
     async def write_status(self, status: Status) -> None:
         """Replace the whole status, durably before it returns."""

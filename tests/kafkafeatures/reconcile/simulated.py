@@ -157,6 +157,10 @@ class Store:
         of_a_command = {"only": self._wanted.only, "may_approve_unseen": self._wanted.may_approve_unseen}
         return replace(found, wanted=replace(found.wanted, **of_a_command))  # type: ignore[arg-type]
 
+    async def read_again(self) -> Resource:
+        self._cluster.tick()
+        return await self.read()
+
     async def write_status(self, status: Status) -> None:
         self._cluster.tick()
         await self._store.write_status(status)

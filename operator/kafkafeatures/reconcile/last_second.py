@@ -1,0 +1,105 @@
+"""The last second before an effect leaves the process: would the same still be decided?
+
+Between a look and its effect lie a write of the status and whatever keeps the API server or the network from answering:
+half a minute, or more. Meanwhile an approval is withdrawn, a window closes, a partition falls out of sync. So once the
+intent is written everything that forbids its step is asked again: of a restart the decision itself, by the same code,
+on a picture that is not older than `FRESH`; of any step the resource as it is now, and what this process was told.
+Called by `reconcile/act.py` at one place, for steps of all kinds. What it cannot tell refuses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import Intent, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.decide import owned_by
+from kafkafeatures.core.decisions import Act, Held, Stalled, Wait
+from kafkafeatures.core.observation import Known
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import InFlight, Step
+from kafkafeatures.core.windows import closed_until
+from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
+from kafkafeatures.reconcile.ports import NotReadable, Resource
+
+FRESH = 2.0
+"""Seconds from the beginning of the reading that a restart is decided on to its eviction."""
+AGAIN = 1.0
+"""Seconds until it is looked anew."""
+
+Refusal = Wait | Stalled | Held
+
+
+async def why_not_now(
+    context: ReconcileContext, found: Evaluation, kept: Status, sent: InFlight, *, asked_before: bool
+) -> Refusal | None:
+    """Why the step of this intent does not leave after all; None where it may, at once.
+
+    `kept`: the status with the intent, as it was written. `asked_before`: the intent is one of before, which may have
+    been sent.
+    """
+    step, read_at = sent.step, None
+    if isinstance(step, RestartNode) and step.pod:
+        # Of a new one: as if nothing had been begun, so that every check is made that was made before.
+        before = kept if asked_before else replace(kept, intents=_without(kept, sent))
+        again = await evaluate(context, replace(found.resource, status=before), again=True)
+        refused = _decided_otherwise(again, step)
+        if refused is not None or isinstance(again, Unread):
+            return refused
+        read_at = again.read_at
+    try:
+        resource = await context.store.read_again()
+    except NotReadable as error:
+        return _wait(str(error))
+    return _changed(found.resource, resource, sent) or too_late(context, found, read_at)
+
+
+def _without(kept: Status, sent: InFlight) -> tuple[Intent, ...]:
+    return tuple(one for one in kept.intents if one != sent.to_intent())
+
+
+def _decided_otherwise(again: Evaluation | Unread, step: Step) -> Refusal | None:
+    if isinstance(again, Unread):
+        return _wait(f"the cluster could not be read again: {again.failure}")
+    match again.decision:
+        case Act(step=now) if now == step:
+            return None
+        case Wait() | Stalled() | Held() as refused:
+            return refused
+        case _:
+            return _wait(f"{step.request} is not what comes next any more")
+
+
+def _changed(before: Resource, now: Resource, sent: InFlight) -> Refusal | None:
+    """Suspended, paused, an approval or a consent withdrawn, or anything else: it is decided on anew, as a whole."""
+    if (now.generation, now.wanted) != (before.generation, before.wanted):
+        return _wait("the resource was changed in the meantime")
+    if sent.to_intent() not in now.status.intents:
+        return _wait("the status no longer contains the intent")
+    return None
+
+
+def too_late(context: ReconcileContext, found: Evaluation, read_at: float | None) -> Refusal | None:
+    """What has to hold at this very moment; nothing is waited for here any more."""
+    task = asyncio.current_task()
+    if context.is_stopping() or (task is not None and task.cancelling()):
+        return _wait("this process is shutting down; its successor continues")
+    cluster_id, windows = found.observation.cluster_id, found.wanted.rollout.windows
+    if isinstance(cluster_id, Known):
+        owned = owned_by(context.competing_owner(cluster_id.value))
+        if owned is not None:
+            return owned
+    if windows and (opens := closed_until(windows, context.now())) is not None:
+        at = opens.isoformat(timespec="minutes")
+        return Wait(Reason.WAITING_FOR_WINDOW, f"the window of spec.rollout has closed; the next opens at {at}", AGAIN)
+    if read_at is not None and context.monotonic() - read_at > FRESH:
+        return _wait(
+            f"the cluster was read more than {FRESH:g} s ago; a restart is decided on a newer reading: give the "
+            "operator more CPU, or a faster way to the controllers and the API server, if this persists"
+        )
+    return None
+
+
+def _wait(why: str) -> Wait:
+    return Wait(Reason.PREFLIGHT, f"nothing was sent: {why}", after=AGAIN)

@@ -56,7 +56,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         (
             "an approval of another plan holds nothing",
-            "return bool(wanted.approvals) and not plan.is_approved_by(wanted.approvals)",
+            "return any(not plan.is_approved_by(frozenset({one})) for one in given)",
             "return False",
         ),
         (
@@ -297,7 +297,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a yes is not kept", "accepted = replace(sent, accepted=True).to_intent()", "accepted = sent.to_intent()"),
         ("every way is the direct one", "Via.CONTROLLER if context.kafka.sends_to_active_controller else Via.BROKER",
          "Via.CONTROLLER"),
-        ("the last question is not asked", "    if owned is not None:\n", "    if False:\n"),
+        ("the last question is not asked", "    if withdrawn is not None:\n", "    if False:\n"),
+    ),
+    *_of(
+        "adapters",
+        "kafkafeatures/reconcile/last_second.py",
+        ("a changed resource is not seen at the end", "if (now.generation, now.wanted) != (before.generation, before.wanted):",
+         "if False:"),
+        ("a restart is not decided on anew", "case Wait() | Stalled() | Held() as refused:\n            return refused",
+         "case Wait() | Stalled() | Held():\n            return None"),
+        ("the picture may be old", "if read_at is not None and context.monotonic() - read_at > FRESH:", "if False:"),
+        ("who ends goes on", "if context.is_stopping() or (task is not None and task.cancelling()):", "if False:"),
+        ("an owner that turned up is not asked for", "        if owned is not None:\n            return owned\n", ""),
     ),
     *_of(
         "adapters",

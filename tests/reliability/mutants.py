@@ -302,8 +302,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "adapters",
         "kafkafeatures/reconcile/last_second.py",
-        ("a changed resource is not seen at the end", "if (now.generation, now.wanted) != (before.generation, before.wanted):",
-         "if False:"),
+        ("a changed resource is not seen at the end",
+         "if (now.generation, now.wanted) != (before.generation, before.wanted):", "if False:"),
         ("a restart is not decided on anew", "case Wait() | Stalled() | Held() as refused:\n            return refused",
          "case Wait() | Stalled() | Held():\n            return None"),
         ("the picture may be old", "if read_at is not None and context.monotonic() - read_at > FRESH:", "if False:"),

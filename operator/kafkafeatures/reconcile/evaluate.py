@@ -174,10 +174,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     workloads = await _workloads(context)
     read_at = context.monotonic()
     try:
-        if again:
-            observation = observe(*await context.kafka.look_again(), workloads)
-        else:
-            observation = await _look(context, resource, workloads)
+        observation = await (_look_again(context, workloads) if again else _look(context, resource, workloads))
     except ClusterUnreachable as error:
         if context.ages.soak is not None:
             context.ages.soak = context.ages.soak.interrupted("the cluster could not be read")
@@ -233,8 +230,9 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner, soak=soak,
         roll=roll,
     )  # fmt: skip
-    now = context.now()
-    return Evaluation(resource, observation, remembered, proposal, decision, verdict, ours, now, roll, read_at)
+    return Evaluation(
+        resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll, read_at
+    )
 
 
 async def _replication(seen: Observation) -> Replication | None:
@@ -269,6 +267,10 @@ async def _look(context: ReconcileContext, resource: Resource, workloads: Worklo
         if any(supported is not None and level not in supported for supported, level in ranges):
             return observe(*await context.kafka.read(partitions=True), workloads)
     return observation
+
+
+async def _look_again(context: ReconcileContext, workloads: WorkloadsReading | Failure) -> Observation:
+    return observe(*await context.kafka.look_again(), workloads)
 
 
 def _needs_partitions(resource: Resource, workloads: WorkloadsReading | Failure, now: datetime) -> bool:

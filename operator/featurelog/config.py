@@ -58,6 +58,8 @@ class Config:
     metrics: Path | None
 
 
+STDIN = Path("-")
+
 _FIELDS = {"inputs": list, "output": str, "mode": str, "documents": str, "metrics": str, "spark": dict}
 _SPARK = {"enabled": bool, "master": str, "conf": dict}
 _NOT_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
@@ -66,31 +68,33 @@ _EXPECTED = {list: "a list of folders or URIs", str: "a text", bool: "true or fa
 
 
 def read(path: Path) -> Config:
-    """Raises ConfigError."""
+    """`-` is standard input. Raises ConfigError."""
+    where = "stdin" if path == STDIN else str(path)
     try:
-        document = yaml.safe_load(path.read_bytes())
+        with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
+            document = yaml.safe_load(file.read())
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+        raise ConfigError(f"{where}: {error.strerror}") from None
     except _NOT_YAML as error:
-        raise ConfigError(f"{path}: {_problem_of(error)}") from None
-    found = _checked(document, _FIELDS, f"{path}: ")
+        raise ConfigError(f"{where}: {_problem_of(error)}") from None
+    found = _checked(document, _FIELDS, f"{where}: ")
     for name in ("inputs", "output"):
         if not found.get(name):
-            raise ConfigError(f"{path}: {name}: required field is missing")
+            raise ConfigError(f"{where}: {name}: required field is missing")
     inputs, mode = found["inputs"], found.get("mode", PERMISSIVE)
     if not all(isinstance(one, str) and one for one in inputs):
-        raise ConfigError(f"{path}: inputs: invalid value; expected {_EXPECTED[list]}")
+        raise ConfigError(f"{where}: inputs: invalid value; expected {_EXPECTED[list]}")
     for one in inputs:
         try:
             stores.check(one)
         except stores.StoreError as error:
-            raise ConfigError(f"{path}: inputs: {error}") from None
+            raise ConfigError(f"{where}: inputs: {error}") from None
     for name in ("output", "documents", "metrics"):
         if stores.is_uri(found.get(name, "")):
-            raise ConfigError(f"{path}: {name}: {_FOLDER}")
+            raise ConfigError(f"{where}: {name}: {_FOLDER}")
     if mode not in MODES:
-        raise ConfigError(f"{path}: mode: invalid value {mode!r}; expected {', '.join(MODES)}")
-    spark = _checked(found.get("spark", {}), _SPARK, f"{path}: spark.")
+        raise ConfigError(f"{where}: mode: invalid value {mode!r}; expected {', '.join(MODES)}")
+    spark = _checked(found.get("spark", {}), _SPARK, f"{where}: spark.")
     conf = {str(name): _text(value) for name, value in spark.get("conf", {}).items()}
 
     def place(name: str) -> Path | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from featurelog.config import ConfigError, documents, read
+from tests.started import PYTHONPATH
 
 SHORT = "inputs: [in]\noutput: out\n"
 
@@ -65,6 +69,22 @@ def test_what_is_wrong_is_one_line_that_names_the_place(tmp_path: Path, content:
         read(path)
     assert str(error.value).startswith(f"{path}: {says}")
     assert "\n" not in str(error.value)
+
+
+def test_standard_input_is_a_file_of_the_current_folder(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\nfrom featurelog.config import ConfigError, read\n"
+        "try: print(read(Path('-')).settings.output)\nexcept ConfigError as error: print(error)"
+    )
+    for text, said in (
+        ("inputs: [logs]\noutput: t", str(tmp_path / "t")),
+        ("inputs: [logs]", "stdin: output: required field"),
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-c", code], input=text, cwd=tmp_path, env={**os.environ, "PYTHONPATH": PYTHONPATH},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert ran.stdout.startswith(said)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

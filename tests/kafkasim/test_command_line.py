@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ import yaml
 from tests.kafkasim.commands import ENVIRONMENT, shell
 from tests.kafkasim.test_process import heard, say, simulator
 
+INVALID = "invalid security.protocol: expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"
 PROGRAM = f"{sys.executable} -m kafkafeatures"
 
 
@@ -161,6 +163,50 @@ def test_a_document_from_standard_input_leaves_nothing_behind(
     assert done.returncode == 0, done.stderr
     assert [one for one in tmp_path.iterdir() if one.name != ".hypothesis"] == [path]  # of the codec, in tests
     assert sorted(Path("/dev").iterdir()) == before
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_apply_with_dry_run_says_what_plan_says_and_leaves_nothing_behind(
+    cluster: dict[str, Any], tmp_path: Path, form: str
+) -> None:
+    path = document(tmp_path, cluster, {"metadata.version": 29, "streams.version": 1})
+    dry = shell(f"{PROGRAM} apply -f levels.yaml --dry-run{'' if form == 'table' else ' -o json'}", tmp_path)
+    plan = shell(f"{PROGRAM} plan -f levels.yaml -o {form}", tmp_path)
+    assert "streams.version 0 -> 1" in dry.stdout
+    assert (dry.returncode, dry.stderr) == (plan.returncode, plan.stderr) == (0, "")
+    assert _but_the_offset(dry.stdout) == _but_the_offset(plan.stdout)
+    assert list(tmp_path.iterdir()) == [path]
+    assert finalized(cluster, "streams.version") == 0
+
+
+@pytest.mark.parametrize(("levels", "code"), [({"metadata.version": 99}, 4), ({}, 3)])
+def test_apply_with_dry_run_ends_with_the_code_of_plan(
+    cluster: dict[str, Any], tmp_path: Path, levels: dict[str, int], code: int
+) -> None:
+    path = document(tmp_path, cluster, levels)
+    if not levels:
+        body = json.loads(path.read_text())
+        path.write_text(json.dumps({**body, "spec": {**body["spec"], "features": {"releaseVersion": "4.2"}}}))
+    assert [
+        shell(f"{PROGRAM} {one}", tmp_path).returncode
+        for one in ("apply --dry-run -f levels.yaml", "plan -f levels.yaml")
+    ] == [code, code]
+
+
+def _but_the_offset(text: str) -> str:
+    """The log goes on while we look."""
+    return re.sub(r'offset"?:? [0-9]+', "offset", text)
+
+
+@pytest.mark.parametrize(("properties", "code"), [("security.protocol=PLAINTEXT", 0), ("security.protocol=X", 4)])
+@pytest.mark.parametrize("flags", ["--config -", "--config - --controller-config -"])
+def test_client_properties_may_come_from_standard_input(
+    cluster: dict[str, Any], tmp_path: Path, flags: str, properties: str, code: int
+) -> None:
+    words = f"describe --bootstrap-server {cluster['bootstrapServers']} {flags}"
+    done = shell(f"echo {properties} | {PROGRAM} {words}", tmp_path)
+    assert done.returncode == code, done.stderr
+    assert done.stderr == ("" if code == 0 else f"kafkafeatures: stdin: {INVALID}\n")
 
 
 def test_standard_input_and_a_state_file_go_together(cluster: dict[str, Any], tmp_path: Path) -> None:

@@ -75,7 +75,47 @@ def test_apply_shows_its_plan_and_asks_in_a_terminal(
         assert finalized(cluster, "share.version") == level
     assert ended.code == code, ended.text
     assert ("1. share.version 1 -> 0" in ended.text) is bool(typed)
+    loss = "The downgrade may lose metadata, which raising the level again does not restore: share.version 1 -> 0."
+    assert (loss in ended.text) is bool(typed)
     assert (f"It is unknown whether consent {CONSENT} was already used" in ended.text) is bool(typed)
+
+
+@pytest.mark.parametrize(("typed", "code", "level"), [("y\n", 0, 29), ("n\n", 4, 25), ("\n", 4, 25), ("\x03", 130, 25)])
+def test_a_plan_that_waits_for_approval_is_shown_and_asked_about(
+    tmp_path: Path, typed: str, code: int, level: int
+) -> None:
+    with simulator("--release", "4.2", "--metadata-version", "25") as process:
+        cluster = heard(process)
+        release(tmp_path, cluster)
+        answers = [("Apply this plan? [y/N]", typed)]
+        ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml"), cwd=tmp_path, answers=answers)
+        assert finalized(cluster, "metadata.version") == level
+    assert ended.code == code, ended.text
+    assert "1. metadata.version 25 -> 29 (4.2-IV1)" in ended.text
+    assert "downgrade may lose metadata" in ended.text
+    assert ended.text.count("[y/N]") == 1
+
+
+@pytest.mark.parametrize("hash_", ["sha256:00000000", ""])
+def test_a_plan_that_the_terminal_may_not_approve_is_shown_and_not_asked_about(tmp_path: Path, hash_: str) -> None:
+    """Another plan was approved by its hash; or --yes, which confirms and does not approve."""
+    with simulator("--release", "4.2", "--metadata-version", "25") as process:
+        cluster = heard(process)
+        release(tmp_path, cluster)
+        flags = ("--approve", hash_) if hash_ else ("--yes",)
+        ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", *flags), cwd=tmp_path)
+        assert finalized(cluster, "metadata.version") == 25
+    assert ended.code == 3, ended.text
+    assert "1. metadata.version 25 -> 29 (4.2-IV1)" in ended.text
+    assert "[y/N]" not in ended.text
+
+
+def release(folder: Path, cluster: dict[str, Any]) -> None:
+    """A document whose plan the operator computes, so that it waits for approval."""
+    path = document(folder, cluster, {})
+    body = json.loads(path.read_text())
+    body["spec"]["features"] = {"releaseVersion": "4.2"}
+    path.write_text(json.dumps(body))
 
 
 def test_an_apply_that_has_nothing_to_change_asks_nothing(cluster: dict[str, Any], tmp_path: Path) -> None:
@@ -104,3 +144,4 @@ def test_a_plan_that_was_approved_by_its_hash_is_not_asked_about_again(tmp_path:
         ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml", "--approve", hash_), cwd=tmp_path)
     assert ended.code == 0, ended.text
     assert "[y/N]" not in ended.text
+    assert ended.text.count("1. metadata.version 25 -> 29 (4.2-IV1)") == 1

@@ -15,17 +15,16 @@ from functools import partial
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.status import Status, StepState
 from kafkafeatures.cli.connect import failed, on_loop
 from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, is_stream, read, state_of
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.output import FORMATS, console, print_document, tell
+from kafkafeatures.cli.output import FORMATS, console, paragraph, print_document, tell
 from kafkafeatures.cli.values import duration
 from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
-from kafkafeatures.core.observation import Known
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.readings import Failure
-from kafkafeatures.core.report import steps_of
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings
@@ -56,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="skip confirmation (for scripts)")
     parser.add_argument(
+        "--dry-run", action="store_true", help="show the plan and send nothing, as the command plan does"
+    )
+    parser.add_argument(
         "-o",
         "--output",
         choices=FORMATS[1:],
@@ -65,6 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Reconcile until settled, and print how it ended."""
+    if arguments.dry_run:
+        from kafkafeatures.cli.plan import CODES, plan_of_file
+
+        return CODES[plan_of_file(arguments, arguments.output or "table")]
     with ExitStack() as stack:
         with document_errors(arguments.file):
             resource, settings = read(arguments)
@@ -74,14 +80,18 @@ def run(arguments: argparse.Namespace) -> int:
             again = None if is_stream(arguments.file) else partial(read_file, arguments.file)
             store = FileStore(resource, state, approve=arguments.approve or "", again=again)
             stack.enter_context(store)
-        permission, progress = _Permission(store, arguments), _Progress()
+        named = bool(resource.spec.approval.plan_hash)
+        permission, progress = _Permission(store, arguments, approved_in_document=named), _Progress()
         while True:
             try:
                 last, code = on_loop(_until_settled(store, settings, arguments.timeout, progress, permission))
                 break
             except _Question as question:  # asked while nothing is connected; then everything is looked at anew
-                permission.ask(question.found)
-    to_approve = approve_command(arguments, last.status.plan.hash) if code is Exit.APPROVAL and last.status.plan else ""
+                permission.ask(question)
+    to_approve = ""
+    if code is Exit.APPROVAL and last.status.plan:
+        permission.show(last.status)
+        to_approve = approve_command(arguments, last.status.plan.hash)
     if arguments.output is None and sys.stdout.isatty():
         _last_words(last, code, to_approve)
         kept = f"; status kept in {state}" if state else ""
@@ -118,10 +128,13 @@ async def _until_settled(
                     return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
                 state = progress.said or "the cluster did not answer in time"
                 raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
-            progress.tell(last)
             if store.why_over:
+                progress.tell(last)
                 raise CommandFailed(f"{store.why_over}; nothing more was sent; run it again", Exit.BLOCKED)
             code = progress.code_of(last)
+            if code is Exit.APPROVAL:
+                permission.check_approval(last.status)
+            progress.tell(last)
             if code is not None:
                 return last, code
             pause = min(last.requeue_after if last.requeue_after is not None else 1.0, deadline - loop.time())
@@ -131,51 +144,80 @@ async def _until_settled(
 
 
 class _Question(Exception):
-    """This plan must be confirmed before it is carried out."""
+    """The plan of this status must be confirmed before it is carried out. `approves`: it waits for approval."""
 
-    def __init__(self, found: Evaluation) -> None:
+    def __init__(self, status: Status, *, approves: bool) -> None:
         super().__init__()
-        self.found = found
+        self.status, self.approves = status, approves
 
 
 class _Permission:
     """A person at the terminal sees the plan and says yes to it, before the first of its steps is sent.
 
     Without a terminal what the document approves goes ahead; but a downgrade by a consent that may have been used
-    before never goes ahead by itself.
+    before never goes ahead by itself. A yes also approves a plan that waits for approval, unless another one was
+    approved by its hash.
     """
 
-    def __init__(self, store: FileStore, arguments: argparse.Namespace) -> None:
+    def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
         self._store = store
         self._sure: bool = arguments.yes
         self._approved = bool(arguments.approve)  # and no other plan is carried out then
+        self._may_approve = not (self._sure or self._approved or approved_in_document)
         self._given = ""  # the hash of a plan
+        self._shown = ""  # the same
 
     def check(self, found: Evaluation) -> None:
         """Raises what keeps the reconciliation from acting on the plan."""
         if self._sure or self._given == found.proposal.plan.hash:
             return
         why = self._store.why_unverified(found.proposal.changes)
-        if (why or not self._approved) and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
-            raise _Question(found)
+        if (why or not self._approved) and _at_terminal():
+            raise _Question(found.status, approves=False)
         if why:
             raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
+        if _at_terminal():
+            self.show(found.status)
 
-    def ask(self, found: Evaluation) -> None:
+    def check_approval(self, status: Status) -> None:
+        """Of a plan that waits for approval. Raises _Question where the person at the terminal may give it."""
+        if self._may_approve and status.plan and _at_terminal():
+            raise _Question(status, approves=True)
+
+    def ask(self, question: _Question) -> None:
         """Show the plan. Raises CommandFailed unless the answer is yes."""
-        from kafkafeatures.cli.steps_text import draw_steps
-
-        plan = found.proposal.plan
-        cluster = found.observation.cluster_id.value if isinstance(found.observation.cluster_id, Known) else "unknown"
-        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {cluster}:")
-        draw_steps(console(errors=True), (step.as_json() for step in steps_of(plan)))
-        why = self._store.why_unverified(found.proposal.changes)
+        plan = question.status.plan
+        if plan is None:
+            raise RuntimeError("nothing is asked without a plan")
+        self.show(question.status)
+        why = self._store.why_unverified(step for step in plan.steps if step.state != StepState.DONE)
         if why:
-            tell(f"{why[0].upper()}{why[1:]}.")
+            paragraph(f"{why[0].upper()}{why[1:]}.", errors=True)
         print("Apply this plan? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
         self._given = plan.hash
+        if question.approves:
+            self._store.approve(plan.hash)
+
+    def show(self, status: Status) -> None:
+        """The plan with what has to be known of it, once."""
+        plan = status.plan
+        if plan is None or plan.hash == self._shown:
+            return
+        from kafkafeatures.cli.steps_text import draw_steps, warnings_of
+
+        self._shown = plan.hash
+        tell(f"Plan {plan.hash[:HASH_SHOWN]} of {self._store.name}, cluster {status.cluster_id or 'unknown'}:")
+        steps = [step.as_json() for step in plan.steps]
+        draw_steps(console(errors=True), steps)
+        for warning in warnings_of(steps):
+            paragraph(warning, errors=True)
+
+
+def _at_terminal() -> bool:
+    """Whether there is a person who reads what is asked, and can answer."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class _Progress:
@@ -232,6 +274,6 @@ def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
             remedy = f"; {blocker.remedy}" if blocker.remedy else ""
             tell(f"kafkafeatures: {blocker.message}{remedy}")
         if code is Exit.APPROVAL:
-            tell(f"kafkafeatures: {decision.message}; to approve: {to_approve}")
+            tell(f"kafkafeatures: a plan is waiting for approval; to approve: {to_approve}")
         elif not decision.blockers and code is not Exit.UNREACHABLE:
             tell(f"kafkafeatures: {decision.message}")

@@ -14,8 +14,8 @@ from kafkafeatures.api.reasons import Condition
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import Changed, Kube, add_resource_flags, connected
 from kafkafeatures.cli.kube_resource import KubeResource
-from kafkafeatures.cli.output import console
-from kafkafeatures.cli.steps_text import draw_steps
+from kafkafeatures.cli.output import console, paragraph
+from kafkafeatures.cli.steps_text import draw_steps, warnings_of
 from kafkafeatures.cli.values import plan_hash
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.words import printable
@@ -72,9 +72,10 @@ def _why_not(resource: KubeResource) -> str:
 def _show(resource: KubeResource) -> None:
     cluster = resource.status.get("clusterId", "not known")
     print(f"Plan {resource.plan_hash[:HASH_SHOWN]} of {resource}, cluster {cluster}:")
-    draw_steps(console(), resource.plan.get("steps") or ())
-    if resource.plan.get("irreversible"):
-        print("Kafka refuses to undo the steps marked irreversible.")
+    steps = resource.plan.get("steps") or ()
+    draw_steps(console(), steps)
+    for warning in warnings_of(steps):
+        paragraph(warning)
     sys.stdout.flush()
 
 

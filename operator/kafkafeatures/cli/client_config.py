@@ -19,6 +19,7 @@ PROTOCOLS = {
     "SASL_PLAINTEXT": (False, True),
     "SASL_SSL": (True, True),
 }
+STDIN = Path("-")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _JAAS_OPTION = re.compile(r"""([A-Za-z0-9_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
@@ -46,8 +47,9 @@ class ConfigInvalid(ValueError):
 
 
 def read_security(path: Path) -> Security:
-    """Read one file. Raises ConfigInvalid; OSError where the file cannot be read."""
-    return security_of(parse_properties(path.read_text(encoding="utf-8")), str(path))
+    """Read one file; `-` is standard input. Raises ConfigInvalid; OSError where the file cannot be read."""
+    with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
+        return security_of(parse_properties(file.read()), "stdin" if path == STDIN else str(path))
 
 
 def security_of(properties: dict[str, str], where: str) -> Security:

@@ -29,7 +29,11 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
     group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
     group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
     group.add_argument(
-        "--config", "--command-config", type=Path, metavar="FILE", help="Kafka client properties: TLS and SASL"
+        "--config",
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="Kafka client properties: TLS and SASL; - is stdin",
     )
     group.add_argument("--controller-config", type=Path, metavar="FILE", help="the same for controllers, if different")
     group.add_argument(
@@ -53,11 +57,12 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     if not servers and not controllers:
         raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
     brokers = _security(arguments.config)
+    of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin is there only once
     return ClusterSettings(
         bootstrap_servers=servers,
         bootstrap_controllers=controllers,
         brokers=brokers,
-        controllers=_security(arguments.controller_config) if arguments.controller_config else brokers,
+        controllers=_security(arguments.controller_config) if of_controllers else brokers,
         request_timeout=arguments.request_timeout,
     )
 
@@ -114,27 +119,28 @@ async def look(settings: ClusterSettings) -> Observation:
 def _security(path: Path | None) -> Security:
     if path is None:
         return Security()
-    from kafkafeatures.cli.client_config import ConfigInvalid, read_security
+    from kafkafeatures.cli.client_config import STDIN, ConfigInvalid, read_security
 
+    where = "stdin" if path == STDIN else str(path)
     try:
         security = read_security(path)
         if security.tls is not None or security.sasl is not None:
-            _check(security, path)
+            _check(security, where)
         return security
     except ConfigInvalid as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise CommandFailed(f"{path}: {why}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{where}: {why}", Exit.BLOCKED) from None
 
 
-def _check(security: Security, path: Path) -> None:
+def _check(security: Security, where: str) -> None:
     from kafkafeatures.kafka.errors import TlsFailed
 
     try:
         security.check()
     except TlsFailed as error:
-        raise CommandFailed(f"{path}: {error}; {error.remedy}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{where}: {error}; {error.remedy}", Exit.BLOCKED) from None
 
 
 def _seconds(text: str) -> float:

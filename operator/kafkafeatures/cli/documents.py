@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.spec import KafkaFeatures
@@ -26,8 +27,9 @@ from kafkafeatures.reconcile.file_store import STDIN, StateHeld, StateUnreadable
 def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """`-f`, `--state`, `--approve`, `--secrets-dir`. `required`: there is nothing else than a file to name."""
     parser.add_argument(
-        "-f", "--file", type=Path, required=required, metavar="FILE", help="a KafkaFeatures document (YAML); - is stdin"
-    )
+        "-f", "--file", type=Path, action=_Once, required=required, metavar="FILE",
+        help="a KafkaFeatures document (YAML); - is stdin",
+    )  # fmt: skip
     parser.add_argument(
         "--state",
         type=Path,
@@ -36,6 +38,17 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
     )
     parser.add_argument("--approve", type=plan_hash, metavar="HASH", help="carry out only the plan with this hash")
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
+
+
+class _Once(argparse.Action):
+    """Of several documents argparse itself would take the last, and say nothing of the others."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option}: only one document at a time: run the command once for each")
+        setattr(namespace, self.dest, values)
 
 
 def state_of(arguments: argparse.Namespace) -> Path | None:

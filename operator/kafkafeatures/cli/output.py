@@ -117,6 +117,13 @@ def tell(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)
 
 
+def paragraph(text: str, *, errors: bool = False) -> None:
+    """A sentence for people, with no word broken at the edge of the terminal."""
+    from rich.text import Text
+
+    console(errors=errors).print(Text(text), overflow="fold")
+
+
 def clean_stdout() -> Any:
     """Stdout for a writer that has escape sequences of its own, and lets none of others through."""
     return _clean(sys.stdout)

@@ -1,7 +1,7 @@
 """`kafkafeatures plan -f FILE`: what `apply` would do to a live cluster, and what stops it. Changes nothing.
 
 Works without ALTER: the server's own verdict is then unavailable, and it is said so. `plan NAME` shows the plan of the
-operator instead (`cli/kube_plan.py`).
+operator instead (`cli/kube_plan.py`); `apply --dry-run` is `plan -f FILE`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafkafeatures.reconcile.ports import Resource
 if TYPE_CHECKING:
     from kafkafeatures.core.observation import Observation
 
-_CODES = {
+CODES = {
     PlanVerdict.IN_SYNC: Exit.DONE,
     PlanVerdict.CHANGES: Exit.DONE,
     PlanVerdict.APPROVAL_REQUIRED: Exit.APPROVAL,
@@ -61,10 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Look once, decide on paper, and print."""
     if (arguments.name is None) == (arguments.file is None):
         raise CommandFailed("specify either -f FILE or the NAME of a resource on Kubernetes", Exit.USAGE)
-    verdict = _of_file(arguments) if arguments.name is None else _of_resource(arguments)
+    if arguments.name is None:
+        verdict = plan_of_file(arguments, arguments.output, latest=arguments.latest)
+    else:
+        verdict = _of_resource(arguments)
     if verdict is PlanVerdict.CHANGES and arguments.detailed_exitcode:
         return Exit.CHANGES
-    return _CODES[verdict]
+    return CODES[verdict]
 
 
 def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
@@ -78,22 +81,23 @@ def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
     return show(resource, arguments.output)
 
 
-def _of_file(arguments: argparse.Namespace) -> PlanVerdict:
+def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = False) -> PlanVerdict:
+    """Look at the cluster of the document that the flags name, and print its plan in this form."""
     with document_errors(arguments.file):
         document, settings = read(arguments)
         store = FileStore(document, state_of(arguments), approve=arguments.approve or "")
         resource = store.peek()
-    seen = on_cluster(_evaluated(settings, store, resource, latest=arguments.latest))
+    seen = on_cluster(_evaluated(settings, store, resource, latest=latest))
     if isinstance(seen, Unread):
         raise failed(seen.failure)
     status = seen.status  # made anew each time that it is asked for
     verdict = plan_verdict(status, resource.generation, sends=False)
-    if arguments.output == "table":
+    if form == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
-        to_approve = "" if arguments.latest else approve_command(arguments, seen.proposal.plan.hash)
+        to_approve = "" if latest else approve_command(arguments, seen.proposal.plan.hash)
         draw_plan(console(), seen, status, verdict, to_approve=to_approve)
-        why = "" if arguments.latest else store.why_unverified(seen.proposal.changes)
+        why = "" if latest else store.why_unverified(seen.proposal.changes)
         if why and isinstance(seen.decision, Act):
             print(f"apply asks for confirmation, or needs --yes: {why}")
     else:
@@ -101,7 +105,7 @@ def _of_file(arguments: argparse.Namespace) -> PlanVerdict:
             seen.decision, seen.observation, seen.proposal, seen.verdict,
             status=status, name=resource.name, generation=resource.generation, verdict=verdict,
         )  # fmt: skip
-        print_document(shape, arguments.output)
+        print_document(shape, form)
     return verdict
 
 

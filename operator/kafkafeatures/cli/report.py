@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import platform
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import API_VERSION, GROUP
@@ -28,6 +29,8 @@ if TYPE_CHECKING:  # read for the page alone
     from kafkafeatures.kafka.settings import ClusterSettings
     from kraftlog.rolls import RollHistory
 
+STDOUT = Path("-")
+
 _METADATA = ("name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 _EVENT = ("type", "reason", "action", "note", "reportingController", "reportingInstance")
 
@@ -36,8 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `report`."""
     add_resource_flags(parser)
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file (default: stdout)")
-    where.add_argument("--html", type=Path, metavar="FILE", help="write one HTML page for people to this file")
+    where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file; - is stdout (default)")
+    where.add_argument(
+        "--html", type=Path, metavar="FILE", help="write one HTML page for people to this file; - is stdout"
+    )
     add_connection_flags(parser, "cluster, for the roll on the HTML page")
 
 
@@ -47,19 +52,25 @@ def run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
         document = _report(kube, resource)
-    path: Path | None = arguments.html or arguments.output
-    if path is None:
-        print_document(document, "yaml")
+    html = ""
+    if arguments.html:
+        from kafkafeatures.cli.report_page import page
+
+        html = page(resource, document["events"], datetime.now(UTC), _metadata_log(settings, resource))
+
+    def write(stream: TextIO) -> None:
+        if html:
+            stream.write(html)
+        else:
+            print_document(document, "yaml", stream)
+
+    path: Path = arguments.html or arguments.output or STDOUT
+    if path == STDOUT:
+        write(sys.stdout)
         return Exit.DONE
-    log = _metadata_log(settings, resource) if arguments.html else ""
     try:
         with path.open("w", encoding="utf-8") as file:
-            if arguments.html:
-                from kafkafeatures.cli.report_page import page
-
-                file.write(page(resource, document["events"], datetime.now(UTC), log))
-            else:
-                print_document(document, "yaml", file)
+            write(file)
     except OSError as error:
         raise CommandFailed(f"{path}: {error.strerror}; choose another file", Exit.BLOCKED) from None
     tell(f"wrote {path}")

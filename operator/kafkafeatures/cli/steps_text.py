@@ -5,7 +5,7 @@ Both are drawn from the shapes of `core/report.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -42,6 +42,16 @@ def draw_steps(console: Console, steps: Iterable[Shape]) -> None:
         )
         text.append_text(_mark(step))
         console.print(Padding(text, (0, 0, 0, 2), expand=False))
+
+
+def warnings_of(steps: Iterable[Shape]) -> Iterator[str]:
+    """What has to be known before one says yes to these steps, in sentences."""
+    pending = [step for step in steps if step.get("state") != "Done"]
+    lossy = [str(step.get("detail", "?")) for step in pending if step.get("undo") == "Lossy" and step.get("consent")]
+    if lossy:  # of all steps only downgrades have such a consent
+        yield f"The downgrade may lose metadata, which raising the level again does not restore: {', '.join(lossy)}."
+    if any(step.get("undo") == "Impossible" for step in pending):
+        yield "Kafka refuses to undo the steps marked irreversible."
 
 
 def draw_blockers(console: Console, blockers: Iterable[Shape]) -> None:

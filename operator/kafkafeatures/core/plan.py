@@ -53,6 +53,11 @@ def undo_of(change: UpdateFeature) -> Undo:
     return Undo.SAFE if change.is_downgrade else undo_of_raise(change.feature, change.before, change.after)
 
 
+def may_lose_metadata(change: UpdateFeature) -> bool:
+    """Whether it is a downgrade that Kafka makes without looking at what it drops: no raise brings that back."""
+    return change.is_downgrade and undo_of_raise(change.feature, change.after, change.before) is Undo.LOSSY
+
+
 class Plan(Struct, frozen=True):
     """`steps`: all levels that the plan was made of; `pending`: those that are still to be changed, computed anew each
     time. `pods`: all that it restarts, with how many are left.

@@ -33,7 +33,7 @@ from kafkafeatures.core.conditions import Said, conditions_of, still_said
 from kafkafeatures.core.decide import Proposal
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Node, Observation, Unknown
-from kafkafeatures.core.plan import Plan, undo_of
+from kafkafeatures.core.plan import Plan, may_lose_metadata, undo_of
 from kafkafeatures.core.readings import Failure, FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level, level_name
 from kafkafeatures.core.restarts import RestartNode
@@ -156,6 +156,8 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
 def _changes(plan: Plan) -> Iterator[StepStatus]:
     for step in plan.steps:
         undo, name = undo_of(step), level_name(step.feature, step.after)
+        if may_lose_metadata(step):
+            undo = Undo.LOSSY
         yield StepStatus(
             id="",
             action=step.kind,

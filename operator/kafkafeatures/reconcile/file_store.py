@@ -24,7 +24,7 @@ from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.names import API_VERSION, DYNAMIC_QUORUM, KIND
 from kafkafeatures.api.schema import as_json
 from kafkafeatures.api.spec import KafkaFeatures
-from kafkafeatures.api.status import EMPTY, Status, read_status
+from kafkafeatures.api.status import EMPTY, Status, StepStatus, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.steps import UpdateFeature
@@ -172,6 +172,10 @@ class FileStore:
     ) -> None:
         self._release()
 
+    def approve(self, plan_hash: str) -> None:
+        """From now on this plan is approved, and no other is carried out: instead of what was approved before."""
+        self._wanted = replace(self._wanted, approvals=frozenset({plan_hash}), only=plan_hash)
+
     @property
     def name(self) -> str:
         """Namespace and name."""
@@ -182,7 +186,7 @@ class FileStore:
         self._load()
         return self._now()
 
-    def why_unverified(self, changes: Iterable[UpdateFeature]) -> str:
+    def why_unverified(self, changes: Iterable[UpdateFeature | StepStatus]) -> str:
         """Why a consent that these changes need may have been used before; empty where none may."""
         consent = next((one.consent for one in changes if one.consent in self._unverified), "")
         if not consent:

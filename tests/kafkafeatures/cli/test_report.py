@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from kafkafeatures.cli import report
+from kafkafeatures.cli.kube_resource import KubeResource
+from kafkafeatures.cli.main import main
 from kafkafeatures.cli.report import without_status
 from tests.contract.test_crd import FIELDS
 from tests.kafkafeatures import statuses
@@ -22,6 +30,34 @@ def test_of_secrets_a_document_has_names_and_keys_only() -> None:
     for reference in references:
         inside = {path.removeprefix(f"{reference}.") for path in FIELDS if path.startswith(f"{reference}.")}
         assert inside <= {"name", "key", "certKey", "keyKey", "usernameKey", "passwordKey"}
+
+
+class Kube:
+    """An API server with one resource, and no event."""
+
+    def resource(self, name: str) -> KubeResource:
+        return resource(statuses.in_sync())
+
+    def version(self) -> str:
+        return "v1.34.0"
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("words", "begins"), [("", "apiVersion: "), ("-o -", "apiVersion: "), ("--html -", "<!doctype html>")]
+)
+def test_a_dash_is_standard_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, words: str, begins: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(report, "connected", lambda _: nullcontext(Kube()))
+    assert main(["report", "orders", *words.split()]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(begins)
+    assert shown.err == ""
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_annotations_of_others_are_named_and_not_shown() -> None:

@@ -106,6 +106,23 @@ def test_only_a_plan_with_a_step_that_kafka_refuses_to_undo_is_irreversible() ->
 
 
 @pytest.mark.parametrize(
+    ("feature", "level", "consent", "undo"),
+    [
+        ("group.version", 0, "group.version:1->0", "Lossy"),
+        ("metadata.version", 23, "metadata.version:25->23", "Safe"),  # lossless, or Kafka refuses it
+    ],
+)
+def test_a_downgrade_says_whether_metadata_may_be_lost_and_is_approved_by_its_consent(
+    feature: str, level: int, consent: str, undo: str
+) -> None:
+    wanted = Wanted({feature: level}, consents=frozenset({consent}))
+    seen = world(group_version=1)
+    (step,) = steps_of(propose(wanted, seen, Memory()).plan)
+    assert (step.undo, step.reversible) == (undo, undo == "Safe")
+    assert isinstance(decide(wanted, seen, verdict=DryRunAccepted()), Act)
+
+
+@pytest.mark.parametrize(
     ("level", "floor"),
     [(21, 17), (22, 17), (25, 23), (29, 23), (30, 30), (31, 30), (17, 17), (99, None), (8, 8), (4, 4), (1, 1)],
 )

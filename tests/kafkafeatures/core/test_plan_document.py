@@ -15,7 +15,7 @@ from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
 from kafkafeatures.api.status import Intent, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube_plan import plan_document_of
-from kafkafeatures.cli.plan import _CODES
+from kafkafeatures.cli.plan import CODES
 from kafkafeatures.core.decide import decide, propose
 from kafkafeatures.core.decisions import Act, Done, Held, Stalled
 from kafkafeatures.core.memory import memory_of
@@ -191,6 +191,6 @@ def test_blockers_of_which_none_fits_into_the_status_block_all_the_same() -> Non
 
 
 def test_every_verdict_has_an_exit_code() -> None:
-    assert {verdict.value: int(_CODES[verdict]) for verdict in PlanVerdict} == {
+    assert {verdict.value: int(CODES[verdict]) for verdict in PlanVerdict} == {
         "InSync": 0, "Changes": 0, "ApprovalRequired": 3, "Blocked": 4, "Unknown": 5,
     }  # fmt: skip

@@ -102,9 +102,9 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "levels",
         "kafkafeatures/core/soak.py",
-        ("the soak of other targets counts", "if _is_of_this(remembered.plan, irreversible) else None",
-         "if True else None"),
-        ("a node that is away is healthy", "if node.state is not NodeState.LIVE:", "if False:"),
+        ("the soak of other targets counts", "if not set(changes) <= set(before.changes):", "if False:"),
+        ("a restart between two looks is nothing to a soak", "if now and now != known:", "if False:"),
+        ("a soak goes on over any gap", "if monotonic - before.looked > LONGEST_GAP:", "if False:"),
         ("a soak is over when it begins", "return self.left <= timedelta(0)", "return self.started_at is not None"),
         ("restarts do not touch a soak", "any(intent.kind != UpdateFeature.kind for intent", "any(False for intent"),
     ),

@@ -1,15 +1,26 @@
-"""The driver Manual on a real cluster: each node is asked for in its turn, restarted here, and waited for."""
+"""The driver Manual on a real cluster: each node is asked for in its turn, restarted here, and waited for. And a soak
+there, which sees a node restart that no look met down.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 
 from kafkafeatures.api.names import API_VERSION, KIND
-from tests.e2e.kafka.cli import KAFKAFEATURES
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.cluster import Cluster as Client
+from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
+from kafkafeatures.reconcile.act import reconcile, summary_of
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore, read_file
+from tests.e2e.kafka.cli import KAFKAFEATURES, write_document
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import finalized, hold_topic
 from tests.e2e.rig.releases import NEWEST, OLD
@@ -17,46 +28,98 @@ from tests.e2e.rig.releases import NEWEST, OLD
 ASKED_FOR = re.compile(r"^RestartRequested \w+ (\d+): Applied$")
 
 
-def test_by_hand_controllers_go_before_brokers_the_leader_last_and_then_the_level_is_raised(tmp_path: Path) -> None:
-    with Cluster(tmp_path / "kafka", OLD, controllers=3, brokers=2) as cluster:
-        one, other = (node.id for node in cluster.brokers)
-        hold_topic(cluster, "orders", {0: [one, other], 1: [other, one]})
-        document = {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "metadata": {"name": "orders"},
-            "spec": {
-                "cluster": {
-                    "bootstrapServers": cluster.bootstrap_servers,
-                    "bootstrapControllers": cluster.bootstrap_controllers,
-                },
-                "features": {"levels": [{"name": "metadata.version", "level": "4.1-IV1"}]},
-                "workload": {"driver": "Manual"},
-                "rollout": {"stableFor": "1s"},
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("kafka"), OLD, controllers=3, brokers=2) as running:
+        yield running
+
+
+def test_by_hand_controllers_go_before_brokers_the_leader_last_and_then_the_level_is_raised(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    one, other = (node.id for node in cluster.brokers)
+    hold_topic(cluster, "orders", {0: [one, other], 1: [other, one]})
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "orders"},
+        "spec": {
+            "cluster": {
+                "bootstrapServers": cluster.bootstrap_servers,
+                "bootstrapControllers": cluster.bootstrap_controllers,
             },
-        }
-        path = tmp_path / "orders.yaml"
-        path.write_text(yaml.safe_dump(document))
-        asked_for, leaders = [], []
-        command = [*KAFKAFEATURES, "apply", "-f", str(path), "--yes", "--timeout", "5m"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr is not None
-            told = []
-            for line in process.stderr:
-                told.append(line)
-                found = ASKED_FOR.match(line.strip())
-                if found is None:
-                    continue
-                node = cluster.nodes[int(found[1])]
-                asked_for.append(node.id)
-                leaders.append(cluster.leader())
-                node.stop()
-                node.start(NEWEST)
-            assert process.wait() == 0, "".join(told)
-        controllers = {node.id for node in cluster.controllers}
-        assert sorted(asked_for) == sorted(cluster.nodes)  # each once
-        assert set(asked_for[:3]) == controllers
-        assert asked_for[2] == leaders[2]
-        assert asked_for[0] != leaders[0]
-        assert asked_for[1] != leaders[1]
-        assert finalized(cluster, "metadata.version") == 27
+            "features": {"levels": [{"name": "metadata.version", "level": "4.1-IV1"}]},
+            "workload": {"driver": "Manual"},
+            "rollout": {"stableFor": "1s"},
+        },
+    }
+    path = tmp_path / "orders.yaml"
+    path.write_text(yaml.safe_dump(document))
+    asked_for, leaders = [], []
+    command = [*KAFKAFEATURES, "apply", "-f", str(path), "--yes", "--timeout", "5m"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        told = []
+        for line in process.stderr:
+            told.append(line)
+            found = ASKED_FOR.match(line.strip())
+            if found is None:
+                continue
+            node = cluster.nodes[int(found[1])]
+            asked_for.append(node.id)
+            leaders.append(cluster.leader())
+            node.stop()
+            node.start(NEWEST)
+        assert process.wait() == 0, "".join(told)
+    controllers = {node.id for node in cluster.controllers}
+    assert sorted(asked_for) == sorted(cluster.nodes)  # each once
+    assert set(asked_for[:3]) == controllers
+    assert asked_for[2] == leaders[2]
+    assert asked_for[0] != leaders[0]
+    assert asked_for[1] != leaders[1]
+    assert finalized(cluster, "metadata.version") == 27
+
+
+def test_a_soak_begins_anew_when_a_node_was_killed_and_is_back_before_the_next_look(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """On the nodes that the test before left behind: all are of the newest release, and the level is an older one."""
+    where = {"bootstrapServers": cluster.bootstrap_servers, "bootstrapControllers": cluster.bootstrap_controllers}
+    document = write_document(tmp_path / "soak.yaml", {"metadata.version": 33}, **where)
+    content = yaml.safe_load(document.read_text())
+    content["spec"]["features"]["finalizeAfter"] = "1h"
+    document.write_text(yaml.safe_dump(content))
+    leader = cluster.leader()
+    follower = next(node for node in cluster.controllers if node.id != leader)
+    broker = cluster.brokers[0]
+
+    async def looks() -> list[str]:
+        settings = ClusterSettings(
+            parse_addresses(cluster.bootstrap_servers, ""), parse_addresses(cluster.bootstrap_controllers, "")
+        )
+        said = []
+        with FileStore(read_file(document), None) as store:
+            async with Client(settings) as kafka:
+                context = ReconcileContext(store, kafka, now=SYSTEM.clock, sleep=SYSTEM.sleep)
+
+                async def look() -> str:
+                    last = await reconcile(context, await store.read())
+                    return f"{summary_of(last)} since {last.status.soak_started_at}"
+
+                said += [await look(), await look()]
+                for node in (follower, broker):
+                    node.kill()
+                    node.start()
+                    cluster.wait_ready()
+                    said += [await look(), await look()]
+        return said
+
+    first, quiet, controller, still, restarted, end = asyncio.run(looks())
+    assert first.startswith("Soaking: soaking: metadata.version 33")
+    assert "started over" not in first
+    assert quiet == first
+    assert f": controller {follower.id} was restarted since" in controller
+    assert still == controller
+    assert f": broker {broker.id} was restarted since" in restarted
+    assert end == restarted
+    assert finalized(cluster, "metadata.version") == 27

@@ -213,7 +213,8 @@ def _rolled(wanted: Wanted, proposal: Proposal, roll: Roll | None, owned: Wait |
     if not isinstance(decision, Act):
         if wanted.suspend and isinstance(decision, Wait) and not roll.in_flight:
             return Held(Reason.SUSPENDED, f"suspended; {would}", decision.blockers)
-        if roll.needing and isinstance(decision, Wait) and not roll.in_flight:
+        needed = roll.needing or any(one.left for one in proposal.plan.pods)
+        if needed and isinstance(decision, Wait) and not roll.in_flight:
             return _not_approved(wanted, proposal, of_roll=True) or decision  # it can be approved meanwhile
         return decision
     if wanted.suspend:

@@ -1,0 +1,314 @@
+"""Between the intent and the request: whatever forbids a step by then is asked again, and then nothing is sent.
+
+Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster. Things happen
+when the API server has taken the intent, and before anything else is asked of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.names import APPROVE, PAUSE
+from kafkafeatures.core.readings import Readings, Role
+from kafkafeatures.reconcile.last_second import FRESH
+from tests.kafkafeatures.reconcile.test_stateful_sets import OLDER, WORKLOAD, Rig, create_older, lost
+from tests.simulated.orders import KEY
+from tests.simulated.requests import Fault, Request, refusal
+
+Meanwhile = Callable[[Rig], object]
+
+
+def rolling(**spec: Any) -> Rig:
+    """Broker 1 is the next to be restarted."""
+    rig = Rig()
+    rig.api.edit(**spec)
+    return rig
+
+
+def finalizing(**spec: Any) -> Rig:
+    """metadata.version 27 is about to be finalized."""
+    rig = Rig()
+    rig.api.edit(workload={"driver": "None"}, features={"levels": [{"name": "metadata.version", "level": 27}]}, **spec)
+    return rig
+
+
+def downgrading(**spec: Any) -> Rig:
+    """group.version is about to be disabled, with a consent."""
+    rig = Rig()
+    rig.kafka.move("metadata.version", 27)
+    rig.kafka.move("group.version", 1)
+    features = {"levels": [{"name": "group.version", "level": 0}]}
+    rig.api.edit(workload={"driver": "None"}, features=features, consents=["group.version:1->0"], **spec)
+    return rig
+
+
+BOTH = pytest.mark.parametrize("made", [rolling, finalizing])
+
+
+class OnceWritten:
+    """Something happens once an intent was written `after` times."""
+
+    def __init__(self, rig: Rig, happens: Meanwhile, *, after: int = 1) -> None:
+        self._rig, self._happens, self._left, self.happened = rig, happens, after, False
+        self._written = False
+        rig.api.faults = self
+
+    def __call__(self, request: Request) -> Fault | None:
+        if self._written and not self.happened:
+            self._left -= 1
+            self.happened = self._left == 0
+            if self.happened:
+                self._happens(self._rig)
+        intends = request.path.endswith("/orders/status") and bool(request.body["status"].get("intents"))
+        self._written = intends and request.method == "PUT"
+        return None
+
+
+def left(rig: Rig) -> list[object]:
+    """What left the process."""
+    return [*rig.workloads.evictions, *rig.kafka.sent]
+
+
+def annotate(name: str, value: str) -> Meanwhile:
+    return lambda rig: rig.api.server.edit(
+        *KEY, lambda one: one["metadata"].setdefault("annotations", {}).update({name: value})
+    )
+
+
+def edit(**spec: Any) -> Meanwhile:
+    return lambda rig: rig.api.edit(**spec)
+
+
+def an_older_resource_owns_the_cluster(rig: Rig) -> None:
+    older = create_older(rig, "kafka:9092")
+    rig.claims.note({**older, "status": {"clusterId": rig.api.status["clusterId"]}})
+
+
+def somebody_removes_the_intent(rig: Rig) -> None:
+    rig.api.edit_status(lambda status: status.pop("intents"))
+
+
+WITHDRAWN: dict[str, Meanwhile] = {
+    "suspended": edit(suspend=True),
+    "paused": annotate(PAUSE, "true"),
+    "observes": edit(mode="Observe"),
+    "another approval": annotate(APPROVE, "sha256:0123456789ab"),
+    "another document": edit(features={"levels": [{"name": "metadata.version", "level": 25}]}),
+    "an older owner": an_older_resource_owns_the_cluster,
+    "told to end": lambda rig: rig.controller.hand_over(),
+    "the memory is lost": somebody_removes_the_intent,
+}
+
+
+@BOTH
+@pytest.mark.parametrize("happens", WITHDRAWN.values(), ids=WITHDRAWN)
+async def test_what_is_withdrawn_while_the_intent_is_written_is_not_sent(
+    made: Callable[[], Rig], happens: Meanwhile
+) -> None:
+    rig = made()
+    meanwhile = OnceWritten(rig, happens)
+    assert await rig.controller.reconcile(KEY) is not None
+    assert meanwhile.happened
+    assert left(rig) == []
+    assert not rig.api.status.get("intents")
+
+
+@BOTH
+async def test_where_nothing_happens_meanwhile_it_is_sent(made: Callable[[], Rig]) -> None:
+    rig = made()
+    OnceWritten(rig, lambda rig: rig.api.server.edit(*KEY, lambda one: one["metadata"].update(labels={"a": "b"})))
+    await rig.controller.reconcile(KEY)
+    assert len(left(rig)) == 1
+
+
+@BOTH
+async def test_an_approval_that_is_taken_back_while_the_intent_is_written_approves_nothing(
+    made: Callable[..., Rig],
+) -> None:
+    rig = made(approval={"policy": "Always"})
+    await rig.controller.reconcile(KEY)
+    annotate(APPROVE, rig.api.status["plan"]["hash"])(rig)
+    meanwhile = OnceWritten(rig, annotate(APPROVE, ""))
+    await rig.controller.reconcile(KEY)
+    assert meanwhile.happened
+    assert left(rig) == []
+    (entry,) = rig.api.status["history"]
+    assert entry["result"] == "NotSent"
+    assert "the resource was changed" in entry["message"]
+    await rig.work(1)
+    rig.pass_time(timedelta(minutes=1))
+    await rig.work(1)
+    assert rig.api.condition("Ready")["reason"] == "ApprovalRequired", rig.api.condition("Ready")["message"]
+    annotate(APPROVE, rig.api.status["plan"]["hash"])(rig)
+    await rig.work(1)
+    assert len(left(rig)) == 1
+
+
+async def test_a_consent_that_is_taken_back_while_the_intent_is_written_is_neither_used_nor_used_up() -> None:
+    rig = downgrading()
+    meanwhile = OnceWritten(rig, edit(consents=[]))
+    await rig.controller.reconcile(KEY)
+    assert meanwhile.happened
+    assert left(rig) == []
+    assert not rig.api.status.get("spentConsents")
+
+
+@BOTH
+async def test_in_a_window_that_closes_while_the_intent_is_written_nothing_is_sent(made: Callable[..., Rig]) -> None:
+    rig = made()
+    began = rig.api.now
+    window = {"schedule": f"{began.minute} {began.hour} * * *", "duration": "10m"}
+    of_kafka = {"schedule": "0 0 15 1 *", "duration": "24h"}  # whose clock shows another day
+    rig.api.edit(rollout={"windows": [window, of_kafka]})
+    meanwhile = OnceWritten(rig, lambda rig: rig.api.wait(timedelta(minutes=10)))
+    await rig.controller.reconcile(KEY)
+    assert meanwhile.happened
+    assert left(rig) == []
+    assert rig.api.condition("Reconciling")["reason"] == "WaitingForWindow"
+
+
+@BOTH
+async def test_of_a_resource_that_is_deleted_while_its_intent_is_written_nothing_is_sent(
+    made: Callable[..., Rig],
+) -> None:
+    rig = made()
+    meanwhile = OnceWritten(rig, lambda rig: rig.api.server.delete(*KEY))
+    assert await rig.controller.reconcile(KEY) is None
+    assert meanwhile.happened
+    assert left(rig) == []
+
+
+@BOTH
+async def test_where_the_resource_cannot_be_read_again_nothing_is_sent(made: Callable[..., Rig]) -> None:
+    rig = made()
+    written = []
+
+    def unreadable(request: Request) -> Fault | None:
+        intends = request.path.endswith("/orders/status") and bool(request.body["status"].get("intents"))
+        written.extend(["intent"] * intends)
+        return Fault(refusal(503, "not now")) if written and request.path.endswith("/orders") else None
+
+    rig.api.faults = unreadable
+    await rig.controller.reconcile(KEY)
+    assert written
+    assert left(rig) == []
+    assert "could not be read again" in rig.api.status["history"][-1]["message"]
+
+
+# --- restarts ---
+
+
+def falls_out_of_sync(rig: Rig) -> None:
+    rig.kafka.world.fall_behind(2, for_ms=600_000)
+
+
+def is_reassigned(rig: Rig) -> None:
+    rig.kafka.world.fall_behind(2, for_ms=600_000)
+    rig.kafka.world.reassign("orders", 0, (1, 3, 2))
+
+
+def a_controller_is_gone(rig: Rig) -> None:
+    for voter in (3001, 3002):
+        rig.kafka.world.stop(Role.CONTROLLER, voter, kill=True)
+
+
+def another_pod_does_not_run(rig: Rig) -> None:
+    not_ready = [{"type": "Ready", "status": "False"}]
+    rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=not_ready))
+
+
+def the_pods_cannot_be_read(rig: Rig) -> None:
+    rig.api.server.forbidden.add("pods")
+
+
+def the_image_is_taken_back(rig: Rig) -> None:
+    rig.workloads.set_image("broker", "kafka:4.2.0")
+    rig.pass_time(timedelta(seconds=1))
+
+
+def an_older_resource_names_the_stateful_set(rig: Rig) -> None:
+    rig.claims.note(create_older(rig, "other:9092", workload=WORKLOAD))
+    rig.claims.passed(OLDER)
+
+
+FORBIDDEN: dict[str, Meanwhile] = {
+    "a partition falls out of sync": falls_out_of_sync,
+    "a partition is moved": is_reassigned,
+    "the quorum is lost": a_controller_is_gone,
+    "another pod goes": another_pod_does_not_run,
+    "the pods cannot be read": the_pods_cannot_be_read,
+    "the image is taken back": the_image_is_taken_back,
+    "an older driver": an_older_resource_names_the_stateful_set,
+}
+
+
+@pytest.mark.parametrize("happens", FORBIDDEN.values(), ids=FORBIDDEN)
+async def test_what_would_forbid_a_restart_forbids_it_until_the_eviction(happens: Meanwhile) -> None:
+    rig = rolling()
+    meanwhile = OnceWritten(rig, happens)
+    await rig.controller.reconcile(KEY)
+    assert meanwhile.happened
+    assert left(rig) == []
+    assert not rig.api.status.get("intents")
+    assert rig.api.status["history"][-1]["result"] == "NotSent"
+
+
+@pytest.mark.parametrize("happens", [*FORBIDDEN.values(), *WITHDRAWN.values()], ids=[*FORBIDDEN, *WITHDRAWN])
+async def test_so_it_is_of_a_restart_whose_intent_an_earlier_process_left(happens: Meanwhile) -> None:
+    rig = rolling()
+    rig.api.faults = lost
+    await rig.work(1)
+    assert rig.api.status["intents"]
+    meanwhile = OnceWritten(rig, happens)
+    await rig.controller.reconcile(KEY)
+    assert meanwhile.happened
+    assert left(rig) == []
+
+
+async def test_an_approval_that_is_taken_back_holds_also_a_restart_that_may_have_been_asked_for() -> None:
+    rig = rolling(approval={"policy": "Always"})
+    await rig.controller.reconcile(KEY)
+    annotate(APPROVE, rig.api.status["plan"]["hash"])(rig)
+    rig.api.faults = lost
+    await rig.work(1)
+    assert rig.api.status["intents"]
+    rig.api.faults = lambda _: None
+    annotate(APPROVE, "")(rig)
+    await rig.work()
+    assert left(rig) == []
+    (intent,) = rig.api.status["intents"]
+    assert intent["target"] == "broker-0"
+
+
+@pytest.mark.parametrize(("seconds", "evicted"), [(FRESH, ["broker-0"]), (FRESH + 0.1, [])])
+async def test_a_restart_is_decided_on_a_picture_that_is_not_older_than_two_seconds(
+    seconds: float, evicted: list[str]
+) -> None:
+    rig = rolling()
+    look_again = rig.kafka.look_again
+
+    async def slowly() -> Readings:
+        readings = await look_again()
+        rig.api.wait(timedelta(seconds=seconds))
+        return readings
+
+    rig.kafka.look_again = slowly  # type: ignore[method-assign]
+    await rig.controller.reconcile(KEY)
+    assert rig.workloads.evictions == evicted
+    assert bool(rig.api.status.get("intents")) == bool(evicted)
+
+
+async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
+    rig = rolling()
+
+    def goes_away(rig: Rig) -> None:
+        rig.kafka.away = True
+
+    OnceWritten(rig, goes_away)
+    await rig.controller.reconcile(KEY)
+    assert left(rig) == []
+    assert not rig.api.status.get("intents")

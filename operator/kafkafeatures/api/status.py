@@ -97,10 +97,22 @@ class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
     remedy: str = ""
 
 
+class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
+    """What the consent single-replica-topics was given for. `names`: the first of them. `digest`: over all names;
+    `marks`: of each, while they are few enough. See `core/excuses.py`.
+    """
+
+    partitions: int = 0
+    topics: int = 0
+    names: tuple[str, ...] = ()
+    digest: str = ""
+    marks: str = ""
+
+
 class Stage(StatusRecord, frozen=True, kw_only=True):
     """What an approval covers of one stage: its kind, its targets, and what it starts from.
 
-    Of levels: feature to level. Of a roll: StatefulSet to revision.
+    Of levels: feature to level. Of a roll: StatefulSet to revision. `excused`: what its restarts make unavailable.
     """
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
@@ -108,6 +120,7 @@ class Stage(StatusRecord, frozen=True, kw_only=True):
     kind: str
     start: Mapping[str, int | str]
     target: Mapping[str, int | str]
+    excused: ExcusedTopics | None = None
 
 
 class StepStatus(StatusRecord, frozen=True, kw_only=True):
@@ -162,6 +175,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average; `nodes`: of which
     nodes, as "1-3, 7". `rounds`: how many restarts one after the other it takes; 0 where that is not known. `notes`:
     what limits how many nodes are restarted at once, and what would help. Both as it was when the roll began.
+    `excused`: what it may make unavailable.
     """
 
     id: str = ""
@@ -174,6 +188,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     node_seconds: int = 0
     rounds: int = 0
     notes: tuple[str, ...] = ()
+    excused: ExcusedTopics | None = None
 
     @property
     def is_in_progress(self) -> bool:

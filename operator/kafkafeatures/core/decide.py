@@ -16,18 +16,19 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.status import ApprovedBy
+from kafkafeatures.api.status import ApprovedBy, ExcusedTopics
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.blockers import Blocker, grouped
 from kafkafeatures.core.checks import Question, blockers, quorum_is_known, unknown_features_in
 from kafkafeatures.core.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.excuses import excused_now
 from kafkafeatures.core.memory import NO_MEMORY, Memory
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.plan import HASH_SHOWN, Plan, changes_between, plan_of, undo_of
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.soak import LOOK_AGAIN, Soak
-from kafkafeatures.core.stages import Pods, pods_of
+from kafkafeatures.core.stages import pods_in
 from kafkafeatures.core.steps import DryRun, DryRunRejected, DryRunUnavailable, Step, UnknownStep, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.windows import closed_until
@@ -64,6 +65,7 @@ class Proposal(Struct, frozen=True):
     changes: tuple[UpdateFeature, ...]
     drifted: tuple[UpdateFeature, ...]
     plan: Plan
+    excused: ExcusedTopics | None = None  # what the roll in progress may make unavailable, by a consent
 
     @property
     def drift_reason(self) -> Reason:
@@ -71,14 +73,21 @@ class Proposal(Struct, frozen=True):
         return Reason.LEVEL_AHEAD if self.drifted[0].is_downgrade else Reason.LEVEL_BEHIND
 
 
-def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposal:
-    """Changes and plan; both empty where the finalized levels are not known."""
+def propose(
+    wanted: Wanted, observation: Observation, memory: Memory, unavailable: Mapping[str, int] | None = None
+) -> Proposal:
+    """Changes and plan; both empty where the finalized levels are not known.
+
+    `unavailable`: topics that no restart of their brokers leaves available, and how many of their partitions; None
+    where the partitions were not read.
+    """
     finalized = observation.finalized.value if isinstance(observation.finalized, Known) else {}
     desired = wanted.desired(finalized)
     pending = changes_between(desired, finalized) if isinstance(observation.finalized, Known) else ()
     drifted = tuple(change for change in pending if _was_reached(wanted, memory, change))
     ours = tuple(change for change in pending if change not in drifted)
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
+    excused, excused_is_known = excused_now(wanted, observation, memory, changes=changes, unavailable=unavailable)
     plan = plan_of(
         changes,
         finalized,
@@ -86,18 +95,13 @@ def propose(wanted: Wanted, observation: Observation, memory: Memory) -> Proposa
         cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
         change_count=memory.change_count,
         standing=memory.plan if isinstance(observation.finalized, Known) else None,
-        pods=_pods(observation),
+        pods=pods_in(observation),
         approvals=wanted.approvals,
         may_be_unseen=wanted.may_approve_unseen,
+        excused=excused,
+        excused_is_known=excused_is_known,
     )
-    return Proposal(desired, changes, drifted, plan)
-
-
-def _pods(observation: Observation) -> Pods | None:
-    """Of the StatefulSets; none where no driver reads them."""
-    if isinstance(observation.workloads, Known):
-        return pods_of(observation.workloads.value)
-    return {} if observation.workloads.why.kind is FailureKind.NOT_ASKED else None
+    return Proposal(desired, changes, drifted, plan, excused)
 
 
 def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from msgspec import Struct, field
 
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import FeatureState, HistoryEntry, PlanStatus, Result, Status
+from kafkafeatures.api.status import ExcusedTopics, FeatureState, HistoryEntry, PlanStatus, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.node_sets import with_node
 from kafkafeatures.core.restarts import RestartNode
@@ -32,7 +32,8 @@ class Memory(Struct, frozen=True):
     """`reached`: levels that were once in sync as they are wanted now.
 
     `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
-    `lost_cluster`: a cluster was read before, and which one is not there any more.
+    `lost_cluster`: a cluster was read before, and which one is not there any more. `excused`: what the roll of
+    `roll_id`, which is in progress, may make unavailable.
     """
 
     cluster_id: str = ""
@@ -42,6 +43,8 @@ class Memory(Struct, frozen=True):
     reached: Mapping[str, int] = field(default_factory=dict)
     corrections: Mapping[str, int] = field(default_factory=dict)
     plan: PlanStatus | None = None
+    roll_id: str = ""
+    excused: ExcusedTopics | None = None
 
 
 def memory_of(status: Status, age_of: AgeOf) -> Memory:
@@ -58,6 +61,8 @@ def memory_of(status: Status, age_of: AgeOf) -> Memory:
         },
         corrections=Counter(entry.target for entry in status.history if _counts_as_correction(entry, age_of)),
         plan=status.plan,
+        roll_id=status.rollout.id if status.rollout is not None and status.rollout.is_in_progress else "",
+        excused=status.rollout.excused if status.rollout is not None else None,
     )
 
 

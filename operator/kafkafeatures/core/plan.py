@@ -16,10 +16,20 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.api.status import ApprovedBy, PlanStatus, Stage
+from kafkafeatures.api.status import ApprovedBy, ExcusedTopics, PlanStatus, Stage
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.excuses import as_planned, told
 from kafkafeatures.core.releases import Undo, undo_of_raise
-from kafkafeatures.core.stages import Pods, PodsOfSet, are_readable, levels_of, rolled_by, stages_of, still_rolls
+from kafkafeatures.core.stages import (
+    Pods,
+    PodsOfSet,
+    are_readable,
+    excused_in,
+    levels_of,
+    rolled_by,
+    stages_of,
+    still_rolls,
+)
 from kafkafeatures.core.steps import UpdateFeature
 
 SHORTEST_HASH = len("sha256:") + 8
@@ -80,7 +90,13 @@ class Plan(Struct, frozen=True):
 
     def __str__(self) -> str:
         """What is left of it."""
-        return ", ".join((*(str(one) for one in self.pods if one.left), *map(str, self.pending)))
+        return ", ".join((*(str(one) for one in self.pods if one.left), *map(str, self.pending))) + self.costs
+
+    @property
+    def costs(self) -> str:
+        """What its restarts make unavailable, by a consent; empty where nothing is."""
+        excused = excused_in(self.stages)
+        return f"; {told(excused)} unavailable while a broker restarts" if excused is not None else ""
 
     @property
     def irreversible(self) -> bool:
@@ -103,6 +119,8 @@ def plan_of(
     pods: Pods | None = MappingProxyType({}),
     approvals: frozenset[str] = frozenset(),
     may_be_unseen: bool = True,
+    excused: ExcusedTopics | None = None,
+    excused_is_known: bool = True,
 ) -> Plan:
     """The plan for these changes: the standing one of the status if they are what is left of it, else a new one.
 
@@ -111,7 +129,11 @@ def plan_of(
     adds one to the change count. A plan that is over without such a step (withdrawn, done outside KafkaFeatures, or its
     approval removed) adds one too. `may_be_unseen` False: what approves a plan that was never shown approved another
     one, before the status was lost. `pods`: of the StatefulSets that are rolled; None where they could not be read.
+    `excused`: what the consent to unavailable topics is for now; where that is not known, it is as it was.
     """
+    if not excused_is_known:
+        excused = excused_in(standing.stages) if standing is not None else None
+    excused = as_planned(excused)
 
     def hash_of(stages: tuple[Stage, ...], changed_before: int) -> str:
         content = {
@@ -122,12 +144,12 @@ def plan_of(
         }
         return "sha256:" + hashlib.sha256(_canonical(content).encode()).hexdigest()
 
-    stages = stages_of(changes, pods or {})
+    stages = stages_of(changes, pods or {}, excused)
     if standing is not None:
         steps = _steps_of(standing.stages)
         left = tuple(step for step in steps if finalized.get(step.feature, 0) != step.after)
         rolled = rolled_by(standing.stages, pods)
-        if _is_left(standing.stages, changes, steps, left, pods):
+        if _is_left(standing.stages, changes, steps, left, pods) and excused_in(standing.stages) == excused:
             # Computed again, not believed: who may write a status must not be able to give a plan an approved hash.
             begun_at = change_count - (len(steps) - len(left))
             stands = Plan(hash_of(standing.stages, begun_at), standing.stages, steps, left, change_count, rolled)

@@ -22,7 +22,7 @@ Needs numpy: imported only where a roll is judged. A million partitions are judg
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -178,6 +178,12 @@ class Replication:
         """Partitions that forbid the restart of their brokers for ever."""
         rows = self._rows(lambda block: block.never)
         return NeverSatisfied(len(rows), tuple(name for name, _ in self._topics(rows[:, 0], most)))
+
+    def never_available(self) -> Mapping[str, int]:
+        """The same, all of their topics by name, and how many partitions of each."""
+        numbers, counts = np.unique(self._rows(lambda block: block.never)[:, 0], return_counts=True)
+        found = zip(numbers.tolist(), counts.tolist(), strict=True)
+        return {self._partitions.topics[number].name: count for number, count in found}
 
     def out_of_sync(self, broker: int, most: int = NAMED) -> Named:
         """Partitions in which this broker's replica should be in sync and is not; one being added is not meant."""

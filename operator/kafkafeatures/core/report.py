@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
@@ -97,7 +97,7 @@ def status_of(
         plan=plan,
         intents=previous.intents,
         workloads=workload_statuses(observation, previous),
-        rollout=rollout_status(roll, decision, previous.rollout, stamp(now)),
+        rollout=rollout_status(roll, decision, previous.rollout, stamp(now), proposal.excused),
         history=previous.history,
         conditions=conditions_of(
             {
@@ -150,7 +150,10 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
     """The steps as in `status.plan` and in plan documents, in the order of the stages."""
     by_kind = {ROLL: tuple(_restarts(plan)), LEVELS: tuple(_changes(plan))}
     steps = (step for stage in plan.stages for step in by_kind.get(stage.kind, ()))
-    return (replace(step, id=str(number)) for number, step in enumerate(steps, start=1))
+    for number, step in enumerate(steps, start=1):
+        costs = plan.costs if number == 1 else ""
+        consent = SINGLE_REPLICA_TOPICS if costs and not step.consent else step.consent
+        yield replace(step, id=str(number), detail=f"{step.detail}{costs}", consent=consent)
 
 
 def _changes(plan: Plan) -> Iterator[StepStatus]:

@@ -14,12 +14,13 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import Result
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
+from kafkafeatures.core.excuses import MOST_MARKS, told
 from kafkafeatures.core.node_sets import holds
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, Unknown
 from kafkafeatures.core.plan import undo_of
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
-from kafkafeatures.core.replication import format_partitions
+from kafkafeatures.core.replication import NAMED, format_partitions
 from kafkafeatures.core.restart_question import Refusal, RestartQuestion
 from kafkafeatures.core.restarts import Phase, RestartNode
 from kafkafeatures.core.snapshots import snapshots_are_newer
@@ -224,20 +225,25 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     """Partitions that are unavailable whenever their node restarts need a consent."""
     nodes = [node for id_ in question.fleet.needing for node in question.nodes(id_)]
     hosts = any(Role.BROKER in node.roles for node in nodes) or not nodes
-    never = question.replication.never() if question.replication and hosts else None
-    if never is None or not never.count or question.is_excused:
+    never = question.not_excused if hosts else {}
+    if not never:
         return None
+    count, names = sum(never.values()), sorted(never)
     message = (
-        f"{never.count} partition{'' if never.count == 1 else 's'} cannot stay available while a broker restarts: "
-        f"min.insync.replicas requires every replica (topics: {', '.join(never.topics)})"
+        f"{count} partition{'' if count == 1 else 's'} cannot stay available while a broker restarts: "
+        f"min.insync.replicas requires every replica (topics: {', '.join(names[:NAMED])}"
+        f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
     )
-    spent = SINGLE_REPLICA_TOPICS in question.wanted.consents
-    remedy = (
-        f"the consent {SINGLE_REPLICA_TOPICS} was used by an earlier roll; remove it, then add it again"
-        if spent
-        else f"add replicas, or add {SINGLE_REPLICA_TOPICS} to consents"
-    )
-    reason = Reason.CONSENT_SPENT if spent else Reason.CONSENT_REQUIRED
+    anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply that, then add it again"
+    given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
+    if question.excused is not None:
+        was = "which are no longer the same" if question.excused.topics > MOST_MARKS else "which these are not"
+        message += f"; the consent was given for {told(question.excused)}, {was}"
+        remedy, reason = f"add replicas, or {anew}", Reason.CONSENT_REQUIRED
+    elif given:
+        remedy = f"the consent was used by an earlier roll: {anew}"
+    else:
+        remedy, reason = f"add replicas, or add {SINGLE_REPLICA_TOPICS} to consents", Reason.CONSENT_REQUIRED
     return Stalled(reason, f"{message}; {remedy}", (Blocker(BlockerKind.PARTITION, message, remedy),))
 
 

@@ -6,7 +6,6 @@ Made by `core/roll.py` in every reconciliation of a resource whose nodes are res
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
@@ -14,11 +13,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.core import planner
 from kafkafeatures.core.binaries import supported_by
 from kafkafeatures.core.decisions import Stalled, Wait
+from kafkafeatures.core.excuses import come_later
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.memory import AgeOf
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation
@@ -26,6 +25,7 @@ from kafkafeatures.core.pods import Fleet
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.replication import Admission, Replication
 from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
+from kafkafeatures.core.stages import roll_id
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
 from kafkafeatures.core.workloads import StatefulSet
@@ -78,6 +78,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     changes: tuple[UpdateFeature, ...]
     remembered: Remembered
     replication: Replication | None  # all partitions; None where they could not be read
+    excused: ExcusedTopics | None = None  # what this roll may make unavailable, by a consent
 
     def admission(
         self, *, but: frozenset[int] = frozenset(), availability: Availability | None = None
@@ -91,8 +92,13 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def is_excused(self) -> bool:
-        """Whether partitions without a second replica may be unavailable while their node restarts."""
-        return SINGLE_REPLICA_TOPICS in self.wanted.consents - set(self.remembered.status.spent_consents)
+        """Whether partitions without a second replica may be unavailable while their node restarts: all that are."""
+        return self.excused is not None and self.replication is not None and not self.not_excused
+
+    @cached_property
+    def not_excused(self) -> Mapping[str, int]:
+        """Topics that no restart of their brokers leaves available and that no consent is for: how many partitions."""
+        return come_later(self.excused, self.replication.never_available()) if self.replication is not None else {}
 
     @cached_property
     def flying(self) -> frozenset[int]:
@@ -161,10 +167,9 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def roll_id(self) -> str:
-        """Of what is rolled to, so that the same roll is known again; a new image is a new one."""
-        sets = self.seen.workloads.value.stateful_sets if isinstance(self.seen.workloads, Known) else ()
-        revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
-        return hashlib.sha256("\n".join(revisions or map(str, self.changes)).encode()).hexdigest()[:12]
+        """Of what is rolled to."""
+        reading = self.seen.workloads.value if isinstance(self.seen.workloads, Known) else None
+        return roll_id(reading, self.changes)
 
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:

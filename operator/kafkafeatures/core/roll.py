@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.core import planner
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.decisions import Act, Stalled, Wait
@@ -22,7 +23,6 @@ from kafkafeatures.core.observation import Known, NodeState, Observation, Source
 from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
 from kafkafeatures.core.readings import Role
-from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.replication import Forbidding, Replication, Why, format_partitions
 from kafkafeatures.core.restart_checks import (
     FOR_ANY_NODE,
@@ -37,6 +37,7 @@ from kafkafeatures.core.restart_checks import (
 )
 from kafkafeatures.core.restart_question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.restarts import MOST_LAGGING, Phase, RestartNode, mark_of, supported_now
+from kafkafeatures.core.stages import nodes_to_restart
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
 from kafkafeatures.core.words import cut
@@ -95,8 +96,11 @@ def roll_of(
     changes: tuple[UpdateFeature, ...],
     remembered: Remembered,
     replication: Replication | None,
+    *,
+    excused: ExcusedTopics | None = None,
 ) -> Roll:
     """What there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of `seen`.
+    `excused`: what it may make unavailable, by a consent.
 
     With a million partitions it takes a second at most.
     """
@@ -110,8 +114,8 @@ def roll_of(
     if driver is Driver.STATEFUL_SET:
         fleet = fleet_of(seen, wanted.rollout, {one.step.node_id: one.step.pod for one in in_flight})
     elif driver is Driver.MANUAL:
-        fleet = _by_hand(seen, changes)
-    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication)
+        fleet = Fleet(needing=nodes_to_restart(seen, changes))
+    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused)
     needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
     first = bool(needing) and not in_flight and levels_go_first(question)
     decision: Next | None = None
@@ -135,17 +139,6 @@ def roll_of(
 def replication_of(seen: Observation) -> Replication | None:
     """All partitions, to be judged; None where they could not be read."""
     return Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
-
-
-def _by_hand(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Fleet:
-    """The nodes that a person has to restart with a newer Kafka: those that do not support a desired level."""
-    needing = {
-        node.id: f"it supports {one.feature} {found}; level {format_level(one.feature, one.after)} is required"
-        for one in changes
-        for node in seen.nodes
-        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
-    }
-    return Fleet(needing=needing)
 
 
 def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: tuple[UpdateFeature, ...]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import RolloutStatus, Status, WorkloadStatus
+from kafkafeatures.api.status import ExcusedTopics, RolloutStatus, Status, WorkloadStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.conditions import Said
 from kafkafeatures.core.decisions import Act, Decision, Held, Stalled
@@ -37,9 +37,13 @@ def workload_statuses(observation: Observation, previous: Status) -> tuple[Workl
 
 
 def rollout_status(
-    roll: Roll | None, decision: Decision, before: RolloutStatus | None, now: Stamp
+    roll: Roll | None,
+    decision: Decision,
+    before: RolloutStatus | None,
+    now: Stamp,
+    excused: ExcusedTopics | None = None,
 ) -> RolloutStatus | None:
-    """The roll in progress, or the last one. None where there was none."""
+    """The roll in progress, or the last one. None where there was none. `excused`: what it may make unavailable."""
     if roll is None:
         return None
     if not roll.is_read or (not roll.needing and not roll.in_flight and roll.decision is not None):  # not known
@@ -59,6 +63,7 @@ def rollout_status(
         node_seconds=before.node_seconds if goes_on and before is not None else 0,
         rounds=roll.limits.rounds,
         notes=roll.limits.notes,
+        excused=excused,
         unknown=before.unknown if before is not None else {},
     )
 

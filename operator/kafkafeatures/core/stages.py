@@ -6,12 +6,16 @@ more, or one that is done, leaves a plan standing; another image, or another lev
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from kafkafeatures.api.status import Stage
+from kafkafeatures.api.status import ExcusedTopics, Stage
+from kafkafeatures.core.observation import Known, Observation
+from kafkafeatures.core.readings import FailureKind
+from kafkafeatures.core.releases import format_level
 from kafkafeatures.core.steps import UpdateFeature
 
 if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
@@ -46,23 +50,47 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
     return {one.name: _pods_of(one) for one in reading.stateful_sets}
 
 
+def pods_in(seen: Observation) -> Pods | None:
+    """Of the StatefulSets; none where no driver reads them."""
+    if isinstance(seen.workloads, Known):
+        return pods_of(seen.workloads.value)
+    return {} if seen.workloads.why.kind is FailureKind.NOT_ASKED else None
+
+
+def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
+    """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
+    return {
+        node.id: f"it supports {one.feature} {found}; level {format_level(one.feature, one.after)} is required"
+        for one in changes
+        for node in seen.nodes
+        if node.roles and (found := node.known_range_of(one.feature)) is not None and one.after not in found
+    }
+
+
 def _pods_of(one: StatefulSet) -> PodsOfSet:
     older = [pod.revision for pod in one.pods if pod.revision != one.update_revision]
     return PodsOfSet(one.name, ", ".join(sorted(set(older))), one.update_revision, len(older))
 
 
-def stages_of(changes: tuple[UpdateFeature, ...], pods: Pods) -> tuple[Stage, ...]:
-    """In the order in which they are carried out. Levels that are only downgraded may be what a roll waits for."""
+def stages_of(
+    changes: tuple[UpdateFeature, ...], pods: Pods, excused: ExcusedTopics | None = None
+) -> tuple[Stage, ...]:
+    """In the order in which they are carried out. Levels that are only downgraded may be what a roll waits for.
+
+    `excused`: what restarts make unavailable, of a roll, or of nodes that a person restarts for these levels.
+    """
     rolled = {name: one for name, one in pods.items() if one.left}
     roll = Stage(
         kind=ROLL,
         start={name: one.before for name, one in rolled.items()},
         target={name: one.after for name, one in rolled.items()},
+        excused=excused,
     )
     levels = Stage(
         kind=LEVELS,
         start={change.feature: change.before for change in changes},
         target={change.feature: change.after for change in changes},
+        excused=None if rolled else excused,
     )
     if not rolled or not changes:
         return (roll,) if rolled else (levels,)
@@ -97,6 +125,18 @@ def rolled_by(stages: tuple[Stage, ...], pods: Pods | None) -> tuple[PodsOfSet, 
         PodsOfSet(name, str(start.get(name, "")), str(target[name]), now[name].left if name in now else 0)
         for name in ordered
     )
+
+
+def excused_in(stages: tuple[Stage, ...]) -> ExcusedTopics | None:
+    """What the restarts of a plan may make unavailable."""
+    return next((stage.excused for stage in stages if stage.excused is not None), None)
+
+
+def roll_id(reading: WorkloadsReading | None, changes: tuple[UpdateFeature, ...]) -> str:
+    """Of what is rolled to, so that the same roll is known again; a new image is a new one. By hand: which levels."""
+    sets = reading.stateful_sets if reading is not None else ()
+    revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
+    return hashlib.sha256("\n".join(revisions or map(str, changes)).encode()).hexdigest()[:12]
 
 
 def still_rolls(stages: tuple[Stage, ...], pods: Pods | None) -> bool:

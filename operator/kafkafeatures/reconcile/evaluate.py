@@ -21,7 +21,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
-from kafkafeatures.core.decisions import Decision
+from kafkafeatures.core.decisions import Act, Decision
 from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.observe import ClusterUnreachable, observe
@@ -197,7 +197,10 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         remembered = replace(remembered, spent_consents=spent)
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
     memory = memory_of(remembered, context.age_of) if ours else Memory(remembered.cluster_id, lost_cluster(remembered))
-    proposal = propose(wanted, observation, memory)
+    unavailable = None
+    if replication is not None and SINGLE_REPLICA_TOPICS in wanted.consents:
+        unavailable = await aside(replication.never_available)
+    proposal = propose(wanted, observation, memory, unavailable)
     soak, roll = None, None
     if ours:
         if proposal.plan.change_count != remembered.change_count:
@@ -216,7 +219,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
             from kafkafeatures.core.roll import roll_of
 
             told = Remembered(restarts, remembered, context.now(), age_of=context.age_of, known_for=context.known_for)
-            judge = partial(roll_of, wanted, observation, proposal.changes, told, replication)
+            of_now = partial(roll_of, wanted, observation, proposal.changes, told, replication)
+            judge = partial(of_now, excused=proposal.excused)
             roll = await aside(judge) if replication is not None else judge()
         remembered = _after_roll(roll, wanted, remembered)
     context.ages.soak = soak
@@ -230,6 +234,10 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner, soak=soak,
         roll=roll,
     )  # fmt: skip
+    if isinstance(decision, Act) and isinstance(decision.step, RestartNode) and proposal.excused is not None:
+        # Spent before it is used: what this roll was given is in `status.rollout`, and no other roll gets it.
+        spent = tuple(sorted({*remembered.spent_consents, SINGLE_REPLICA_TOPICS}))
+        remembered = replace(remembered, spent_consents=spent)
     return Evaluation(
         resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll, read_at
     )

@@ -11,6 +11,8 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Act, Stalled, Wait
+from kafkafeatures.core.excuses import excused_now
+from kafkafeatures.core.memory import memory_of
 from kafkafeatures.core.observation import Known, Node, Observation, SourceKind, Unknown
 from kafkafeatures.core.readings import (
     Failure,
@@ -157,7 +159,10 @@ def rolled(
         return NOW - datetime.fromisoformat(moment)
 
     remembered = Remembered(flying, status, NOW, age_of, age_of if known_for is None else lambda _: known_for)
-    return roll_of(Wanted({}, rollout=rollout, **wanted), told, changes, remembered, replication_of(told))
+    asked, replication = Wanted({}, rollout=rollout, **wanted), replication_of(told)
+    unavailable = replication.never_available() if replication is not None else None
+    excused, _ = excused_now(asked, told, memory_of(status, age_of), changes=changes, unavailable=unavailable)
+    return roll_of(asked, told, changes, remembered, replication, excused=excused)
 
 
 def restart_in(roll: Roll) -> RestartNode:

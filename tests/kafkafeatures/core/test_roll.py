@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.excuses import come_later, excused_by
 from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.readings import (
     FailureKind,
@@ -126,6 +127,39 @@ def test_a_consent_lets_partitions_without_a_second_replica_be_unavailable_and_i
     assert who(rolled(told, consents=consents)) in BROKERS
     used = replace(EMPTY, spent_consents=("single-replica-topics",))
     refused(rolled(told, consents=consents, status=used), Reason.CONSENT_SPENT)
+
+
+def test_a_topic_that_comes_to_be_unavailable_in_mid_roll_is_covered_by_no_consent_that_was_given_before() -> None:
+    consents = frozenset({"single-replica-topics"})
+    excused = excused_by({"one": 1})
+    roll = rolled(cluster(ROLLED_CONTROLLERS))
+    begun = replace(EMPTY, rollout=RolloutStatus(id=roll.id, total=9, done=3, excused=excused))
+    given = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
+    assert who(rolled(given, consents=consents, status=begun)) in BROKERS
+    gone = cluster(ROLLED_CONTROLLERS, partitions=PARTITIONS)
+    assert who(rolled(gone, consents=consents, status=begun)) in BROKERS
+    another = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
+    message = refused(rolled(another, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
+    assert "(topics: two); the consent was given for 1 partition of 1 topic (one), which these are not" in message
+    raised = cluster(ROLLED_CONTROLLERS, partitions=reading(*PARTITIONS, row("one", 2), least={"orders": 3}))
+    assert "topics: orders" in refused(rolled(raised, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
+    assert begun.rollout is not None
+    other = replace(begun, rollout=replace(begun.rollout, id="of another image"), spent_consents=tuple(consents))
+    refused(rolled(given, consents=consents, status=other), Reason.CONSENT_SPENT)
+
+
+def test_of_very_many_topics_the_consent_is_for_exactly_those() -> None:
+    every = {f"t{number}": 1 for number in range(600)}
+    excused = excused_by(every)
+    assert (excused.marks, len(excused.names)) == ("", 10)
+    assert come_later(excused, every) == {}
+    fewer = dict(list(every.items())[1:])
+    assert come_later(excused, fewer) == fewer
+    few = excused_by(fewer := dict(list(every.items())[:500]))
+    assert come_later(few, {"t1": 1}) == {}
+    assert come_later(few, {**fewer, "x": 2}) == {"x": 2}
+    assert come_later(None, {"x": 2}) == {"x": 2}
+    assert come_later(excused_by({}), {"x": 2}) == {"x": 2}
 
 
 def test_while_a_partition_has_no_leader_no_node_is_restarted_however_few_replicas_it_asks_for() -> None:

@@ -13,6 +13,7 @@ from kafkafeatures.api.status import PlanStatus, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Proposal, decide, propose
 from kafkafeatures.core.decisions import Act, Decision, Held, Wait
+from kafkafeatures.core.excuses import excused_by
 from kafkafeatures.core.memory import Memory
 from kafkafeatures.core.observation import Observation, Unknown
 from kafkafeatures.core.plan import Plan, plan_of
@@ -99,6 +100,32 @@ def test_a_plan_of_levels_alone_has_the_hash_that_it_always_had() -> None:
     """Approvals that were given before a driver was named still count."""
     without = plan_of(RAISE, LEVELS, uid="u", cluster_id="c", change_count=0, standing=None)
     assert without.hash == planned(pods=ROLLED).hash == planned(pods=None).hash
+
+
+def consenting(topics: Mapping[str, int], before: PlanStatus | None = None, *, known: bool = True) -> Plan:
+    excused = excused_by(topics)
+    return plan_of(
+        RAISE, LEVELS, uid="u", cluster_id="c", change_count=0, standing=before, pods=TWO_LEFT,
+        excused=excused, excused_is_known=known,
+    )  # fmt: skip
+
+
+def test_what_a_consent_makes_unavailable_is_shown_in_the_plan_and_covered_by_its_hash() -> None:
+    plan = consenting({"one": 2, "two": 1})
+    told = "; 3 partitions of 2 topics (one, two) unavailable while a broker restarts"
+    assert str(plan).endswith(told)
+    first, second = steps_of(plan)
+    assert (first.consent, second.consent) == ("single-replica-topics", "")
+    assert first.detail.endswith(told)
+    assert len({plan.hash, planned().hash, consenting({"one": 2}).hash, consenting({"one": 2, "three": 1}).hash}) == 4
+    assert consenting({}).hash == planned().hash
+
+
+def test_a_plan_with_a_consent_stands_while_it_is_the_same_or_the_partitions_are_not_read() -> None:
+    plan = consenting({"one": 2})
+    assert consenting({"one": 2}, standing(plan)).hash == plan.hash
+    assert consenting({}, standing(plan), known=False).hash == plan.hash
+    assert consenting({"one": 1, "two": 1}, standing(plan)).hash != plan.hash
 
 
 # --- what leaves it standing ---

@@ -26,11 +26,13 @@ WANTED = Wanted(
 )
 
 
+TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
+
+
 class Life:
     """Six nodes of 4.1 in pods, and what a document asks for."""
 
-    def __init__(self, wanted: Wanted = WANTED) -> None:
-        topics = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
+    def __init__(self, wanted: Wanted = WANTED, topics: tuple[TopicPlan, ...] = TOPICS) -> None:
         old = plan(dict.fromkeys((1, 2, 3), "4.1"), dict.fromkeys((3001, 3002, 3003), "4.1"), metadata_version=27)
         self.cluster = Cluster({}, replace(old, topics=topics, addresses=addresses(SETS)))
         self.pods = Pods(self.cluster.world, SETS)
@@ -128,6 +130,28 @@ def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_it
     life.look()
     assert len(life.pods.outdated()) == left
     life.approve()
+    life.until(Reason.IN_SYNC)
+    assert life.pods.outdated() == []
+
+
+def test_the_consent_of_one_roll_is_for_the_topics_of_its_plan_and_for_no_other_image() -> None:
+    consents = frozenset({"single-replica-topics"})
+    life = Life(
+        replace(WANTED, policy=ApprovalPolicy.NEVER, consents=consents), (*TOPICS, TopicPlan("one", ((2,),), 1))
+    )
+    life.new_image()
+    life.until(Reason.ROLLING_NODES)
+    rollout, plan = life.store.status["rollout"], life.store.status["plan"]
+    assert (rollout["excused"]["partitions"], rollout["excused"]["names"]) == (1, ["one"])
+    assert plan["stages"][0]["excused"]["names"] == ["one"]
+    assert "1 partition of 1 topic (one)" in plan["steps"][0]["detail"]
+    assert life.store.status["spentConsents"] == ["single-replica-topics"]
+    life.new_image(OTHER)
+    life.until(Reason.CONSENT_SPENT)
+    assert not life.store.status["rollout"].get("excused")
+    life.store.wanted = replace(life.store.wanted, consents=frozenset())
+    life.until(Reason.CONSENT_REQUIRED)
+    life.store.wanted = replace(life.store.wanted, consents=consents, finalize_after=timedelta(0))
     life.until(Reason.IN_SYNC)
     assert life.pods.outdated() == []
 

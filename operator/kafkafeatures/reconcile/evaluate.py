@@ -7,7 +7,7 @@ status, and how old the moments in it are.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
@@ -197,10 +197,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         remembered = replace(remembered, spent_consents=spent)
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
     memory = memory_of(remembered, context.age_of) if ours else Memory(remembered.cluster_id, lost_cluster(remembered))
-    unavailable = None
-    if replication is not None and SINGLE_REPLICA_TOPICS in wanted.consents:
-        unavailable = await aside(replication.never_available)
-    proposal = propose(wanted, observation, memory, unavailable)
+    proposal = propose(wanted, observation, memory, await _unavailable(wanted, replication))
     soak, roll = None, None
     if ours:
         if proposal.plan.change_count != remembered.change_count:
@@ -234,10 +231,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner, soak=soak,
         roll=roll,
     )  # fmt: skip
-    if isinstance(decision, Act) and isinstance(decision.step, RestartNode) and proposal.excused is not None:
-        # Spent before it is used: what this roll was given is in `status.rollout`, and no other roll gets it.
-        spent = tuple(sorted({*remembered.spent_consents, SINGLE_REPLICA_TOPICS}))
-        remembered = replace(remembered, spent_consents=spent)
+    remembered = _spending(decision, proposal, remembered)
     return Evaluation(
         resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll, read_at
     )
@@ -250,6 +244,13 @@ async def _replication(seen: Observation) -> Replication | None:
     from kafkafeatures.core.roll import replication_of
 
     return await aside(partial(replication_of, seen))
+
+
+async def _unavailable(wanted: Wanted, replication: Replication | None) -> Mapping[str, int] | None:
+    """Topics that no restart of their brokers leaves available, where there is a consent to that."""
+    if replication is None or SINGLE_REPLICA_TOPICS not in wanted.consents:
+        return None
+    return await aside(replication.never_available)
 
 
 def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
@@ -307,6 +308,14 @@ def _waits_for_people(resource: Resource, now: datetime) -> bool:
 
 def _is_rolled(status: Status) -> bool:
     return status.rollout is not None and status.rollout.is_in_progress
+
+
+def _spending(decision: Decision, proposal: Proposal, remembered: Status) -> Status:
+    """A consent is spent before it is used: `status.rollout` has what this roll was given; no other roll gets that."""
+    if proposal.excused is None or not isinstance(decision, Act) or not isinstance(decision.step, RestartNode):
+        return remembered
+    spent = {*remembered.spent_consents, SINGLE_REPLICA_TOPICS}
+    return replace(remembered, spent_consents=tuple(sorted(spent)))
 
 
 def _after_roll(roll: Roll | None, wanted: Wanted, remembered: Status) -> Status:

@@ -20,13 +20,21 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Where there is no such clock, which is not on Linux, the other one counts suspend."""
+
+
+def _monotonic() -> float:
+    return time.clock_gettime(_SINCE_BOOT)
+
+
 class Environment(Struct, frozen=True):
     """The world of a process, as far as it differs from one moment to the next."""
 
     clock: Callable[[], datetime] = _now
     """The wall clock, in UTC. It may be wrong, and be set at any time."""
-    monotonic: Callable[[], float] = time.monotonic
-    """Seconds of a monotonic clock."""
+    monotonic: Callable[[], float] = _monotonic
+    """Seconds of a monotonic clock, those among them for which the machine was suspended."""
     random: Callable[[], float] = random.random
     """A number from 0 up to 1, for names and jitter; never for a secret."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

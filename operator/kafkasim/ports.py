@@ -7,10 +7,14 @@ router names. A call takes a little virtual time, and `sleep` takes as much as i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
-from kafkafeatures.core.readings import ClusterProbe, Failure, ProbedNode, Readings
+from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.status import Via
+from kafkafeatures.core.ports import PreparedUpdate, Withheld
+from kafkafeatures.core.readings import ClusterProbe, Failure, ProbedNode, Readings, Role
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.route import Route, route_to_controller
 from kafkafeatures.core.steps import (
@@ -65,10 +69,17 @@ class SimulatedCluster:
         """The same: nothing that is asked again is answered in another way."""
         return await self.read(partitions=True)
 
-    @property
-    def sends_to_active_controller(self) -> bool:
-        """By the last reading, as in production."""
-        return self._route().controller is not None
+    @asynccontextmanager
+    async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
+        """To the active controller alone, where it is known; else to the first broker that listens."""
+        self._pass_time(CALL_MS)
+        node = self._stop_for_changes()
+        if node is None:
+            yield NotSent("no way to the active controller")
+        elif why := self.moved(node, change):
+            yield NotSent(why)
+        else:
+            yield _Prepared(self, node, change)
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         """The first stop that judges decides; nothing can be applied twice."""
@@ -84,17 +95,28 @@ class SimulatedCluster:
         return DryRunUnavailable("no way to the active controller")
 
     async def update(self, change: UpdateFeature) -> Outcome:
-        """Only to the active controller, where it is known; else through the first broker that takes the request."""
+        """The request itself."""
+        node = self._stop_for_changes()
+        if node is None:
+            return NotSent("no way to the active controller")
+        judged = self._ask(node, [change], validate_only=False)
+        if judged is None:
+            return OutcomeUnknown(f"no answer from {node.role.value.lower()} {node.id}")
+        refused = _refusals(judged)
+        if refused and refused[0][0] == NOT_CONTROLLER:
+            return OutcomeUnknown(refused[0][1])
+        return Rejected(*refused[0]) if refused else Applied()
+
+    def _stop_for_changes(self) -> Node | None:
         direct = self._route().controller
-        for node in self._reached([direct]) if direct is not None else self._stops():
-            judged = self._ask(node, [change], validate_only=False)
-            if judged is None:
-                return OutcomeUnknown(f"no answer from {node.role.value.lower()} {node.id}")
-            refused = _refusals(judged)
-            if refused and refused[0][0] == NOT_CONTROLLER:
-                return OutcomeUnknown(refused[0][1])
-            return Rejected(*refused[0]) if refused else Applied()
-        return NotSent("no way to the active controller")
+        return next(iter(self._reached([direct]) if direct is not None else self._stops()), None)
+
+    def moved(self, node: Node, change: UpdateFeature) -> str:
+        """As production reads it from the ApiVersions of the connection."""
+        levels, epoch = self.world.finalized(node)
+        unsaid = epoch < 0 or (change.feature == KRAFT_VERSION and node.role is Role.BROKER)
+        level = levels.get(change.feature, 0)
+        return "" if unsaid or level == change.before else f"{change.feature} is at {level}, not at {change.before}"
 
     def _route(self) -> Route:
         return Route(None) if self._last is None else route_to_controller(self._last)
@@ -131,6 +153,26 @@ class SimulatedCluster:
 
     def _pass_time(self, ms: int) -> None:
         self.world.advance(self.world.now_ms + ms)
+
+
+class _Prepared:
+    """`PreparedUpdate` to one node."""
+
+    def __init__(self, cluster: SimulatedCluster, node: Node, change: UpdateFeature) -> None:
+        self._cluster, self._node, self._change = cluster, node, change
+        self._life = node.incarnation
+
+    @property
+    def via(self) -> Via:
+        return Via.CONTROLLER if self._node.role is Role.CONTROLLER else Via.BROKER
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        """As production does it."""
+        if not self._node.listening or self._node.incarnation != self._life:
+            return NotSent("the connection ended")
+        if why := self._cluster.moved(self._node, self._change) or withheld():
+            return NotSent(why)
+        return await self._cluster.update(self._change)
 
 
 class SimulatedWorkloads:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.api.status import Status, read_status
+from kafkafeatures.api.status import Status, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Wait
 from kafkafeatures.core.readings import Role
@@ -151,10 +151,16 @@ def accident(sim: SimulatedCluster, chance: Random) -> None:
 RAISE = UpdateFeature("metadata.version", 25, 27)
 
 
+async def via(sim: SimulatedCluster) -> Via:
+    async with sim.prepared(RAISE) as request:
+        assert not isinstance(request, NotSent)
+        return request.via
+
+
 async def through_a_broker() -> SimulatedCluster:
     sim = SimulatedCluster(world(plan(metadata_version=25)), CUT_OFF)
     await sim.read()
-    assert not sim.sends_to_active_controller
+    assert await via(sim) is Via.BROKER
     return sim
 
 
@@ -213,7 +219,7 @@ async def test_what_a_broker_kept_is_gone_with_the_broker() -> None:
 async def test_a_leader_that_lost_its_office_since_the_reading_leaves_the_outcome_open() -> None:
     sim = SimulatedCluster(world(plan(metadata_version=25)))
     await sim.read()
-    assert sim.sends_to_active_controller
+    assert await via(sim) is Via.CONTROLLER
     for one in (3002, 3003):
         sim.world.stop(Role.CONTROLLER, one, kill=True)
     assert isinstance(await sim.update(RAISE), OutcomeUnknown)

@@ -70,8 +70,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("ready while a node reports another level", "    if behind:\n", "    if False:\n"),
         (
             "what is open holds nothing back",
-            "_unsettled(unsettled) if unsettled else",
-            "_unsettled(unsettled) if unsettled and isinstance(unsettled[0], UnknownStep) else",
+            "_unsettled(unsettled, why_open) if unsettled else",
+            "_unsettled(unsettled, why_open) if unsettled and isinstance(unsettled[0], UnknownStep) else",
         ),
         ("a rejected dry run is none", "if isinstance(verdict, DryRunRejected):", "if False:"),
         ("no verdict is a yes", "if isinstance(verdict, DryRunUnavailable) or verdict is None:", "if False:"),
@@ -247,8 +247,9 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "adapters",
         "kafkafeatures/kafka/features.py",
-        ("a broken answer means not sent", "return OutcomeUnknown(why) if handed_over and error.sent else NotSent(why)",
-         "return NotSent(why)"),
+        ("a broken answer means not sent", "OutcomeUnknown(self._told(error)) if error.sent else", ""),
+        ("every way is the direct one", "Via.CONTROLLER if self._role is Role.CONTROLLER else Via.BROKER",
+         "Via.CONTROLLER"),
         ("every error is a no", "    if code in _NO:\n", "    if code != 0:\n"),
         ("the next stop is tried as well", "way.stops()[: 1 if way.controller else None]", "way.stops()"),
         ("a downgrade is an upgrade", "SAFE_DOWNGRADE if c.after < c.before else UPGRADE", "UPGRADE"),
@@ -295,8 +296,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a consent is not spent first", 'sorted({*status.spent_consents, step.consent} - {""})',
          "sorted(status.spent_consents)"),
         ("a yes is not kept", "accepted = replace(sent, accepted=True).to_intent()", "accepted = sent.to_intent()"),
-        ("every way is the direct one", "Via.CONTROLLER if context.kafka.sends_to_active_controller else Via.BROKER",
-         "Via.CONTROLLER"),
         ("the last question is not asked", "    if withdrawn is not None:\n", "    if False:\n"),
     ),
     *_of(

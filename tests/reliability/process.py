@@ -7,15 +7,17 @@ Simulated are the connections to the API server and to Kafka, the watch, and the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.ports import PreparedUpdate, Withheld
 from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, Readings, Role
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import (
@@ -250,6 +252,20 @@ class _Workloads:
         return await self._connection.evict(restart, self._pods)
 
 
+class _Prepared:
+    """`PreparedUpdate` of a process."""
+
+    def __init__(self, connection: _Connection, request: PreparedUpdate, change: UpdateFeature) -> None:
+        self._connection, self._request, self._change = connection, request, change
+
+    @property
+    def via(self) -> Via:
+        return self._request.via
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        return await self._connection.update(self._request, withheld, self._change)
+
+
 class _Connection:
     """`OpenCluster`: of one resource to one cluster. `cluster` None: nobody is there."""
 
@@ -320,9 +336,18 @@ class _Connection:
     async def close(self) -> None:
         """The same."""
 
-    @property
-    def sends_to_active_controller(self) -> bool:
-        return self._client is not None and self._client.sends_to_active_controller
+    @asynccontextmanager
+    async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
+        assert self._cluster is not None
+        assert self._client is not None
+        cluster = await self._reached()
+        assert cluster is not None
+        if self._draw(self._weather.roads.lost_before):
+            yield NotSent("no connection")
+            return
+        async with self._client.prepared(change) as request:
+            await self._back()
+            yield request if isinstance(request, NotSent) else _Prepared(self, request, change)
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         cluster = await self._reached()
@@ -333,7 +358,8 @@ class _Connection:
         await self._back()
         return verdict
 
-    async def update(self, change: UpdateFeature) -> Outcome:
+    async def update(self, request: PreparedUpdate, withheld: Withheld, change: UpdateFeature) -> Outcome:
+        """What was prepared is sent; the way there, and back, has its dangers."""
         world, roads = self._process.world, self._weather.roads
         assert self._cluster is not None
         assert self._client is not None
@@ -343,14 +369,14 @@ class _Connection:
         cluster = await self._reached()
         assert cluster is not None
         if self._draw(roads.lost_before):
-            return OutcomeUnknown("EOF") if self._draw(0.7) else NotSent("no connection")
+            return NotSent("no connection") if withheld() or self._draw(0.3) else OutcomeUnknown("EOF")
         if cluster.world.active is not None and self._draw(roads.leader_dies):
             cluster.kill(cluster.world.nodes[Role.CONTROLLER, cluster.world.active])
         if self._draw(roads.quorum_lost):
             for node in cluster.world.voting():
                 cluster.kill(node)
         with cluster.world.sent_by(number):
-            outcome = await self._client.update(change)
+            outcome = await request.send(withheld)
         await self._back()
         return OutcomeUnknown("EOF") if self._draw(roads.lost_after) else outcome
 

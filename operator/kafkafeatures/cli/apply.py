@@ -25,6 +25,7 @@ from kafkafeatures.core.blockers import grouped
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.plan import HASH_SHOWN
 from kafkafeatures.core.readings import Failure
+from kafkafeatures.core.settling import ON_ITS_WAY
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.settings import ClusterSettings
@@ -117,7 +118,14 @@ async def _until_settled(
     last = None
     async with Cluster(settings) as cluster:
         context = ReconcileContext(
-            store, cluster, now=SYSTEM.clock, sleep=SYSTEM.sleep, ages=progress.ages, before_act=permission.check
+            store,
+            cluster,
+            now=SYSTEM.clock,
+            sleep=SYSTEM.sleep,
+            ages=progress.ages,
+            before_act=permission.check,
+            # The lock shows that the process of before has ended, and nothing of what it wrote to the network.
+            hand_over=ON_ITS_WAY.total_seconds(),
         )
         while True:
             try:

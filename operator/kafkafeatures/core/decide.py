@@ -122,6 +122,7 @@ def decide(
     *,
     proposal: Proposal | None = None,
     unsettled: tuple[Step | UnknownStep, ...] = (),
+    why_open: str = "",
     verdict: DryRun | None = None,
     owner: Owner | None = None,
     soak: Soak | None = None,
@@ -130,8 +131,9 @@ def decide(
     """Decide one reconciliation. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
 
     `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict. `unsettled`:
-    steps that may have been sent and whose outcome is open. `owner`: the older resource that owns this cluster, or may
-    turn out to. `soak`: what an irreversible change waits for. `roll`: what there is to restart.
+    steps that may have been sent and whose outcome is open; `why_open`: what has to be there for it. `owner`: the older
+    resource that owns this cluster, or may turn out to. `soak`: what an irreversible change waits for. `roll`: what
+    there is to restart.
     """
     if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
         return Stalled(
@@ -147,7 +149,7 @@ def decide(
         return owned
     if proposal is None:
         proposal = propose(wanted, observation, memory)
-    before = _unsettled(unsettled) if unsettled else _rolled(wanted, proposal, roll, owned)
+    before = _unsettled(unsettled, why_open) if unsettled else _rolled(wanted, proposal, roll, owned)
     if before is not None:
         return before
     unknown_features = unknown_features_in(wanted.levels, observation)
@@ -183,7 +185,7 @@ def decide(
     )
 
 
-def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
+def _unsettled(steps: tuple[Step | UnknownStep, ...], why: str) -> Wait | Stalled:
     """Nothing else is sent before it is known what became of what was."""
     unknown = [step.intent.kind or "an intent without a kind" for step in steps if isinstance(step, UnknownStep)]
     if unknown:
@@ -195,7 +197,7 @@ def _unsettled(steps: tuple[Step | UnknownStep, ...]) -> Wait | Stalled:
     return Wait(
         Reason.VERIFYING,
         f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice; "
-        "a request that a broker passed on is waited for 5 minutes",
+        "a request that a broker passed on is waited for 5 minutes" + (f"; {why}" if why else ""),
         after=1.0,
     )
 

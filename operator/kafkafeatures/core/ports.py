@@ -6,14 +6,34 @@ makes the observation of what it read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from kafkafeatures.api.status import Via
     from kafkafeatures.core.readings import Failure, Readings
     from kafkafeatures.core.restarts import RestartNode
-    from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+    from kafkafeatures.core.steps import DryRun, NotSent, Outcome, UpdateFeature
     from kafkafeatures.core.workloads import WorkloadsReading
+
+
+Withheld = Callable[[], str | None]
+"""Asked right before the first byte of a request leaves: why it must not; None where it may."""
+
+
+class PreparedUpdate(Protocol):
+    """One change, and the connection it goes over: authenticated, and nothing of the change was sent."""
+
+    @property
+    def via(self) -> Via:
+        """Whether that is the active controller, or a broker that passes it on."""
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        """Send one UpdateFeatures for one feature, at most once, on this connection.
+
+        NotSent also where the node says by now that the feature is not at the level that the change starts from.
+        """
 
 
 class KafkaPort(Protocol):
@@ -35,12 +55,11 @@ class KafkaPort(Protocol):
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         """One validateOnly of all the changes together; nothing is changed. Never with kraft.version."""
 
-    @property
-    def sends_to_active_controller(self) -> bool:
-        """Whether a change would go to the active controller itself now, and not through a broker."""
+    def prepared(self, change: UpdateFeature) -> AbstractAsyncContextManager[PreparedUpdate | NotSent]:
+        """Connect to where the change is to be sent, so that what takes long is over before its intent is written.
 
-    async def update(self, change: UpdateFeature) -> Outcome:
-        """Send one UpdateFeatures for one feature, at most once."""
+        NotSent, and why, where there is no such connection, or the node says that the level is another one.
+        """
 
 
 class WorkloadPort(Protocol):

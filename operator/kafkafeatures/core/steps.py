@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 from msgspec import Struct
 
@@ -85,19 +85,22 @@ class UpdateFeature(Struct, frozen=True):
     def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:
         """What became of it by two readings in a row; the same one twice where there is only one so far.
 
-        Believed undone only after two readings under a quorum that works: a NOT_CONTROLLER, an EOF or a time-out were
-        all seen to be applied later. A level that reads as before may have been moved and moved back: only the metadata
-        log shows that it was not.
+        Nothing is believed without an active controller: a broker that is cut off goes on showing what it knew last.
+        Believed undone only after two readings under a quorum that works, and once the active controller answered a dry
+        run in between: a NOT_CONTROLLER, an EOF or a time-out were all seen to be applied later. A level that reads as
+        before may have been moved and moved back: only the metadata log shows that it was not.
         """
         level = after.level_of(self.feature)
-        if level is None:
-            return Open()
+        if level is None or after.no_quorum is not None:
+            return Open(f"no active controller shows its level: {after.no_quorum or 'it cannot be read'}")
         if level == self.after:
             return Result.APPLIED
         if before.level_of(self.feature) != level or not worked_between(before, after):
             return Open()
         if sent.age < (BROKER_KEEPS if sent.via is Via.BROKER else sent.on_its_way):
             return Open()  # also where the level was changed outside meanwhile
+        if sent.unjudged:
+            return Open(f"the active controller has to answer a dry run (validateOnly) before: {sent.unjudged}")
         if level != self.before:
             return Result.SUPERSEDED
         if sent.accepted:  # two readings here as well: what a controller answers may lag what it has just written
@@ -177,13 +180,16 @@ class InFlight(Struct, frozen=True):
         *,
         stable_for: timedelta = timedelta(0),
         on_its_way: timedelta = timedelta(0),
+        unjudged: str = "",
     ) -> Sent:
         """How it was sent, and how long ago; `on_its_way`: for how long it may be if no answer is known."""
         stable = age_of(self.stable_since) if self.stable_since is not None else None
         unwanted = age_of(self.unwanted_since) if self.unwanted_since is not None else None
         if self.accepted:
             on_its_way = timedelta(0)
-        return Sent(self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for, unwanted, on_its_way)
+        return Sent(
+            self.via, age_of(self.at), self.offset, self.accepted, stable, stable_for, unwanted, on_its_way, unjudged
+        )
 
 
 _MOMENTS = ("stableSince", "unwantedSince", "stoppingSince")
@@ -268,3 +274,20 @@ class DryRunUnavailable(Struct, frozen=True):
 
 
 DryRun = DryRunAccepted | DryRunRejected | DryRunUnavailable
+
+
+def why_unjudged(dry_run: DryRun | None) -> str:
+    """Why it does not prove that the active controller has done all that it was given before; empty where it does.
+
+    Both other answers come from where changes are carried out, in their order; a missing right, or a request that
+    cannot be read, is answered before.
+    """
+    match dry_run:
+        case DryRunAccepted() | DryRunRejected(code=95):  # INVALID_UPDATE_VERSION
+            return ""
+        case DryRunRejected(message=why) | DryRunUnavailable(why=why):
+            return why
+        case None:
+            return "the level of metadata.version could not be read"
+        case _:
+            assert_never(dry_run)

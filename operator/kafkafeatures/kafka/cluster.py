@@ -7,7 +7,8 @@ readings, so that a settled cluster costs one short fetch. Called by the reconci
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -24,7 +25,6 @@ from kafkafeatures.core.readings import (
     Readings,
     Role,
 )
-from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
@@ -42,7 +42,8 @@ from kafkafeatures.kafka.wire.connection import Connection, Recorder, connect
 from kraftlog import Image
 
 if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `describe` starts faster
-    from kafkafeatures.core.steps import DryRun, Outcome, UpdateFeature
+    from kafkafeatures.core.ports import PreparedUpdate
+    from kafkafeatures.core.steps import DryRun, NotSent, UpdateFeature
     from kafkafeatures.kafka.identities import Identities
     from kafkafeatures.kafka.log_history import LogReader
     from kafkafeatures.kafka.partitions import PartitionReader
@@ -196,18 +197,17 @@ class Cluster:
             return DryRunUnavailable("the cluster was not read yet")
         return await features.validate(self._pool, features.route(self._last), changes)
 
-    @property
-    def sends_to_active_controller(self) -> bool:
-        return self._last is not None and route_to_controller(self._last).controller is not None
-
-    async def update(self, change: UpdateFeature) -> Outcome:
+    @asynccontextmanager
+    async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
         """As the port says, by the way the last reading found."""
         from kafkafeatures.core.steps import NotSent
         from kafkafeatures.kafka import features
 
         if self._last is None:
-            return NotSent("the cluster was not read yet")
-        return await features.update_feature(self._pool, features.route(self._last), change)
+            yield NotSent("the cluster was not read yet")
+            return
+        async with features.prepared(self._pool, features.route(self._last), change) as request:
+            yield request
 
     async def read_history(self, reader: LogReader) -> Failure | None:
         """Give it the metadata log from the oldest record there is up to the last reading. None: it has all of that."""

@@ -10,7 +10,8 @@
     ├── NotKafka                     bytes that are no Kafka protocol
     ├── UnsupportedApi               the node does not offer the question; nothing was sent
     ├── Stale                        answers come, but no sign of a majority behind them               retriable
-    ├── TooLarge                     what the node sends takes more memory than it may (`memory.py`)
+    ├── TooLarge                     what the node sends takes more memory than it may (`memory_budget.py`)
+    ├── Withheld                     we gave it up ourselves right before it was written; nothing was sent
     └── ServerError                  the node answered with an error code
         ├── NotAuthorized            an ACL is missing
         ├── WrongCluster             the node belongs to another cluster than the one that was named
@@ -148,6 +149,12 @@ class TooLarge(KafkaError):
     """What the node sends is more than we take."""
 
     kind = FailureKind.TOO_LARGE
+
+
+class Withheld(KafkaError):
+    """The caller's last question before the first byte said no. Nothing was sent."""
+
+    kind = FailureKind.NOT_ASKED
 
 
 class ServerError(KafkaError):

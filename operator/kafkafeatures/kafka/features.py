@@ -4,6 +4,10 @@ Called by the act of a reconciliation, at most once per change. It decides where
 means; it never decides that a change is right, never repeats one that may have been sent, and never sends
 UNSAFE_DOWNGRADE.
 
+The connection comes first, and is of this change alone. It says of itself which levels are finalized: where that is
+not the level that the change starts from, nothing is sent. It ends by a reset: what its node did not take by then
+arrives no more.
+
 The way: straight to the active controller, which answers within seconds whatever happens. Only where it cannot be
 reached through a broker, which forwards the request but keeps it when no controller is active, and may see it
 applied minutes later (seen on 4.2): so where no quorum was seen at work, nothing goes through a broker.
@@ -16,13 +20,17 @@ leave the outcome unknown: each of them was seen being applied later (UpdateFeat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.status import Via
+from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.readings import ClusterProbe, Failure, Role
 from kafkafeatures.core.route import route_to_controller
+from kafkafeatures.core.settling import DELIVERED_WITHIN
 from kafkafeatures.core.steps import (
     Applied,
     DryRun,
@@ -41,9 +49,12 @@ from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.quorum import short_timeout
 from kafkafeatures.kafka.rights import Right, missing
 from kafkafeatures.kafka.settings import Address
+from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -83,27 +94,83 @@ def route(probe: ClusterProbe) -> AddressRoute:
     return AddressRoute(controller, tuple(Address(node.host, node.port) for node in way.brokers), way.closed)
 
 
-async def update_feature(pool: Pool, way: AddressRoute, change: UpdateFeature) -> Outcome:
-    """Send one change, for real, at most once. Only a request that never left is tried at the next stop.
+@asynccontextmanager
+async def prepared(pool: Pool, way: AddressRoute, change: UpdateFeature) -> AsyncIterator[PreparedChange | NotSent]:
+    """A connection for one change, which is sent at most once; NotSent where there is none.
 
     Where the active controller is known it is the only stop: what came of a request is settled in another way where a
     broker passed it on, so nobody may be in doubt which way it went.
 
     Raises ValueError for a change that must not be sent (`request_for`).
     """
-    request = request_for((change,), validate_only=False)
+    request_for((change,), validate_only=False)
+    async with AsyncExitStack() as held:
+        yield await _connected(pool, way, change, held)
+
+
+async def _connected(
+    pool: Pool, way: AddressRoute, change: UpdateFeature, held: AsyncExitStack
+) -> PreparedChange | NotSent:
     if way.closed is not None:
         return NotSent(str(way.closed))
     reasons = []
     for address, role in way.stops()[: 1 if way.controller else None]:
-        reply = await _send(pool, address, role, request)
-        if isinstance(reply, NotSent):
-            reasons.append(reply.why)
-        elif isinstance(reply, OutcomeUnknown):
-            return reply
-        else:
-            return outcome(reply, change, address)
+        try:
+            lease = await held.enter_async_context(pool.lease(address, role, fresh=True))
+        except KafkaError as error:
+            reasons.append(str(to_failure(error, str(address))))
+            continue
+        lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())
+        if why := _moved(change, role, lease.connection.api_versions, address):
+            return NotSent(why)
+        return PreparedChange(pool, lease.connection, (address, role), change)
     return NotSent("; ".join(reasons) or "no address of the active controller or of a live broker is known")
+
+
+class PreparedChange:
+    """A change with its connection. See `PreparedUpdate` of the port."""
+
+    def __init__(self, pool: Pool, link: Connection, stop: tuple[Address, Role], change: UpdateFeature) -> None:
+        self._pool, self._link, self._change = pool, link, change
+        self._address, self._role = stop
+        self._request = request_for((change,), validate_only=False)
+
+    @property
+    def via(self) -> Via:
+        return Via.CONTROLLER if self._role is Role.CONTROLLER else Via.BROKER
+
+    async def send(self, withheld: Withheld) -> Outcome:
+        """As the port says. The node is asked once more for its levels: the intent may have taken its time."""
+        try:
+            said = await self._link.request(ApiVersionsRequest(), timeout=short_timeout(self._pool))
+        except KafkaError as error:
+            return NotSent(self._told(error))
+        if why := _moved(self._change, self._role, said, self._address):
+            return NotSent(why)
+        try:
+            reply = await self._link.change(
+                self._request, withheld=withheld, timeout=self._pool.settings.request_timeout
+            )
+        except KafkaError as error:
+            return OutcomeUnknown(self._told(error)) if error.sent else NotSent(self._told(error))
+        return outcome(reply, self._change, self._address)
+
+    def _told(self, error: KafkaError) -> str:
+        return str(to_failure(error, str(self._address)))
+
+
+def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, where: Address) -> str:
+    """Why the change is not one from where it starts; empty where it is, or where the node does not say.
+
+    What brokers say of kraft.version differs between releases (KAFKA-18979, KAFKA-18602).
+    """
+    unsaid = said.error_code != 0 or said.finalized_features_epoch < 0
+    if unsaid or (change.feature == KRAFT_VERSION and role is Role.BROKER):
+        return ""
+    level = said.finalized_features.get(change.feature, 0)
+    if level == change.before:
+        return ""
+    return f"{where}: {change.feature} is at {level} by now, not at {change.before}; it was changed meanwhile"
 
 
 async def validate(pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeature]) -> DryRun:
@@ -176,24 +243,6 @@ def _verdict(reply: UpdateFeaturesResponse, where: Address) -> DryRun:
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return DryRunUnavailable(f"{where}: {bad[0][1]}", rights=True)
     return DryRunRejected(code, "; ".join(message for _, message in bad))
-
-
-async def _send(
-    pool: Pool, address: Address, role: Role, request: UpdateFeaturesRequest
-) -> UpdateFeaturesResponse | NotSent | OutcomeUnknown:
-    """One try at one stop, on a connection of its own: what an idle one did with the bytes could not be told."""
-    handed_over = False
-    try:
-        async with pool.lease(address, role, fresh=True) as lease:
-            handed_over = True
-            reply: UpdateFeaturesResponse = await lease.connection.request(
-                request, timeout=pool.settings.request_timeout
-            )
-            return reply
-    except KafkaError as error:
-        why = str(to_failure(error, str(address)))
-        # Before that, `sent` speaks of the requests that make a connection.
-        return OutcomeUnknown(why) if handed_over and error.sent else NotSent(why)
 
 
 def _words(code: int, message: str | None) -> str:

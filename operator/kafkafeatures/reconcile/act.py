@@ -6,6 +6,8 @@ The only place where an effect leaves the process. The intent is written before 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import assert_never
 
 from msgspec import Struct
@@ -16,8 +18,10 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known
+from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.readings import Failure
 from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.settling import SEND_WITHIN
 from kafkafeatures.core.steps import (
     Applied,
     InFlight,
@@ -37,7 +41,7 @@ from kafkafeatures.reconcile.evaluate import (
     Unread,
     evaluate,
 )
-from kafkafeatures.reconcile.last_second import why_not_now
+from kafkafeatures.reconcile.last_second import too_late, why_not_now
 from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
 
 
@@ -74,12 +78,47 @@ async def write_if_changed(store: ResourceStore, before: KeptStatus, status: Sta
         await store.write_status(status)
 
 
+Send = Callable[[Withheld], Awaitable[Outcome]]
+"""Lets a step leave the process, unless it is withheld at the last moment."""
+
+
 async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reconciliation:
-    status = found.status
+    """Have a way before the intent is written: what takes long is over then, and what has none needs no intent."""
+    match step:
+        case UpdateFeature():
+            async with context.kafka.prepared(step) as request:
+                if isinstance(request, NotSent):
+                    return await _not_begun(context, found, step, request)
+                return await _carry_out(context, found, step, request.via, request.send)
+        case RestartNode():
+            via = Via.API_SERVER if step.pod else Via.PERSON
+            return await _carry_out(context, found, step, via, partial(_ask_for_restart, context, step))
+        case _:
+            assert_never(step)
+
+
+async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withheld: Withheld) -> Outcome:
+    if not step.pod:
+        return Applied()  # a person was asked by the intent itself, and by the Event that it makes
+    if context.workloads is None:
+        return NotSent("the document names no driver that could evict a pod")
+    return await context.workloads.evict(step)
+
+
+async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
+    """There is no way. Told once, however often it is tried."""
+    never = InFlight(step, context.stamp(), Via.CONTROLLER)
+    status = _ended(context, found.status, never, Result.NOT_SENT, outcome.why)
+    await write_if_changed(context.store, found.resource, status)
+    return Reconciliation(Act(step), 1.0, status, outcome)
+
+
+async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, via: Via, send: Send) -> Reconciliation:
+    began, status = context.monotonic(), found.status
     sent = _intended_before(status, step) or InFlight(
         step,
         context.stamp(),
-        _via(context, step),
+        via,
         offset=found.observation.source.offset if isinstance(step, UpdateFeature) else -1,
         corrects_drift=step in found.proposal.drifted,
     )
@@ -98,7 +137,9 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
             if not others:
                 context.on_settled()
         return await _report(context, found.with_decision(withdrawn, status))
-    outcome = await send(context, found, step)
+    cluster_id = found.observation.cluster_id
+    context.effects(EffectRecord(found.resource.name, cluster_id.value if isinstance(cluster_id, Known) else "", step))
+    outcome = await send(partial(_withheld, context, found, began))
     if not others and not _may_be_on_its_way(step, outcome, asked_before=asked_before):
         context.on_settled()
     match outcome:
@@ -144,21 +185,13 @@ def _may_be_on_its_way(step: Step, outcome: Outcome, *, asked_before: bool) -> b
             assert_never(outcome)
 
 
-async def send(context: ReconcileContext, found: Evaluation, step: Step) -> Outcome:
-    """Let one effect leave the process; it is announced to `context.effects` first."""
-    cluster_id = found.observation.cluster_id
-    context.effects(EffectRecord(found.resource.name, cluster_id.value if isinstance(cluster_id, Known) else "", step))
-    match step:
-        case UpdateFeature():
-            return await context.kafka.update(step)
-        case RestartNode():
-            if not step.pod:
-                return Applied()  # a person was asked by the intent itself, and by the Event that it makes
-            if context.workloads is None:
-                return NotSent("the document names no driver that could evict a pod")
-            return await context.workloads.evict(step)
-        case _:
-            assert_never(step)
+def _withheld(context: ReconcileContext, found: Evaluation, began: float) -> str | None:
+    """Asked right before the first byte. A successor counts on it that what was intended is not sent for ever."""
+    within = SEND_WITHIN.total_seconds()
+    if (took := context.monotonic() - began) > within:
+        return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"
+    refused = too_late(context, found, None)
+    return refused.message if refused is not None else None
 
 
 _EVICTION_REJECTED = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLOUT_HALTED}
@@ -172,12 +205,6 @@ def _intended_before(status: Status, step: Step) -> InFlight | None:
             if isinstance(one, InFlight) and one.step == step:
                 return one
     return None
-
-
-def _via(context: ReconcileContext, step: Step) -> Via:
-    if isinstance(step, RestartNode):
-        return Via.API_SERVER if step.pod else Via.PERSON
-    return Via.CONTROLLER if context.kafka.sends_to_active_controller else Via.BROKER
 
 
 def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Result, message: str) -> Status:

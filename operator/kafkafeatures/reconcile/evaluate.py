@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from kafkafeatures import __version__
-from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
+from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Status
 from kafkafeatures.api.values import replace
@@ -31,7 +31,7 @@ from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, s
 from kafkafeatures.core.restarts import Phase, RestartNode
 from kafkafeatures.core.settling import Open
 from kafkafeatures.core.soak import soak_of, with_soak
-from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, in_flight
+from kafkafeatures.core.steps import DryRun, InFlight, Step, UnknownStep, UpdateFeature, in_flight, why_unjudged
 from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Wanted
 from kafkafeatures.core.windows import closed_until
 from kafkafeatures.environment import SYSTEM
@@ -77,8 +77,8 @@ class ReconcileContext(Struct, frozen=True):
 
     `effects` is called right before a step is sent, `on_settled` once none of this resource can be on its way any more.
     `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another
-    process may still send what its intent says; none where a lock shows that it ended. `workloads`: None where no pods
-    are restarted. `is_stopping`: this process was told to end, and begins nothing any more.
+    process may still send what its intent says. `workloads`: None where no pods are restarted. `is_stopping`: this
+    process was told to end, and begins nothing any more.
     """
 
     store: ResourceStore
@@ -185,11 +185,12 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     wanted, ours = resource.wanted, is_ours(resource, observation)
     remembered = resource.status
     unsettled: tuple[Step | UnknownStep, ...] = ()
+    why_open = ""
     restarts: tuple[InFlight, ...] = ()
     replication = await _replication(observation)
     if ours:  # another cluster tells nothing about what became of what was sent to ours
         first = observation
-        observation, remembered, restarts, unsettled = await _settled(context, resource, first, replication)
+        observation, remembered, restarts, unsettled, why_open = await _settled(context, resource, first, replication)
         if observation is not first:
             replication = await _replication(observation)
     spent = tuple(one for one in remembered.spent_consents if one in wanted.consents)
@@ -228,8 +229,8 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     rolling = roll is not None and roll.decision is not None
     verdict = await _verdict_on(context.kafka, wanted, proposal, observation) if mine and not rolling else None
     decision = decide(
-        wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=verdict, owner=owner, soak=soak,
-        roll=roll,
+        wanted, observation, memory, proposal=proposal, unsettled=unsettled, why_open=why_open, verdict=verdict,
+        owner=owner, soak=soak, roll=roll,
     )  # fmt: skip
     remembered = _spending(decision, proposal, remembered)
     return Evaluation(
@@ -340,9 +341,9 @@ def is_ours(resource: Resource, observation: Observation) -> bool:
 
 async def _settled(
     context: ReconcileContext, resource: Resource, observation: Observation, replication: Replication | None
-) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...]]:
+) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...], str]:
     """The newest observation, the status with every intent closed whose end is known, and what is still open:
-    restarts, which are followed, and what has to be settled before anything else is sent.
+    restarts, which are followed, and what has to be settled before anything else is sent; and what that waits for.
     """
     status = resource.status
     unknown: list[Step | UnknownStep] = []
@@ -354,18 +355,28 @@ async def _settled(
         else:
             (restarts if isinstance(found.step, RestartNode) else updates).append(found)
     status, restarts = _followed(context, resource, restarts, observation, replication)
-    status, still_open = _close(context, status, updates, observation, observation)
+    status, still_open, why = _close(context, status, updates, observation, observation)
     if not still_open:
-        return observation, status, tuple(restarts), tuple(unknown)
+        return observation, status, tuple(restarts), tuple(unknown), ""
     await context.sleep(SETTLE_SECONDS)
+    unjudged = why_unjudged(await _nothing_judged(context.kafka, observation))
     try:
         again = await _look(context, resource, await _workloads(context))
     except ClusterUnreachable:
         again = None
     if again is None or not is_ours(resource, again):
-        return observation, status, tuple(restarts), (*unknown, *(one.step for one in still_open))
-    status, still_open = _close(context, status, still_open, observation, again)
-    return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open))
+        return observation, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), why
+    status, still_open, why = _close(context, status, still_open, observation, again, unjudged=unjudged)
+    return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), why
+
+
+async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun | None:
+    """A dry run of what is there already: by its answer the active controller has done what it was given before.
+
+    None where it cannot be asked about anything that is there.
+    """
+    level = observation.level_of(METADATA_VERSION)
+    return None if level is None else await kafka.validate((UpdateFeature(METADATA_VERSION, level, level),))
 
 
 def _followed(
@@ -415,16 +426,25 @@ def _withdrawn(
 
 
 def _close(
-    context: ReconcileContext, status: Status, sent: list[InFlight], first: Observation, second: Observation
-) -> tuple[Status, list[InFlight]]:
-    still_open = []
+    context: ReconcileContext,
+    status: Status,
+    sent: list[InFlight],
+    first: Observation,
+    second: Observation,
+    *,
+    unjudged: str = "it was not asked yet",
+) -> tuple[Status, list[InFlight], str]:
+    """The status with every intent closed whose end is known, those that are open, and what the first waits for."""
+    still_open, why = [], ""
     for one in sent:
-        result = one.step.settle(first, second, one.sent(context.known_for, on_its_way=context.on_its_way(one.at)))
+        how = one.sent(context.known_for, on_its_way=context.on_its_way(one.at), unjudged=unjudged)
+        result = one.step.settle(first, second, how)
         if isinstance(result, Open):
             still_open.append(one)
+            why = why or result.why
         else:
             status = with_result(status, one, result, at=context.stamp(), age_of=context.age_of)
-    return status, still_open
+    return status, still_open, why
 
 
 async def _verdict_on(kafka: KafkaPort, wanted: Wanted, proposal: Proposal, observation: Observation) -> DryRun | None:

@@ -19,9 +19,10 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.settling import ON_ITS_WAY
 from kafkafeatures.kube.api import Key
 
-HAND_OVER = 30.0
+HAND_OVER = ON_ITS_WAY.total_seconds()
 """Seconds from our begin in which a process of the same operator may still write: kubelet ends it within a few."""
 
 _REPORTED = "more than one operator writes this status"

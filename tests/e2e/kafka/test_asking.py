@@ -20,11 +20,12 @@ from kafkafeatures.core.readings import (
 )
 from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunRejected, OutcomeUnknown, Rejected, UpdateFeature
 from kafkafeatures.kafka.cluster import Cluster as Client
-from kafkafeatures.kafka.features import AddressRoute, route, update_feature, validate
+from kafkafeatures.kafka.features import AddressRoute, route, validate
 from kafkafeatures.kafka.identities import Identities
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.prober import probe_cluster, probe_node
 from kafkafeatures.kafka.settings import Address, ClusterSettings, parse_addresses
+from tests.e2e.kafka.wire import update_feature
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST, OLD
 

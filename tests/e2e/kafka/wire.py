@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from kafkafeatures.core.steps import NotSent, Outcome, UpdateFeature
+from kafkafeatures.kafka.features import AddressRoute, prepared
+from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import connect
 from kafkafeatures.kafka.wire.messages import SAFE_DOWNGRADE, UPGRADE, UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -21,6 +24,12 @@ async def send(node: Node, feature: str, level: int, *, timeout: float = 10.0) -
             UpdateFeaturesRequest(updates=((feature, level, kind),), validate_only=False), timeout=timeout
         )
         return response
+
+
+async def update_feature(pool: Pool, way: AddressRoute, change: UpdateFeature) -> Outcome:
+    """By the product's own way, whose rules are those of a reconciliation."""
+    async with prepared(pool, way, change) as request:
+        return request if isinstance(request, NotSent) else await request.send(lambda: None)
 
 
 def feature_records(cluster: Cluster) -> int:

@@ -6,13 +6,13 @@ A node is a table from request type to an answer, to an exception class, to `HAN
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.readings import Host
-from kafkafeatures.kafka.errors import TimedOut, Unreachable, UnsupportedApi
+from kafkafeatures.kafka.errors import TimedOut, Unreachable, UnsupportedApi, Withheld
 from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection
@@ -84,7 +84,7 @@ class Link:
     def __init__(self, cluster: Cluster, address: Address, node: Node) -> None:
         self.cluster, self.address, self.node = cluster, address, node
         self.api_versions = node.api_versions
-        self.closed, self.peer = False, "10.0.0.1"
+        self.closed, self.peer, self.ends_by_reset = False, "10.0.0.1", False
 
     async def request(self, message: Any, *, timeout: float | None = None) -> Any:
         self.node.asked.append(message)
@@ -106,6 +106,15 @@ class Link:
             await self.close()
             raise error(answer, self.address, "gone", sent=True)
         return answer
+
+    async def change(self, message: Any, *, withheld: Callable[[], str | None], timeout: float) -> Any:
+        why = withheld()
+        if why is not None:
+            raise Withheld(why)
+        return await self.request(message, timeout=timeout)
+
+    def end_by_reset(self, unacknowledged: float) -> None:
+        self.ends_by_reset = True
 
     async def close(self) -> None:
         if not self.closed:

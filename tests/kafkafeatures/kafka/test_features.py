@@ -12,12 +12,14 @@ from kafkafeatures.core.steps import (
     DryRunRejected,
     DryRunUnavailable,
     NotSent,
+    Outcome,
     OutcomeUnknown,
     Rejected,
     UpdateFeature,
 )
 from kafkafeatures.kafka.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
-from kafkafeatures.kafka.features import AddressRoute, outcome, request_for, route, update_feature, validate
+from kafkafeatures.kafka.features import AddressRoute, outcome, prepared, request_for, route, validate
+from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.prober import probe_cluster, probe_node
 from kafkafeatures.kafka.quorum import refused
 from kafkafeatures.kafka.wire.messages import (
@@ -53,6 +55,11 @@ def answering(reply: Any, through_broker: Any = OK) -> Cluster:
 def updates(cluster: Cluster) -> dict[int, list[UpdateFeaturesRequest]]:
     sent = {a.port: [m for m in n.asked if isinstance(m, UpdateFeaturesRequest)] for a, n in cluster.nodes.items()}
     return {port: messages for port, messages in sent.items() if messages}
+
+
+async def update_feature(pool: Pool, way: AddressRoute, change: UpdateFeature) -> Outcome:
+    async with prepared(pool, way, change) as request:
+        return request if isinstance(request, NotSent) else await request.send(lambda: None)
 
 
 async def sent(cluster: Cluster, way: AddressRoute = DIRECT, change: UpdateFeature = RAISE) -> Any:

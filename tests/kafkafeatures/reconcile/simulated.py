@@ -5,14 +5,16 @@ to both, what goes wrong on the way, and where the process dies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import Status, Via
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.ports import PreparedUpdate
 from kafkafeatures.core.readings import Failure, ProbedNode, Readings
-from kafkafeatures.core.steps import DryRun, Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.steps import DryRun, NotSent, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kube.api import Key
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
@@ -76,9 +78,11 @@ class Cluster(SimulatedCluster):
     def away(self, away: bool) -> None:
         self.reach(UNREACHABLE if away else Access())
 
-    @property
-    def sends_to_active_controller(self) -> bool:
-        return not self.through_broker and super().sends_to_active_controller
+    @asynccontextmanager
+    async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
+        self.tick()
+        async with super().prepared(change) as request:
+            yield _Passed(request) if self.through_broker and not isinstance(request, NotSent) else request
 
     async def read(self, *, partitions: bool = False) -> Readings:
         self.tick()
@@ -125,6 +129,15 @@ class Cluster(SimulatedCluster):
     @property
     def _moves(self) -> int:
         return self.world.image.counts.get(table.FEATURE_LEVEL.key, 0)
+
+
+class _Passed:
+    """The same, as if a broker passed it on."""
+
+    via = Via.BROKER
+
+    def __init__(self, request: PreparedUpdate) -> None:
+        self.send = request.send
 
 
 def without_levels(readings: Readings) -> Readings:

@@ -9,6 +9,9 @@ Sessions with a lifetime (KIP-368) are renewed before the next request once four
 needs nothing more: it is far shorter than the rest, and a broker cuts a session only when a request arrives too late.
 
 Who catches a KafkaError can read `sent`: whether the node may have got the request.
+
+A connection for a change ends by a reset, however it ends, and does so also where this process is killed: the kernel
+would go on delivering what lies in its buffer otherwise, long after everybody here was told that nothing came of it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import contextlib
 import functools
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar
@@ -36,6 +40,7 @@ from kafkafeatures.kafka.errors import (
     TlsFailed,
     Unreachable,
     UnsupportedApi,
+    Withheld,
     code_name,
 )
 from kafkafeatures.kafka.settings import NEEDS_VERIFIED_TLS, Address, Security
@@ -49,6 +54,8 @@ from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsRes
 HANDSHAKE_SHARE = 0.9  # of the time that is left, so that a silent handshake is told apart from a silent network
 CLOSING_SECONDS = 1.0
 LARGE = 128 * 1024  # bytes of a reply: some milliseconds
+_RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
+
 HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
 
 Clock = Callable[[], float]
@@ -292,6 +299,27 @@ class Connection:
                 await self._renew()
             return await self._exchange(message, version)
 
+    async def change(self, message: Request[R], *, withheld: Callable[[], str | None], timeout: float) -> R:
+        """The same for a request that changes something. Nobody has to ask afterwards whether it still comes.
+
+        `withheld` is asked right before the first byte leaves: why it must not; None where it may. The memory for the
+        answer is taken before, too. Raises KafkaError, `sent` if a single byte was written.
+        """
+        version = self._version(message)
+        most_bytes, _ = codec.limits(message)
+        async with self._turn, self._deadline(timeout):
+            if self._renew_at is not None and self._monotonic() >= self._renew_at:
+                await self._renew()
+            with self._meter.reply(most_bytes, self.drop):
+                return await self._exchange(message, version, _Unmetered(), withheld)
+
+    def end_by_reset(self, unacknowledged: float) -> None:
+        """From now on. What the node did not acknowledge for so many seconds is given up by the kernel as well."""
+        link: socket.socket = self._writer.get_extra_info("socket")
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(unacknowledged * 1000))
+
     async def close(self) -> None:
         """Close within a second; what was under way has no answer any more."""
         if not self.closed:
@@ -351,7 +379,13 @@ class Connection:
         proof = Authentication(ask, settings, self._security, timeout=self._timeout, monotonic=self._monotonic)
         self._renew_at = await proof.prove(again=self._renewing)
 
-    async def _exchange(self, message: Request[R], version: int) -> R:
+    async def _exchange(
+        self,
+        message: Request[R],
+        version: int,
+        meter: Meter | None = None,
+        withheld: Callable[[], str | None] = lambda: None,
+    ) -> R:
         if self.closed:
             raise Disconnected("the connection is closed")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -360,13 +394,15 @@ class Connection:
         )
         frame = framed(payload)
         most_bytes, most_items = codec.limits(message)
+        if (why := withheld()) is not None:
+            raise Withheld(why)
         if self._recorder is not None:
             self._recorder.sent(self.address, _for_recorder(frame, message))
         try:
             self._writer.write(frame)
             await self._writer.drain()
             length = await self._read_length(most_bytes)
-            with self._meter.reply(length, self.drop):
+            with (meter or self._meter).reply(length, self.drop):
                 answer = await self._reader.readexactly(length)
                 decode = functools.partial(
                     codec.decode_response, message.api_key, version, answer, most_items=most_items
@@ -387,8 +423,10 @@ class Connection:
         except OSError as error:
             self.drop()
             raise Disconnected(f"the connection broke: {error.strerror or error}", sent=True) from None
-        except BaseException:
+        except BaseException as error:
             self.drop()
+            if isinstance(error, KafkaError):
+                error.sent = True  # whatever went wrong with the answer
             raise
         if self._recorder is not None:
             self._recorder.received(self.address, _for_recorder(framed(answer), response))

@@ -23,6 +23,7 @@ from tests.reliability.facts import (
     irreversible,
     level_in,
     lossless,
+    not_known,
     wants,
     writer,
 )
@@ -75,9 +76,10 @@ def no_downgrade_without_a_consent_and_none_twice(facts: Facts) -> Iterator[Viol
     used: dict[tuple[str, str], Act] = {}
     for act in facts.acts:
         sent = act.sent
-        if act.begun is None or sent.after >= sent.before:
+        is_dynamic = sent.feature == "kraft.version"
+        if act.begun is None or (sent.after >= sent.before and not is_dynamic):
             continue
-        consent = f"{sent.feature}:{sent.before}->{sent.after}"
+        consent = "dynamic-quorum" if is_dynamic else f"{sent.feature}:{sent.before}->{sent.after}"
         if consent not in (act.begun.spec.get("consents") or ()):
             yield Violation("consent", sent.at, f"{sent} without {consent}")
         if act.before is not None and consent in (act.before.status.get("spentConsents") or ()) and not _closes(act):
@@ -178,6 +180,18 @@ def what_became_of_an_effect_is_told_as_it_was(facts: Facts) -> Iterator[Violati
                 yield Violation("outcome", version.at, f"{sent} is told as {said}, but its cluster was not read")
             elif facts.is_kept(sent.number, place) and not read:
                 yield Violation("outcome", version.at, f"{sent} is told as {said}, but a broker still keeps it")
+
+
+def what_another_release_began_is_left_alone(facts: Facts) -> Iterator[Violation]:
+    """It stays in the status until a person takes it out, and nothing is sent meanwhile."""
+    for act in facts.acts:
+        if act.begun is not None and not_known(act.begun):
+            yield Violation("another release", act.sent.at, f"{act.sent} beside {not_known(act.begun)}")
+    for versions in facts.versions.values():
+        for (_, earlier), (_, version) in pairwise(versions):
+            lost = [one for one in not_known(earlier) if one not in not_known(version)]
+            if lost and version.by.startswith(OPERATOR):
+                yield Violation("another release", version.at, f"{lost} is not in the status any more")
 
 
 def every_node_supports_what_is_sent(facts: Facts) -> Iterator[Violation]:
@@ -394,6 +408,7 @@ RULES: tuple[Rule, ...] = (
     a_status_tells_of_one_cluster,
     what_is_open_stays_alone,
     what_became_of_an_effect_is_told_as_it_was,
+    what_another_release_began_is_left_alone,
     every_node_supports_what_is_sent,
     an_owner_acts_alone,
     two_operators_stop,

@@ -15,7 +15,7 @@ from typing import Any
 from tests.reliability.records import History, Kept, Looked, Moved, Record, Sent, Stored
 
 OPERATOR = "kafkafeatures.dev/"
-RESTART = "RestartNode"
+UPDATE, RESTART = "UpdateFeature", "RestartNode"
 PAUSE, APPROVE = "kafkafeatures.dev/pause", "kafkafeatures.dev/approve"
 KEPT_FOR = 290.0
 """Seconds for which a broker may keep a request, at most."""
@@ -58,8 +58,13 @@ def intents(stored: Stored) -> tuple[Intent, ...]:
     """(feature, before, after, when) of each."""
     status = stored.status
     found = status.get("intents") or ([status["intent"]] if status.get("intent") else [])
-    found = [one for one in found if one.get("kind") != RESTART]
+    found = [one for one in found if one.get("kind", UPDATE) == UPDATE]
     return tuple((one["target"], int(one["before"]), int(one["after"]), one["at"]) for one in found)
+
+
+def not_known(stored: Stored) -> list[Mapping[str, Any]]:
+    """Intents of kinds that only another release knows."""
+    return [one for one in stored.status.get("intents") or () if one.get("kind", UPDATE) not in (UPDATE, RESTART)]
 
 
 def desired(stored: Stored) -> dict[str, int]:
@@ -96,6 +101,8 @@ def level_in(stored: Stored, feature: str) -> Mapping[str, Any]:
 
 def irreversible(feature: str, before: int, after: int) -> bool:
     """Whether Kafka would refuse to undo it."""
+    if feature == "kraft.version":
+        return after > before
     return feature == "metadata.version" and any(level in CHANGED for level in range(before + 1, after + 1))
 
 

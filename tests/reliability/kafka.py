@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Protocol
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Failure, FailureKind, Readings, Role
+from kafkafeatures.core.readings import Failure, FailureKind, NodeAnswer, ProbedNode, Readings, Role
 from kafkafeatures.core.workloads import WorkloadsReading
 from kafkasim.log import Write
 from kafkasim.node import Node
@@ -29,6 +29,14 @@ from kraftlog.schema import table
 from tests.reliability.records import Kept, Looked, Moved, Nodes, Whole
 
 START_MS = 1_800_000_000_000
+LEVELS: Mapping[str, tuple[int, ...]] = {
+    "metadata.version": (21, 22, 24, 25, 26, 27, 28, 29),
+    "group.version": (0, 1),
+    "transaction.version": (0, 1, 2),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+}
+"""That histories ask for, and that somebody else sets."""
 KEPT_FOR_MS = 280_000
 """A broker keeps a request that no controller takes for about so long; the operator waits a little longer."""
 
@@ -39,7 +47,9 @@ class Roads:
 
     `no_log`: chance that a client may not read the metadata log; `by_broker`: that it reaches no controller;
     `mute_leader`: that the active controller does not say what it supports, so that requests go through a broker;
-    `leader_dies`: as a change arrives; `quorum_lost`: all controllers do.
+    `leader_dies`: as a change arrives; `quorum_lost`: all controllers do; `overtaken`: somebody else moves the level
+    then. `lagging`: that a node that does not lead still says what was so before a level moved last; `log_behind`: that
+    the log was read up to some seconds before the nodes were asked.
     """
 
     lost_before: float = 0.0
@@ -50,6 +60,9 @@ class Roads:
     quorum_lost: float = 0.0
     slow: float = 0.0
     mute_leader: float = 0.0
+    overtaken: float = 0.0
+    lagging: float = 0.0
+    log_behind: float = 0.0
 
 
 class RecordedWorld(World):
@@ -57,8 +70,12 @@ class RecordedWorld(World):
 
     def __init__(self, plan: Plan, record: Callable[[Moved | Kept | Whole], None], random: Random) -> None:
         self.sender: int | None = None
+        self.hung: set[int] = set()
+        """Nodes that answer nobody, while their sessions go on."""
         self._record = record
         self._away: set[int] | None = None  # None while it is being made, and where it has no partitions
+        self.levels_before: dict[str, int] | None = None
+        """Before the last one moved; None while none has."""
         super().__init__(plan, now_ms=START_MS, random=random)
         if plan.topics:
             self._away = self.away()
@@ -78,6 +95,8 @@ class RecordedWorld(World):
         before = self.levels
         outcome = super().update_features(at, updates, validate_only=validate_only)
         after = self.levels
+        if after != before:
+            self.levels_before = {name: level for name, level in before.items() if level}
         for name in sorted(before.keys() | after.keys()):
             if before.get(name, 0) != after.get(name, 0):
                 moved = (name, before.get(name, 0), after.get(name, 0))
@@ -90,6 +109,7 @@ class RecordedWorld(World):
             self._look_around()
 
     def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
+        self.hung.discard(node_id)
         super().stop(role, node_id, kill=kill)
         self._look_around()
 
@@ -163,21 +183,38 @@ class _Sender:
 
 
 class _Client(SimulatedCluster):
-    """One whose question to the active controller may go unanswered, while the metadata log is read from it."""
+    """One whose nodes may be silent, or behind: the active controller does not say what it supports while the metadata
+    log is read from it; a node that hangs says nothing; another one has not heard of the last level yet.
+    """
 
-    def __init__(self, world: World, access: Access, mute: Callable[[], bool]) -> None:
+    def __init__(self, world: RecordedWorld, access: Access, roads: Roads, random: Random) -> None:
         super().__init__(world, access)
-        self._mute = mute
+        self._recorded, self._roads, self._random = world, roads, random
 
     async def read(self, *, partitions: bool = False) -> Readings:
+        log = None
+        if self._random.random() < self._roads.log_behind:
+            log = (await super().read(partitions=partitions)).log
+            self._pass_time(int(1_000 * self._random.random()))
         readings = await super().read(partitions=partitions)
-        if not self._mute():
-            return readings
-        silent = Failure(FailureKind.TIMED_OUT, "controller", "no answer in time")
-        leader = Role.CONTROLLER, self.world.active
-        nodes = [replace(one, answer=silent) if (one.role, one.id) == leader else one for one in readings.probe.nodes]
-        self._last = replace(readings.probe, nodes=tuple(nodes))
-        return readings._replace(probe=self._last)
+        changed = {one.id: found for one in readings.probe.nodes if (found := self._said_by(one)) is not None}
+        if changed:
+            nodes = tuple(replace(one, answer=changed.get(one.id, one.answer)) for one in readings.probe.nodes)
+            self._last = replace(readings.probe, nodes=nodes)
+            readings = readings._replace(probe=self._last)
+        return readings if log is None else readings._replace(log=log)
+
+    def _said_by(self, one: ProbedNode) -> NodeAnswer | Failure | None:
+        """None: what it is."""
+        leads = (one.role, one.id) == (Role.CONTROLLER, self.world.active)
+        if one.id in self._recorded.hung or (leads and self._random.random() < self._roads.mute_leader):
+            return Failure(FailureKind.TIMED_OUT, one.role.value.lower(), "no answer in time")
+        before = self._recorded.levels_before
+        if leads or before is None or not isinstance(one.answer, NodeAnswer):
+            return None
+        if self._random.random() >= self._roads.lagging:
+            return None
+        return replace(one.answer, finalized=before)
 
 
 class Pods(Protocol):
@@ -233,7 +270,7 @@ class Cluster:
         """What one connection reaches, for as long as it lasts."""
         detour = random.random() < roads.by_broker
         access = Access(controllers=not detour, reaches_controllers=not detour)
-        return _Client(self.world, access, lambda: random.random() < roads.mute_leader)
+        return _Client(self.world, access, roads, random)
 
     def move(self, feature: str, level: int) -> None:
         """By somebody else, at the active controller."""

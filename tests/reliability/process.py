@@ -44,7 +44,7 @@ from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import Resources
 from kafkasim.ports import REFUSED
 from kraftlog import Image
-from tests.reliability.kafka import Cluster, Pods, Roads
+from tests.reliability.kafka import LEVELS, Cluster, Pods, Roads
 from tests.reliability.records import Looked, Nodes
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Request, refusal
@@ -169,7 +169,8 @@ class Process:
     async def _latency(self) -> None:
         random = self.world.random
         self.point()
-        await asyncio.sleep(random.random() * (2.0 if random.random() < self.world.weather.late else 0.02))
+        late = random.random() < self.world.weather.late
+        await asyncio.sleep(random.random() * (random.choice((2.0, 2.0, 9.0)) if late else 0.02))
         self.point()
 
     def point(self) -> None:
@@ -375,6 +376,8 @@ class _Connection:
         if self._draw(roads.quorum_lost):
             for node in cluster.world.voting():
                 cluster.kill(node)
+        if self._draw(roads.overtaken):
+            cluster.move(change.feature, self._random.choice(LEVELS.get(change.feature, (change.before,))))
         with cluster.world.sent_by(number):
             outcome = await request.send(withheld)
         await self._back()
@@ -397,6 +400,6 @@ class _Connection:
         """The way there, or back: time passes, and the process may die."""
         self._process.point()
         ahead = 0.0 if self._cluster is None else self._cluster.ahead
-        longest = 5.0 if self._draw(self._weather.roads.slow) else 0.02
+        longest = self._random.choice((5.0, 5.0, 20.0)) if self._draw(self._weather.roads.slow) else 0.02
         await asyncio.sleep(ahead + 0.01 + longest * self._random.random())
         self._process.point()

@@ -18,7 +18,7 @@ from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import UpdateFeature
 from kafkasim.plan import NodePlan, Plan
 from kafkasim.releases import release_named
-from tests.reliability.kafka import START_MS, Cluster, RecordedWorld, Roads
+from tests.reliability.kafka import LEVELS, START_MS, Cluster, RecordedWorld, Roads
 from tests.reliability.pods import cluster_in_pods, rollout_fields
 from tests.reliability.process import Process, Surrounding, Weather
 from tests.reliability.records import Approved, Asked, History, Jumped, Sent, Stored
@@ -26,15 +26,13 @@ from tests.simulated.kubernetes import ApiServer
 
 NAMESPACE = "kafka"
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
-LEVELS: Mapping[str, tuple[int, ...]] = {
-    "metadata.version": (21, 22, 24, 25, 26, 27, 28, 29),
-    "group.version": (0, 1),
-    "transaction.version": (0, 1, 2),
-    "share.version": (0, 1),
-    "streams.version": (0, 1),
-}
-THEMES = ("anything", "drift", "approval", "kept request", "another cluster", "two operators")
+THEMES = (
+    "anything", "drift", "approval", "kept request", "another cluster", "two operators", "asked", "fight", "soak",
+    "dynamic quorum", "another release",
+)  # fmt: skip
 """What most of a history is about."""
+OF_LEVELS = ("approval", "drift", "fight", "soak", "dynamic quorum", "asked")
+"""Themes whose clusters seldom have a node that keeps levels from being moved."""
 ROLL, ROLLS = "roll", 16
 """One history out of so many is about rolls, in a cluster of its own kind."""
 
@@ -54,6 +52,8 @@ class Scene:
         self.server = ApiServer(lambda: START + timedelta(seconds=self.loop.time()))
         self.server.listener = self._stored
         self.theme = ROLL if seed % ROLLS == ROLLS - 1 else self.random.choice(THEMES)
+        if self.theme == "asked" or self.random.random() < 0.1:
+            self.weather.roads.no_log = 1.0
         there_are = 2 if self.theme == "another cluster" else self.random.choice((1, 1, 2))
         clusters = [self._cluster(name) for name in ("a", "b")[: 1 if self.theme == ROLL else there_are]]
         self.clusters = {one.name: one for one in clusters}
@@ -105,6 +105,7 @@ class Scene:
             return self.random.random() * most if self.random.random() < 0.35 else 0.0
 
         roads = Roads(chance(0.3), chance(0.5), chance(1.0), chance(1.0), chance(0.5), chance(0.3), chance(0.5))
+        roads.overtaken, roads.lagging, roads.log_behind = chance(0.5), chance(0.5), chance(0.5)
         return Weather(
             chance(0.04), chance(0.1), chance(0.1), chance(0.15), chance(0.5), chance(0.6), chance(0.3), roads
         )
@@ -116,10 +117,14 @@ class Scene:
         controllers = range(3001, 3001 + pick((1, 3, 3)))
         brokers = range(1, 1 + pick((1, 2, 3)))
         newest, older = pick((("4.2", "4.2"), ("4.2", "4.1"), ("4.2", "4.0"), ("4.2", "3.9")))
+        if self.theme in OF_LEVELS and self.random.random() < 0.8:
+            older = newest
         level = pick((17, 21)) if older == "3.9" else pick((21, 25))
+        if self.theme == "soak":
+            level = 21
         nodes = [NodePlan(Role.CONTROLLER, i, release_named(pick((newest, newest, older)))) for i in controllers]
         nodes += [NodePlan(Role.BROKER, i, release_named(pick((newest, newest, older)))) for i in brokers]
-        if self.random.random() < 0.15:
+        if self.random.random() < (0.03 if self.theme in OF_LEVELS else 0.15):
             nodes.append(NodePlan(Role.BROKER, 9, release_named(older), ghost=True))
         plan = Plan(tuple(nodes), {"metadata.version": level})
         return Cluster(name, RecordedWorld(plan, self.history.records.append, self.random), self.loop.time)
@@ -142,6 +147,8 @@ class Scene:
         }
         if random() < 0.1:
             spec["features"] = {"releaseVersion": pick(("4.0", "4.1", "4.2"))}
+        if self.theme == "soak" or random() < 0.05:
+            spec["features"]["finalizeAfter"] = pick(("10s", "30s", "2m"))
         if random() < 0.3:
             spec["cluster"]["clusterId"] = self.clusters[cluster].world.cluster_id
         if random() < 0.6:

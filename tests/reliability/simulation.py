@@ -19,10 +19,10 @@ from kafkafeatures.api.names import PAUSE
 from kafkafeatures.core.readings import Role
 from kafkasim.releases import release_named
 from tests.reliability import rolls
-from tests.reliability.kafka import Cluster, Roads
+from tests.reliability.kafka import LEVELS, Cluster, Roads
 from tests.reliability.records import Calmed, History
-from tests.reliability.scene import LEVELS, NAMESPACE, ROLL, Scene
-from tests.reliability.stories import STORIES
+from tests.reliability.scene import NAMESPACE, ROLL, Scene
+from tests.reliability.stories import STORIES, without_what_is_not_known
 from tests.reliability.virtual import run
 from tests.simulated import schema
 
@@ -41,9 +41,10 @@ class Simulation(Scene):
             for name in self.names:
                 self.create(name)
             self.begin()
-            for _ in range(self.random.randrange(4, 30)):
+            told_at = self.random.randrange(6)  # the story of most histories begins early
+            for step in range(self.random.randrange(4, 26)):
                 await self.wait(self.random.choice((0.05, 0.5, 3.0, 15.0, 60.0)) * self.random.random())
-                if self.random.random() < 0.1:
+                if step == told_at or self.random.random() < 0.08:
                     story = self.random.choice(STORIES[self.theme])
                     self.history.acts.append(f"{self.loop.time():.3f} {story.__name__}")
                     await story(self)
@@ -61,8 +62,8 @@ class Simulation(Scene):
 
     async def _something_happens(self) -> None:
         acts: tuple[tuple[int, Callable[[], Any]], ...] = (
-            (6, self._a_node_stops),
-            (6, self._a_node_starts),
+            (5, self._a_node_stops),
+            (9, self._a_node_starts),
             (2, self._an_upgrade),
             (5, self._somebody_else_moves_a_level),
             (14, self._the_document_changes),
@@ -184,11 +185,12 @@ class Simulation(Scene):
             "status.changeCount",
             "status.history",
         )
-        self.server.schema = (
-            schema.current()
-            if self.server.schema is not schema.current()
-            else schema.without(self.random.choice(older))
-        )
+        self.server.schema = schema.without(self.random.choice(older))
+
+        def installed() -> None:
+            self.server.schema = schema.current()
+
+        self.loop.call_later(40.0 * self.random.random(), installed)
 
     def _compacted(self) -> None:
         self.server.compact()
@@ -245,6 +247,7 @@ class Simulation(Scene):
 
     async def _heal(self, cluster: Cluster) -> None:
         """Every node runs the newest release, and what cannot run is unregistered; in pods, they can be rolled."""
+        cluster.world.hung.clear()
         if cluster.pods is not None:
             await rolls.heal(self, cluster)
             return
@@ -291,6 +294,8 @@ class Simulation(Scene):
                 one["metadata"]["annotations"] = {}
 
             self.server.edit(NAMESPACE, name, change)
+            if "MoveVoters" in str((one.get("status") or {}).get("intents")):
+                self.server.edit_status(NAMESPACE, name, without_what_is_not_known)
             found[one["metadata"]["uid"]] = cluster.world.cluster_id, wants
         return found
 

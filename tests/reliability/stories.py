@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from kafkafeatures.core.readings import Role
-from tests.reliability.kafka import Cluster
+from tests.reliability.kafka import LEVELS, Cluster
 from tests.reliability.rolls import a_roll
-from tests.reliability.scene import LEVELS, NAMESPACE, Scene
+from tests.reliability.scene import NAMESPACE, Scene
 
 Json = dict[str, Any]
 
@@ -118,14 +118,118 @@ async def two_operators(scene: Scene) -> None:
     scene.begin()
 
 
+async def fight(scene: Scene) -> None:
+    """Somebody else sets a level back as soon as it is there, again and again; each time that is corrected."""
+    random = scene.random
+    name = await _asked(scene, drift={"onDrift": "Correct", "checkEvery": "30s"})
+    one = None if name is None else scene.server.stored(NAMESPACE, name)
+    if name is None or one is None or not one["spec"]["features"].get("levels"):
+        return
+    cluster, asked = scene.cluster_of(one), random.choice(one["spec"]["features"]["levels"])
+    feature, level = asked["name"], asked["level"]
+    others = [each for each in LEVELS[feature] if each != level]
+    for _ in range(random.choice((3, 4, 5))):
+        for _ in range(60):
+            if cluster.world.levels.get(feature, 0) == level and _is_ready(scene, name):
+                break
+            await scene.wait(1.0)
+        other = random.choice(others)
+        scene.edit(name, _with(consents=[f"{feature}:{other}->{level}"] if other > level else []))
+        cluster.move(feature, other)
+        await scene.wait(5.0 * random.random())
+    await scene.wait(40.0 * random.random())
+
+
+async def soak(scene: Scene) -> None:
+    """An irreversible change soaks; a node is restarted meanwhile, or nobody looks."""
+    random = scene.random
+    name = scene.names[0]
+    one = scene.server.stored(NAMESPACE, name)
+    if one is None:
+        return
+    cluster = scene.cluster_of(one)
+    for each in random.sample((Role.CONTROLLER, Role.BROKER), 2):
+        start(cluster, each)
+    can = scene.to_be_had(cluster).get("metadata.version", ())
+    if not can:
+        return
+    lasts = random.choice(("10s", "30s", "1m"))
+    features = {"levels": [{"name": "metadata.version", "level": max(can)}], "finalizeAfter": lasts}
+    await _asked(scene, name, features=features)
+    await scene.wait(25.0 * random.random())
+    drawn = random.random()
+    if drawn < 0.4:
+        node = random.choice([each for _, each in sorted(cluster.world.nodes.items())])
+        cluster.world.stop(node.role, node.id, kill=random.random() < 0.5)
+        await scene.wait(5.0 * random.random())
+        cluster.world.start(node.role, node.id)
+    elif drawn < 0.6:
+        for process in scene.processes:
+            await process.kill()
+        scene.processes.clear()
+        await scene.wait(60.0 * random.random())
+        scene.begin()
+    elif drawn < 0.8:
+        scene.set_clock(random.choice((400, 90_000)))
+    await scene.wait(70.0 * random.random())
+
+
+async def dynamic_quorum(scene: Scene) -> None:
+    """kraft.version is raised, which cannot be undone, with its consent; then the document says something else."""
+    random = scene.random
+    levels = [{"name": "kraft.version", "level": 1}]
+    if random.random() < 0.3:
+        levels.append({"name": "group.version", "level": 1})
+    name = await _asked(scene, features={"levels": levels}, consents=["dynamic-quorum"])
+    await scene.wait(30.0 * random.random())
+    if name is not None and random.random() < 0.4:
+        scene.edit(name, _with(features={"levels": [{"name": "kraft.version", "level": 0}]}))
+        await scene.wait(20.0 * random.random())
+
+
+async def another_release(scene: Scene) -> None:
+    """A newer release began something that this one does not know; a person takes it out of the status later."""
+    random = scene.random
+    one = scene.some_resource()
+    if one is None or "deletionTimestamp" in one["metadata"] or not (one.get("status") or {}).get("conditions"):
+        return
+    name, begun = one["metadata"]["name"], {"kind": "MoveVoters", "at": "2027-01-15T08:00:00Z", "voter": 3004}
+    scene.server.edit_status(NAMESPACE, name, lambda each: each["status"].setdefault("intents", []).append(begun))
+    if random.random() < 0.7:
+        await _asked(scene, name)
+    await scene.wait(60.0 * random.random())
+    if scene.server.stored(NAMESPACE, name) is not None:
+        scene.server.edit_status(NAMESPACE, name, without_what_is_not_known)
+    await scene.wait(20.0 * random.random())
+
+
+def without_what_is_not_known(one: Json) -> None:
+    """By a person: intents of kinds that only another release knows."""
+    status = one.get("status") or {}
+    known = ("UpdateFeature", "RestartNode")
+    if "intents" in status:
+        status["intents"] = [each for each in status["intents"] if each["kind"] in known]
+
+
+def _is_ready(scene: Scene, name: str) -> bool:
+    one = scene.server.stored(NAMESPACE, name)
+    conditions = ((one or {}).get("status") or {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
 Story = Callable[[Scene], Awaitable[None]]
 STORIES: Mapping[str, tuple[Story, ...]] = {
-    "anything": (drift, approval, kept_request, another_cluster, two_operators),
+    "anything": (drift, approval, kept_request, another_cluster, two_operators, fight, soak),
     "drift": (drift,),
     "approval": (approval,),
     "kept request": (kept_request,),
     "another cluster": (another_cluster,),
     "two operators": (two_operators,),
+    "asked": (drift, approval, kept_request, fight),
+    "fight": (fight,),
+    "soak": (soak,),
+    "dynamic quorum": (dynamic_quorum,),
+    "another release": (another_release,),
     "roll": (a_roll, approval),
 }
 
@@ -143,6 +247,9 @@ async def _asked(scene: Scene, name: str = "", **fields: Any) -> str | None:
     ids = {each.world.cluster_id: each for each in scene.clusters.values()}
     cluster = ids.get((one.get("status") or {}).get("clusterId", "")) or scene.cluster_of(one)
     can = scene.to_be_had(cluster)
+    there = cluster.world.levels
+    news = {feature: left for feature in can if (left := [one for one in can[feature] if one != there.get(feature, 0)])}
+    can = news if news and random.random() < 0.9 else can
     chosen = random.sample(sorted(can), min(len(can), random.choice((1, 1, 2, 3))))
     levels = [{"name": feature, "level": random.choice(can[feature])} for feature in chosen]
     asked = {"features": {"levels": levels}, "mode": "Apply", "suspend": False, "approval": {"policy": "Never"}}

@@ -24,10 +24,11 @@ from tests.reliability.facts import (
     level_in,
     lossless,
     not_known,
+    seconds,
     wants,
     writer,
 )
-from tests.reliability.records import Approved, Asked, Calmed, History, Looked, Sent, Stored
+from tests.reliability.records import Approved, Asked, Calmed, Ended, History, Jumped, Looked, Sent, Stored
 from tests.reliability.roll_rules import ROLL_RULES
 from tests.reliability.violations import Violation
 
@@ -35,6 +36,8 @@ KNOWS_OTHERS_WITHIN = 400.0
 """Seconds until a process has surely heard of another resource: a list, and a read of each."""
 HAND_OVER = 32.0
 """Seconds in which a process that was replaced may write on; with the API server's whole seconds."""
+SEEN_WITHIN = 2.0
+"""Seconds by which an operator may know of a node later than the world does: of a look, and the way there."""
 HOUR = 3600.0
 CORRECTIONS = 2
 """Foreign changes of one level that are corrected within an hour."""
@@ -338,10 +341,41 @@ def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Vi
         if (act.begun.spec.get("drift") or {}).get("onDrift", "Report") != "Correct":
             yield Violation("drift", sent.at, f"{sent} corrects what somebody else changed, without being asked to")
         earlier = corrected.setdefault((sent.uid, sent.feature), [])
-        if len([one for one in earlier if sent.at - one.sent.at < HOUR]) >= CORRECTIONS:
+        within = [one for one in earlier if sent.at - one.sent.at < HOUR]
+        if len(within) >= CORRECTIONS and not _another_clock(facts, within[0], act):
             yield Violation("drift", sent.at, f"{sent} is the third correction within an hour")
         if sent.number in facts.moved_by:
             earlier.append(act)
+
+
+def _another_clock(facts: Facts, first: Act, act: Act) -> bool:
+    """Whether a process read in the status how long ago something was that it did not see, by a clock that was set."""
+    set_at = [place for place, _ in facts.of_kind(Jumped) if place < act.place]
+    return first.sent.process != act.sent.process and bool(set_at)
+
+
+def an_irreversible_change_soaks(facts: Facts) -> Iterator[Violation]:
+    """For as long as the document says, no process of any node ended, and the operator was there to see it."""
+    for act in facts.acts:
+        sent = act.sent
+        if act.begun is None or not irreversible(sent.feature, sent.before, sent.after):
+            continue
+        lasts = seconds((act.begun.spec.get("features") or {}).get("finalizeAfter"), 0.0)
+        look = facts.last_look(act.place, sent.process, sent.uid)
+        if not lasts or look is None:
+            continue
+        since = look.at - lasts + SEEN_WITHIN
+        ended = [
+            one
+            for _, one in facts.of_kind(Ended)
+            if one.cluster_id == sent.cluster_id and since < one.at < look.at - SEEN_WITHIN
+        ]
+        if ended:
+            yield Violation(
+                "soak", sent.at, f"{sent} after {lasts:g} s, but node {ended[-1].node} ended {ended[-1].at}"
+            )
+        if facts.began.get(sent.process, 0.0) > since:
+            yield Violation("soak", sent.at, f"{sent} after {lasts:g} s, of which {sent.process} did not see all")
 
 
 def two_operators_stop(facts: Facts) -> Iterator[Violation]:
@@ -416,6 +450,7 @@ RULES: tuple[Rule, ...] = (
     generations_only_grow,
     approvals_are_for_one_plan,
     drift_is_corrected_only_where_that_is_asked_for,
+    an_irreversible_change_soaks,
     it_settles_and_rests,
     *ROLL_RULES,
 )

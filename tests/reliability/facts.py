@@ -78,6 +78,13 @@ def bundle(stored: Stored) -> Mapping[str, int]:
     return BUNDLES.get((stored.spec.get("features") or {}).get("releaseVersion", ""), {})
 
 
+def seconds(text: object, otherwise: float) -> float:
+    """Of a duration, as a document says it."""
+    if not isinstance(text, str):
+        return otherwise
+    return float(text[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[text[-1]]
+
+
 def wants(stored: Stored, feature: str) -> int | None:
     """The level in either way."""
     return desired(stored).get(feature, bundle(stored).get(feature))

@@ -26,7 +26,7 @@ from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.world import CATCH_UP_MS, ControllerAnswer, NoActiveControllerError, World
 from kraftlog import Registrations
 from kraftlog.schema import table
-from tests.reliability.records import Kept, Looked, Moved, Nodes, Whole
+from tests.reliability.records import Ended, Kept, Looked, Moved, Nodes, Whole
 
 START_MS = 1_800_000_000_000
 LEVELS: Mapping[str, tuple[int, ...]] = {
@@ -68,7 +68,7 @@ class Roads:
 class RecordedWorld(World):
     """A world that says who moved a level. `sender`: the number of the effect that is on its way now."""
 
-    def __init__(self, plan: Plan, record: Callable[[Moved | Kept | Whole], None], random: Random) -> None:
+    def __init__(self, plan: Plan, record: Callable[[Moved | Kept | Whole | Ended], None], random: Random) -> None:
         self.sender: int | None = None
         self.hung: set[int] = set()
         """Nodes that answer nobody, while their sessions go on."""
@@ -110,6 +110,8 @@ class RecordedWorld(World):
 
     def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
         self.hung.discard(node_id)
+        if self.nodes[role, node_id].running:
+            self._record(Ended(self.seconds, self.cluster_id, node_id))
         super().stop(role, node_id, kill=kill)
         self._look_around()
 
@@ -260,9 +262,10 @@ class Cluster:
         self.world.advance(START_MS + int(self.seconds() * 1000), sparse=True)
 
     def kill(self, node: Node) -> None:
-        """Its process; in a pod its container, which the kubelet starts again."""
+        """Its process, started again within minutes; in a pod its container, which the kubelet starts again."""
         if self.pods is None:
             self.world.stop(node.role, node.id, kill=True)
+            self.world.after(self.world.random.randrange(200_000), lambda: self.world.start(node.role, node.id))
         else:
             self.pods.kill_node(node.id)
 

@@ -130,6 +130,15 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """The process of a node ended, whoever ended it."""
+
+    at: float
+    cluster_id: str
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
     """A change of a level left the operator. `cluster_id`: of the cluster it really went to. `logged`: the operator's
     own effect log told of it, of this resource and this change, right before.
@@ -194,7 +203,7 @@ class Calmed:
     cluster_of: Mapping[str, str]
 
 
-Record = Stored | Looked | Sent | Asked | Stopped | Whole | Moved | Kept | Jumped | Approved | Calmed
+Record = Stored | Looked | Sent | Asked | Stopped | Whole | Ended | Moved | Kept | Jumped | Approved | Calmed
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from tests.reliability.facts import OPERATOR, RESTART, Facts, applies, condition, writer
+from tests.reliability.facts import OPERATOR, RESTART, Facts, applies, condition, seconds, writer
 from tests.reliability.records import Asked, Copies, Looked, Nodes, Sent, Stopped, Stored, Whole
 from tests.reliability.violations import Violation
 
@@ -69,12 +69,6 @@ def restarts(facts: Facts) -> list[Restart]:
     return [Restart(facts, place, asked) for place, asked in facts.of_kind(Asked)]
 
 
-def _seconds(text: object, otherwise: float) -> float:
-    if not isinstance(text, str):
-        return otherwise
-    return float(text[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[text[-1]]
-
-
 def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
     """Nodes that operators stopped before, and that were not wholly back, and stable, when this one was asked for.
 
@@ -101,7 +95,7 @@ def _stable_for(facts: Facts, one: Restart, since: float) -> float:
     """The shortest that a document said since then: what was over by it stays over when another is written."""
     versions = [each for place, each in facts.versions.get(one.asked.uid, ()) if place < one.place]
     known = [each for each in versions if each.at <= since][-1:] + [each for each in versions if each.at > since]
-    return min((_seconds((each.spec.get("rollout") or {}).get("stableFor"), 30.0) for each in known), default=30.0)
+    return min((seconds((each.spec.get("rollout") or {}).get("stableFor"), 30.0) for each in known), default=30.0)
 
 
 def _was_away(facts: Facts, place: int, asked: Asked) -> bool:
@@ -277,7 +271,7 @@ def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
         nodes = one.nodes
         if nodes is None or one.begun is None or one.look is None or one.asked.node in nodes.stuck or _gone(facts, one):
             continue
-        timeout = _seconds(one.rollout.get("nodeTimeout"), 900.0)
+        timeout = seconds(one.rollout.get("nodeTimeout"), 900.0)
         for node, stopped in _in_flight(facts, one).items():
             crashing = node in nodes.stuck and node != one.asked.node
             if crashing and one.look.at - stopped.at > timeout + SETTLING:

@@ -28,10 +28,10 @@ NAMESPACE = "kafka"
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
 THEMES = (
     "anything", "drift", "approval", "kept request", "another cluster", "two operators", "asked", "fight", "soak",
-    "dynamic quorum", "another release",
+    "overtaken",    "dynamic quorum", "another release",
 )  # fmt: skip
 """What most of a history is about."""
-OF_LEVELS = ("approval", "drift", "fight", "soak", "dynamic quorum", "asked")
+OF_LEVELS = ("approval", "drift", "fight", "soak", "dynamic quorum", "asked", "overtaken")
 """Themes whose clusters seldom have a node that keeps levels from being moved."""
 ROLL, ROLLS = "roll", 16
 """One history out of so many is about rolls, in a cluster of its own kind."""
@@ -104,7 +104,7 @@ class Scene:
         def chance(most: float) -> float:
             return self.random.random() * most if self.random.random() < 0.35 else 0.0
 
-        roads = Roads(chance(0.3), chance(0.5), chance(1.0), chance(1.0), chance(0.5), chance(0.3), chance(0.5))
+        roads = Roads(chance(0.3), chance(0.5), chance(1.0), chance(0.6), chance(0.5), chance(0.3), chance(0.5))
         roads.overtaken, roads.lagging, roads.log_behind = chance(0.5), chance(0.5), chance(0.5)
         return Weather(
             chance(0.04), chance(0.1), chance(0.1), chance(0.15), chance(0.5), chance(0.6), chance(0.3), roads

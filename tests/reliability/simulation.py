@@ -102,6 +102,8 @@ class Simulation(Scene):
         if self.random.random() < 0.5 and cluster.world.active is not None:
             node = cluster.world.nodes[Role.CONTROLLER, cluster.world.active]
         cluster.world.stop(node.role, node.id, kill=self.random.random() < 0.6)
+        if self.random.random() < 0.7:  # whoever runs it starts it again
+            self.loop.call_later(60.0 * self.random.random(), cluster.world.start, node.role, node.id)
 
     def _a_node_starts(self) -> None:
         cluster = self.some_cluster()

@@ -140,6 +140,23 @@ async def fight(scene: Scene) -> None:
     await scene.wait(40.0 * random.random())
 
 
+async def overtaken(scene: Scene) -> None:
+    """A level is lowered with its consent; somebody else moves it right before the request is there."""
+    random, roads = scene.random, scene.weather.roads
+    name = await _asked(scene, features={"levels": [{"name": "transaction.version", "level": 1}]})
+    one = None if name is None else scene.server.stored(NAMESPACE, name)
+    if name is None or one is None:
+        return
+    await scene.wait(10.0 * random.random())
+    before, roads.overtaken = roads.overtaken, 1.0
+    features = {"levels": [{"name": "transaction.version", "level": 0}]}
+    scene.edit(name, _with(features=features, consents=["transaction.version:1->0"]))
+    await _sent(scene)
+    await scene.wait(2.0)
+    roads.overtaken = before
+    await scene.wait(20.0 * random.random())
+
+
 async def soak(scene: Scene) -> None:
     """An irreversible change soaks; a node is restarted meanwhile, or nobody looks."""
     random = scene.random
@@ -219,7 +236,7 @@ def _is_ready(scene: Scene, name: str) -> bool:
 
 Story = Callable[[Scene], Awaitable[None]]
 STORIES: Mapping[str, tuple[Story, ...]] = {
-    "anything": (drift, approval, kept_request, another_cluster, two_operators, fight, soak),
+    "anything": (drift, approval, kept_request, another_cluster, two_operators, fight, soak, overtaken),
     "drift": (drift,),
     "approval": (approval,),
     "kept request": (kept_request,),
@@ -227,6 +244,7 @@ STORIES: Mapping[str, tuple[Story, ...]] = {
     "two operators": (two_operators,),
     "asked": (drift, approval, kept_request, fight),
     "fight": (fight,),
+    "overtaken": (overtaken,),
     "soak": (soak,),
     "dynamic quorum": (dynamic_quorum,),
     "another release": (another_release,),

@@ -184,7 +184,7 @@ FORGED_BY_HAND: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "min.insync.replicas": (Looked, of_nodes(all_needed)),
     "majority": FORGED_ROLLS["majority"],
 }
-BY_HAND = 1791
+BY_HAND = 639
 
 
 @cache

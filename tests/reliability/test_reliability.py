@@ -116,7 +116,7 @@ def rolling() -> History:
     return simulate(ROLLING)
 
 
-ROLLING, COMBINED = 47, 63
+ROLLING, COMBINED = 47, 111
 
 
 def of_nodes(change: Callable[[Nodes], Nodes]) -> Callable[[Looked], Looked]:

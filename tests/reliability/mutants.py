@@ -170,7 +170,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "rolls",
         "kafkafeatures/core/restarts.py",
-        ("back before it is in sync", "if count > self.out_of_sync:", "if False:"),
+        ("back before it is in sync", "        if count:\n            some", "        if False:\n            some"),
         ("a fenced broker is back", "        if node.state is NodeState.FENCED:\n", "        if False:\n"),
         ("a controller that is behind is back", "if node.is_voter and not is_caught_up(",
          "if False and not is_caught_up("),
@@ -192,7 +192,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("restarts go on below min.insync.replicas", "        if count:\n", "        if False:\n"),
         ("a window is always open", "    if opens is None:\n", "    if True:\n"),
         ("maxParallel is not kept", "    if not question.is_full:\n", "    if True:\n"),
-        ("single replicas need no consent", "if never is None or not never.count or question.is_excused:", "if True:"),
+        ("single replicas need no consent", "    if not never:\n", "    if True:\n"),
         ("a pod that is not known is not waited for", "    if not question.fleet.waits:\n", "    if True:\n"),
     ),
     *_of(
@@ -204,8 +204,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("maxParallel counts our own restarts alone", "len(self.flying) + len(self.gone) >= self.cap",
          "len(self.flying) >= self.cap"),
         ("a node that answers is stuck", "self.fleet.needing.keys() - live if", "self.fleet.needing.keys() if"),
-        ("a consent of an earlier roll is used", "in self.wanted.consents - set(self.remembered.status.spent_consents)",
-         "in self.wanted.consents"),
+    ),
+    *_of(
+        "rolls",
+        "kafkafeatures/core/excuses.py",
+        ("a consent of an earlier roll is used", " or SINGLE_REPLICA_TOPICS in memory.spent:", ":"),
     ),
     *_of(
         "rolls",

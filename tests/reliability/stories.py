@@ -266,7 +266,7 @@ async def _asked(scene: Scene, name: str = "", **fields: Any) -> str | None:
     cluster = ids.get((one.get("status") or {}).get("clusterId", "")) or scene.cluster_of(one)
     can = scene.to_be_had(cluster)
     there = cluster.world.levels
-    news = {feature: left for feature in can if (left := [one for one in can[feature] if one != there.get(feature, 0)])}
+    news = {each: left for each in can if (left := tuple(one for one in can[each] if one != there.get(each, 0)))}
     can = news if news and random.random() < 0.9 else can
     chosen = random.sample(sorted(can), min(len(can), random.choice((1, 1, 2, 3))))
     levels = [{"name": feature, "level": random.choice(can[feature])} for feature in chosen]

@@ -26,6 +26,9 @@ from kafkasim.world import World
 NAMESPACE = "kafka"
 PORT = 9092
 _CRASH_LOOP, _LONGEST_BACKOFF_MS = "CrashLoopBackOff", 300_000
+_ENDED, _OUT_OF_MEMORY = "Error", "OOMKilled"
+_FORGIVEN_MS = 600_000
+"""A container that ran for so long is started again at once; one that ended earlier waits."""
 _LOOK_MS = 100
 
 
@@ -74,6 +77,8 @@ class _Pod:
     draining: bool = False
     restarts: int = 0
     started_ms: int = 0
+    ended_for: str = ""
+    ended_ms: int = 0
 
 
 @dataclass(eq=False)
@@ -198,9 +203,10 @@ class Pods:
             return
         for node in self._nodes(pod):
             self.world.stop(node.role, node.id, kill=True)
-        pod.running = pod.ready = False
-        pod.restarts += 1
-        self.world.after(self.timing.start, partial(self._run, pod))
+        is_first = pod.restarts == 0 or self.world.now_ms - pod.started_ms >= _FORGIVEN_MS
+        self._ended(pod, _OUT_OF_MEMORY, _OUT_OF_MEMORY if is_first else _CRASH_LOOP)
+        wait = self.timing.start if is_first else self.timing.backoff
+        self.world.after(wait, partial(self._run, pod))
 
     def names(self) -> list[str]:
         """Of the pods that are there."""
@@ -267,6 +273,8 @@ class Pods:
             created_at=_moment(pod.created_ms),
             draining=pod.draining,
             started_at=_moment(pod.started_ms) if pod.running else None,
+            ended_for=pod.ended_for,
+            ended_at=_moment(pod.ended_ms) if pod.ended_for else None,
         )
 
     def _budget(self, plan: BudgetPlan) -> Budget:
@@ -368,11 +376,14 @@ class Pods:
     def _crashed(self, pod: _Pod) -> None:
         if not self._is_there(pod) or pod.terminating:
             return
-        pod.ready = False
         wait = min(self.timing.backoff << min(pod.restarts, 8), _LONGEST_BACKOFF_MS)
-        pod.running, pod.waiting = False, _CRASH_LOOP
-        pod.restarts += 1
+        self._ended(pod, _ENDED, _CRASH_LOOP)
         self.world.after(wait, partial(self._run, pod))
+
+    def _ended(self, pod: _Pod, reason: str, waits: str) -> None:
+        pod.running, pod.ready, pod.waiting = False, False, waits
+        pod.ended_for, pod.ended_ms = reason, self.world.now_ms
+        pod.restarts += 1
 
     # --- inside ---
 

@@ -103,8 +103,9 @@ OF_ROLLS: Mapping[Reason, Page] = {
             kubectl get kff NAME -n NS -o jsonpath='{.status.intents}'
             kubectl get poddisruptionbudget -n NS
 
-        Fix: A pod that cannot start on its image: revert the image in Git; the operator then replaces this pod first,
-        and the roll continues. A pod that Kubernetes cannot place: make room. A new pod of a StatefulSet that was
+        Fix: A pod that cannot start on its image: revert the image in Git, or set another one; the operator then
+        replaces this pod first, and the roll continues. To what halted the roll nothing is restarted, whatever else
+        does not run. A pod that Kubernetes cannot place: make room. A new pod of a StatefulSet that was
         scaled up, whose node never registers: repair it, or scale back. A pod that is gone because its StatefulSet was
         scaled down: scale up again, or unregister its node. A PodDisruptionBudget that allows no eviction, or two
         that cover the same pod: change them as the message says. A controller that writes no snapshot: set

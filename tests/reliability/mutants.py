@@ -164,8 +164,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a decided restart is not asked again", "refused = refusal(FOR_ONE_DECIDED, question)", "refused = None"),
         ("who is away is not counted for a quorum", "down = (question.flying | question.unavailable) - {id_}",
          "down = frozenset[int]()"),
-        ("a stuck node goes whatever it holds", "if question.is_controller(id_) or _nothing_is_led(question.seen):",
-         "if True:"),
+        ("a stuck node goes whatever it holds", "    if _nothing_is_led(question.seen):\n        return True",
+         "    if True:\n        return True"),
+        ("a stuck node goes to what halted the roll", "if not is_halted_for(question, id_) and _stuck_may_go(",
+         "if _stuck_may_go("),
     ),
     *_of(
         "rolls",
@@ -235,6 +237,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "rolls",
         "kafkafeatures/core/pods.py",
+        ("a pod that waits for a moment cannot run", "(pod.restarts >= _CRASHES and waits >= _BACK_OFF)", "True"),
         ("an old revision is believed", "return owner.observed and bool(owner.update_revision)",
          "return bool(owner.update_revision)"),
         ("a pod that is drained stays", "pod.terminating or pod.draining or", "pod.terminating or"),

@@ -79,7 +79,7 @@ class RecordedPods(Pods):
             copies=self._copies(),
             brokers=frozenset(node.id for node in world.of_role(Role.BROKER)),
             behind=frozenset(pod.node_id for pod in outdated),
-            stuck=frozenset(pod.node_id for pod in outdated if pod.waiting),
+            stuck=frozenset(pod.node_id for pod in outdated if pod.waiting and pod.ended_for != "OOMKilled"),
             away=frozenset(world.away()),
             voters={
                 voter: world.nodes[Role.CONTROLLER, voter].running
@@ -89,6 +89,7 @@ class RecordedPods(Pods):
             leader=-1 if world.active is None else world.active,
             templates={pod.node_id: templates[one.plan.name] for one, pod in pods},
             ends=dict(self._ends()),
+            crashing=frozenset(pod.node_id for one, pod in pods if pod.image == one.image and pod.waiting),
         )
 
     def _ends(self) -> Iterator[tuple[int, str]]:

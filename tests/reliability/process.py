@@ -318,7 +318,8 @@ class _Connection:
         looked, pods = cluster.looked(self._process.name, self._uid), self.pods_seen
         if pods is None or looked.nodes is None:
             return looked
-        nodes = replace(looked.nodes, behind=pods.behind, stuck=pods.stuck, templates=pods.templates, ends=pods.ends)
+        of_pods = ("behind", "stuck", "templates", "ends", "crashing")
+        nodes = replace(looked.nodes, **{name: getattr(pods, name) for name in of_pods})
         return replace(looked, nodes=nodes)
 
     async def unchanged(self) -> bool:

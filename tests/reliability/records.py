@@ -73,9 +73,10 @@ class Nodes:
     """Of a cluster in pods, what was true when it was looked at.
 
     copies: by partition. brokers: that there should be. behind: nodes whose pod is not of its template; stuck: those of
-    them whose container does not run. away: nodes that are not wholly there: stopped, fenced, out of an ISR, or behind
-    the leader. voters: of the quorum, whether each has caught up. leader: -1 for none. templates: what each node would
-    run next. ends: at which level of its log a controller would end that is restarted now.
+    them whose process ends by itself, again and again. crashing: nodes whose pod is of its template, and whose process
+    has ended by itself and was not started again yet. away: nodes that are not wholly there: stopped, fenced, out of an
+    ISR, or behind the leader. voters: of the quorum, whether each has caught up. leader: -1 for none. templates: what
+    each node would run next. ends: at which level of its log a controller would end that is restarted now.
     """
 
     copies: Mapping[str, Copies]
@@ -87,6 +88,7 @@ class Nodes:
     leader: int
     templates: Mapping[int, str]
     ends: Mapping[int, str] = field(default_factory=dict)
+    crashing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,12 +120,12 @@ def nothing_begins_that_is_held_back(facts: Facts) -> Iterator[Violation]:
 
 
 def nothing_begins_outside_the_windows(facts: Facts) -> Iterator[Violation]:
-    """By the clock that stamped the intent. A node that does not run may be replaced at any time."""
+    """By the clock that stamped the intent. Where no broker is left, those that do not run are replaced at any time."""
     for one in restarts(facts):
         windows = one.rollout.get("windows") or ()
         if one.begun is None or one.nodes is None or not windows:
             continue
-        if one.asked.node in one.nodes.stuck or _gone(facts, one):
+        if (one.asked.node in one.nodes.stuck and one.nodes.brokers <= one.nodes.away) or _gone(facts, one):
             continue
         (at,) = (it["at"] for it in restarts_in(one.begun) if it.get("podUid") == one.asked.pod_uid)
         if not any(_is_open(each, datetime.fromisoformat(at)) for each in windows):
@@ -224,9 +224,11 @@ def never_more_at_once_than_allowed(facts: Facts) -> Iterator[Violation]:
     """maxParallel, of the brokers where it is a percentage; and never more than 64."""
     for one in restarts(facts):
         nodes = one.nodes
-        if nodes is None or one.begun is None or one.asked.node in nodes.stuck or _gone(facts, one):
+        if nodes is None or one.begun is None or nodes.brokers <= nodes.away or _gone(facts, one):
             continue
-        flying = _in_flight(facts, one).keys() - {one.asked.node}
+        if one.asked.node in nodes.stuck and one.asked.node in nodes.voters:
+            continue
+        flying = _in_flight(facts, one).keys() - {one.asked.node} - nodes.stuck
         allowed = _cap(one.rollout.get("maxParallel", 1), len(nodes.brokers))
         if len(flying) + 1 > allowed:
             text = f"{one} beside {sorted(flying)}: {allowed} may be in flight at once"
@@ -269,11 +271,11 @@ def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
     """A node that does not come back within nodeTimeout, whatever its pod says, and whose log is not recovered."""
     for one in restarts(facts):
         nodes = one.nodes
-        if nodes is None or one.begun is None or one.look is None or one.asked.node in nodes.stuck or _gone(facts, one):
+        if nodes is None or one.begun is None or one.look is None or _gone(facts, one):
             continue
         timeout = seconds(one.rollout.get("nodeTimeout"), 900.0)
         for node, stopped in _in_flight(facts, one).items():
-            crashing = node in nodes.stuck and node != one.asked.node
+            crashing = node in nodes.crashing and node != one.asked.node
             if crashing and one.look.at - stopped.at > timeout + SETTLING:
                 text = f"{one}, but node {node} was stopped at {stopped.at:.0f} s and crashes"
                 yield Violation("halt", one.asked.at, text)

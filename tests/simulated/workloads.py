@@ -159,6 +159,8 @@ class Workloads:
             {"waiting": {"reason": fate}} if fate in (CRASHES, CANNOT_BE_PULLED) else {"running": {"startedAt": now}}
         )
         container = {"name": "kafka", "ready": False, "restartCount": 3 if fate == CRASHES else 0, "state": state}
+        if fate == CRASHES:
+            container["lastState"] = {"terminated": {"reason": "Error", "exitCode": 1, "finishedAt": now}}
 
         def started(pod: Json) -> None:
             pod["status"] = {

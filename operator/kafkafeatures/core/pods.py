@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
@@ -30,7 +30,7 @@ from kafkafeatures.core.observation import Known, Node, NodeState, Observation, 
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.wanted import Rollout
-from kafkafeatures.core.workloads import Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.workloads import INIT, Pod, StatefulSet, WorkloadsReading
 
 CLEAN_STOP_SECONDS = 300
 """A broker hands over its leaders and flushes its logs; minutes, with thousands of partitions."""
@@ -127,6 +127,31 @@ def is_away(pod: Pod) -> bool:
 def is_running(pod: Pod) -> bool:
     """Whether there may be a process in it, also while its Kubernetes node is not heard of."""
     return pod.phase in ("Running", "Unknown") and not pod.waiting
+
+
+_NEVER_STARTS = frozenset({
+    "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+    "RegistryUnavailable", "SignatureValidationFailed", "CreateContainerConfigError", "CreateContainerError",
+    "RunContainerError",
+})  # fmt: skip
+"""Why a container waits, in kubelet's words, of which only another image or template is the end."""
+_FINDS_NO_PLACE = ("Unschedulable", "SchedulingGated")
+_CRASH_LOOP, _OUT_OF_MEMORY, _CANNOT_START = "CrashLoopBackOff", "OOMKilled", ("StartError", "ContainerCannotRun")
+_CRASHES, _BACK_OFF = 3, timedelta(seconds=30)
+"""A container that waits for so long has ended three times in a row at least: kubelet lets it wait for 10 s, for 20 s,
+and only then for longer. It begins anew with one that has run for ten minutes, so the number alone says nothing.
+"""
+
+
+def cannot_run(pod: Pod, now: datetime) -> bool:
+    """Whether it does not run as it is, however long one waits. One that ran out of memory may run again by itself."""
+    why = pod.waiting.removeprefix(INIT)
+    if why in _NEVER_STARTS or why in _FINDS_NO_PLACE:
+        return True
+    if why != _CRASH_LOOP or pod.ended_for == _OUT_OF_MEMORY:
+        return False
+    waits = now - pod.ended_at if pod.ended_at is not None else timedelta(0)
+    return pod.ended_for in _CANNOT_START or (pod.restarts >= _CRASHES and waits >= _BACK_OFF)
 
 
 # --- which pod is which node ---

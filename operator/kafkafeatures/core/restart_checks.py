@@ -8,6 +8,7 @@ admission of a broker (`core/replication.py`) and of a controller (`core/quorum.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -18,6 +19,7 @@ from kafkafeatures.core.excuses import MOST_MARKS, told
 from kafkafeatures.core.node_sets import holds
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, Unknown
 from kafkafeatures.core.plan import undo_of
+from kafkafeatures.core.pods import PodWithoutNode
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.replication import NAMED, format_partitions
@@ -27,6 +29,7 @@ from kafkafeatures.core.snapshots import snapshots_are_newer
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.windows import closed_until
 from kafkafeatures.core.words import format_span
+from kafkafeatures.core.workloads import StatefulSet
 
 POLL = 1.0
 """Seconds until it is looked again while a node is in flight, or waits to go."""
@@ -93,8 +96,37 @@ def levels_go_first(question: RestartQuestion) -> bool:
 # --- of one more ---
 
 
+class Halt(NamedTuple):
+    """What stops a roll, and what it stops: `revision` of `owner`, where that is known; else everything."""
+
+    why: Stalled
+    owner: StatefulSet | None
+    revision: str
+
+    def stops(self, owner: StatefulSet) -> bool:
+        """Whether the pods of this StatefulSet would become what has failed: the same revision, or image."""
+        if self.owner is None:
+            return True
+        is_the_same = owner.name == self.owner.name or owner.image == self.owner.image
+        return is_the_same and self.revision == self.owner.update_revision
+
+
 def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
     """A node that did not come back in time stops the roll, until it does or is replaced."""
+    return next((halt.why for halt in _halts(question)), None)
+
+
+def is_halted_for(question: RestartQuestion, id_: int) -> bool:
+    """Whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another image
+    may be what helps.
+    """
+    owner = question.fleet.sets[id_]
+    late = (one for one in _without_node_for_long(question) if not one.is_outdated)
+    unregistered = any(Halt(_unregistered(question, one), one.owner, one.pod.revision).stops(owner) for one in late)
+    return unregistered or any(halt.stops(owner) for halt in _halts(question))
+
+
+def _halts(question: RestartQuestion) -> Iterator[Halt]:
     timeout = question.wanted.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
@@ -103,12 +135,16 @@ def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
         late = since is not None and question.remembered.age_of(since) > timeout
         if late and one.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {one.state.detail}"
-            return _halted(question, one.step.node_id, text, _remedy(question, one.step))
+            why_not = _halted(question, one.step.node_id, text, _remedy(question, one.step))
+            pod = question.pod_of(one.step.pod)
+            found = pod.revision if pod is not None and pod.uid != one.step.pod_uid else one.step.after
+            yield Halt(why_not, question.owner_of(one.step.pod), found)
     for id_, why in question.fleet.needing.items():
         if id_ not in question.flying and _restarted_before(question, id_):
             remedy = "find out why its restart did not help, then change the document or the image"
-            return _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
-    return None
+            why_not = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
+            owner = question.fleet.sets.get(id_)
+            yield Halt(why_not, owner, owner.update_revision if owner is not None else "")
 
 
 def _remedy(question: RestartQuestion, step: RestartNode) -> str:
@@ -120,6 +156,9 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
             f"see `kubectl describe statefulset {owner}`; if it was scaled down, scale it up again, or unregister "
             f"{step.title} once it has no partitions"
         )
+    asks, has = question.owner_of(step.pod), question.pod_of(step.pod)
+    if asks is not None and has is not None and asks.update_revision not in ("", step.after, has.revision):
+        return f"{_look(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"
     if step.pod and question.node(step.node_id) is None:  # as where no controller runs at all
         repair += "; then delete the pod: no node that answers knows this one, so the operator leaves it alone"
@@ -174,20 +213,30 @@ def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
     """
     if not question.fleet.without_node:
         return None
-    timeout, now = question.wanted.rollout.node_timeout, question.remembered.now
-    late = [
-        one
-        for one in question.fleet.without_node
-        if one.pod.created_at is not None and now - one.pod.created_at > timeout and not one.pod.terminating
-    ]
-    pod, owner = (late or question.fleet.without_node)[0]
-    why = "it is stopping" if pod.terminating else pod.waiting
-    since = f"after {format_span(timeout)}" if late else "yet"
-    told = f"pod {pod.name} of StatefulSet {owner.name} runs no registered node {since}" + (f" ({why})" if why else "")
-    if late:
-        anew = ", delete it to have it of the current revision" if late[0].is_outdated else ""
-        return _stalled(told, f"{_look(pod.name)}; repair it{anew}, or scale {owner.name} back")
+    late = next(_without_node_for_long(question), None)
+    if late is not None:
+        return _unregistered(question, late)
+    told = _told_without_node(question.fleet.without_node[0], "yet")
     return waiting(question) if question.in_flight else Wait(Reason.ROLLING_NODES, told, after=2.0)
+
+
+def _without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]:
+    timeout, now = question.wanted.rollout.node_timeout, question.remembered.now
+    for one in question.fleet.without_node:
+        if one.pod.created_at is not None and now - one.pod.created_at > timeout and not one.pod.terminating:
+            yield one
+
+
+def _unregistered(question: RestartQuestion, late: PodWithoutNode) -> Stalled:
+    told = _told_without_node(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
+    anew = ", delete it to have it of the current revision" if late.is_outdated else ""
+    return _stalled(told, f"{_look(late.pod.name)}; repair it{anew}, or scale {late.owner.name} back")
+
+
+def _told_without_node(found: PodWithoutNode, since: str) -> str:
+    why = "it is stopping" if found.pod.terminating else found.pod.waiting
+    told = f"pod {found.pod.name} of StatefulSet {found.owner.name} runs no registered node {since}"
+    return told + (f" ({why})" if why else "")
 
 
 def quorum_is_known(question: RestartQuestion) -> Refusal | None:
@@ -316,7 +365,7 @@ def waiting(question: RestartQuestion) -> Wait:
 
 
 FOR_ANY_NODE: tuple[Check, ...] = (driver_allows, binary_holds_levels)
-"""Also of a node that is stuck: its pod does not run."""
+"""Also of a node that is stuck: its pod cannot run."""
 
 OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)
 """Also where no node needs a restart any more."""

@@ -20,15 +20,15 @@ from kafkafeatures.core.decisions import Stalled, Wait
 from kafkafeatures.core.excuses import come_later
 from kafkafeatures.core.levels import VersionRange
 from kafkafeatures.core.memory import AgeOf
-from kafkafeatures.core.observation import Known, Node, NodeState, Observation
-from kafkafeatures.core.pods import Fleet
+from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.pods import Fleet, cannot_run
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.replication import Admission, Replication
 from kafkafeatures.core.restarts import Phase, RestartNode, RestartState
 from kafkafeatures.core.stages import roll_id
 from kafkafeatures.core.steps import InFlight, UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
-from kafkafeatures.core.workloads import StatefulSet
+from kafkafeatures.core.workloads import Pod, StatefulSet
 
 Refusal = Wait | Stalled
 
@@ -113,12 +113,14 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def stuck(self) -> frozenset[int]:
-        """Nodes whose pod does not run and is not what is wanted any more, those in flight too. Never one that answers:
+        """Nodes whose pod cannot run and is not what is wanted any more, those in flight too. Never one that answers:
         what Kubernetes says of a container may be old, and the node holds what others rely on.
         """
-        live = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}
+        if isinstance(self.seen.workloads, Unknown):
+            return frozenset()
+        live, now = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.seen.workloads.value.at
         pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
-        return frozenset(id_ for id_, pod in pods.items() if pod.waiting and not pod.terminating)
+        return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, now) and not pod.terminating)
 
     @cached_property
     def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
@@ -187,6 +189,14 @@ class RestartQuestion(Struct, frozen=True, dict=True):
             return Role.CONTROLLER in node.roles
         found = self.fleet.sets.get(id_)
         return found is not None and found.role == "controllers"
+
+    def pod_of(self, name: str) -> Pod | None:
+        """The pod of that name."""
+        return self.seen.workloads.value.pod(name) if isinstance(self.seen.workloads, Known) else None
+
+    def owner_of(self, pod: str) -> StatefulSet | None:
+        """The StatefulSet of the pod of that name."""
+        return self.seen.workloads.value.owner(pod) if isinstance(self.seen.workloads, Known) else None
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""

@@ -4,8 +4,8 @@ Pure. Called by `reconcile/evaluate.py` in every reconciliation of a resource wi
 that moment; nothing of it is kept but `status.intents` and `status.rollout`. One restart is decided at a time, each on
 its own reading: a sliding window, never a batch. Safety never depends on the order in which nodes are tried.
 
-Controllers go before brokers, one at a time and alone, followers first. A node that is stuck (its pod does not run)
-goes first, whatever else holds: it cannot get worse, and it may be what the roll is halted for.
+Controllers go before brokers, one at a time and alone, followers first. A node that is stuck (its pod cannot run on
+what it has) goes first: it cannot get worse. Nothing goes to what halted the roll.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from kafkafeatures.core.observation import Known, NodeState, Observation, Source
 from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
 from kafkafeatures.core.readings import Role
-from kafkafeatures.core.replication import Forbidding, Replication, Why, format_partitions
+from kafkafeatures.core.replication import Admission, Forbidding, Replication, Why, format_partitions
 from kafkafeatures.core.restart_checks import (
     FOR_ANY_NODE,
     FOR_ONE_DECIDED,
     FOR_ONE_MORE,
     OF_PODS,
     budget_allows,
+    is_halted_for,
     levels_go_first,
     refusal,
     unread,
     waiting,
+    window_is_open,
 )
 from kafkafeatures.core.restart_question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.restarts import MOST_LAGGING, Phase, RestartNode, mark_of, supported_now
@@ -192,7 +194,7 @@ def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
     unsent = {one.step.node_id: one for one in question.in_flight if one.may_be_unsent}
     kept: Wait | None = None
     for id_ in sorted(question.stuck & needing):
-        if _stuck_may_go(question, id_):
+        if not is_halted_for(question, id_) and _stuck_may_go(question, id_):
             why_not = budget_allows(question, id_)
             if why_not is None:
                 return Act(unsent[id_].step if id_ in unsent else _restart(question, id_))
@@ -233,11 +235,29 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
 def _stuck_may_go(question: RestartQuestion, id_: int) -> bool:
     """It is in no ISR, or alone in one that nobody leads now, so it costs nothing; elsewhere others do without it.
     Where nobody leads anything, that is so whatever the partitions are: without a broker they cannot be read.
+
+    What the document allows holds for it as for any: it may take its data along, and be what somebody repairs by hand.
+    Those that are stuck beside it count as away only once they were restarted, else none of them could be the first.
     """
-    if question.is_controller(id_) or _nothing_is_led(question.seen):
+    node, is_controller = question.node(id_), question.is_controller(id_)
+    no_quorum = question.seen.no_quorum is not None or isinstance(question.seen.quorum, Unknown)
+    others = question.flying - {id_}
+    if is_controller and not no_quorum and any(question.is_controller(one) for one in others):
+        return False
+    if _nothing_is_led(question.seen):
         return True
-    admission = question.admission(availability=Availability.RESPECT_MIN_ISR)
+    if window_is_open(question) is not None:
+        return False
+    if is_controller and (no_quorum or node is None or Role.BROKER not in node.roles):
+        return True
+    if len(others | ({*question.gone} - question.stuck)) >= question.cap:
+        return False
+    admission = _admission_of_stuck(question)
     return admission is not None and admission.allows(id_)
+
+
+def _admission_of_stuck(question: RestartQuestion) -> Admission | None:
+    return question.admission(availability=Availability.RESPECT_MIN_ISR)
 
 
 def _nothing_is_led(seen: Observation) -> bool:
@@ -261,7 +281,7 @@ def _allowed(question: RestartQuestion, id_: int) -> Wait | None:
     node = question.node(id_)
     is_broker = node is not None and Role.BROKER in node.roles
     if is_broker and id_ in question.unavailable:
-        return _may_recover(question, id_)
+        return _of_unavailable(question, id_)
     admission = question.admission(but=frozenset({id_}) & question.flying)
     if not is_broker or admission is None or admission.allows(id_):
         return budget_allows(question, id_)
@@ -302,13 +322,21 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
         return kept
     first = next((id_ for id_ in order if id_ not in question.unavailable), None)
     if first is None:
-        return _may_recover(question, order[0])
+        return _of_unavailable(question, order[0])
     return _forbidden(question, first, admission.forbidding(first))
 
 
-def _may_recover(question: RestartQuestion, id_: int) -> Wait:
+def _of_unavailable(question: RestartQuestion, id_: int) -> Wait:
     """A broker that is away without being stuck is left alone: to end it would begin its recovery anew."""
-    pod = question.fleet.pods.get(id_)
+    admission = _admission_of_stuck(question)
+    if id_ in question.stuck and admission is not None:
+        return _forbidden(question, id_, admission.forbidding(id_))
+    pod, node = question.fleet.pods.get(id_), question.node(id_)
+    if pod is not None and pod.waiting and (node is None or node.state is not NodeState.LIVE):
+        why = ", ".join(dict.fromkeys(one for one in (pod.waiting, pod.ended_for) if one))
+        text = f"{question.title(id_)} is unavailable, and its pod {pod.name} does not run ({why}): it may run again by"
+        remedy = "delete the pod if it does not: its next one is of the current revision"
+        return Wait(Reason.ROLLING_NODES, f"{text} itself; {remedy}", after=2.0)
     if pod is not None and pod.waiting:
         text = f"{question.title(id_)} answers, but the container of its pod {pod.name} waits ({pod.waiting})"
         return Wait(Reason.ROLLING_NODES, f"{text}: one of the two is out of date", after=2.0)

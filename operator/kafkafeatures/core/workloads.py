@@ -10,6 +10,9 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+INIT = "Init:"
+"""Before why a pod waits, where it is a container that runs before the others which does not run."""
+
 
 class Pod(Struct, frozen=True):
     """A pod of a StatefulSet.
@@ -18,7 +21,9 @@ class Pod(Struct, frozen=True):
     name that ends in ".svc" with any domain of a cluster behind it. ports_of_node: (host, port) of its Kubernetes node
     that are its own. waiting: why its container does not run, such as "CrashLoopBackOff"; empty where it does.
     draining: its Kubernetes node is being drained, or Kubernetes is about to evict it. started_at: its container,
-    the last time; None where it does not run.
+    the last time; None where it does not run. restarts: how often its container, or the one that keeps it from
+    starting, was started again in this pod. ended_for, ended_at: why that container ended the last time, such as
+    "OOMKilled", and when; empty and None where it never did, or nobody remembers.
     """
 
     name: str
@@ -36,6 +41,8 @@ class Pod(Struct, frozen=True):
     created_at: datetime | None = None
     draining: bool = False
     started_at: datetime | None = None
+    ended_for: str = ""
+    ended_at: datetime | None = None
 
 
 class StatefulSet(Struct, frozen=True):
@@ -89,3 +96,7 @@ class WorkloadsReading(Struct, frozen=True):
     def pod(self, name: str) -> Pod | None:
         """The pod of that name."""
         return next((pod for one in self.stateful_sets for pod in one.pods if pod.name == name), None)
+
+    def owner(self, pod: str) -> StatefulSet | None:
+        """The StatefulSet that has a pod of that name."""
+        return next((one for one in self.stateful_sets for each in one.pods if each.name == pod), None)

@@ -37,6 +37,14 @@ RACKS = [(1, 2, 3), (4, 5, 6), (1, 5, 3), (4, 2, 6)]  # each partition once in e
 PARTITIONS = tuple(row("orders", *replicas, number=number) for number, replicas in enumerate(RACKS))
 ROLLOUT = Rollout(Driver.STATEFUL_SET, ("broker",), ("controller",), max_parallel=MaxParallel(2))
 
+CRASHES: Mapping[str, Any] = {
+    "waiting": "CrashLoopBackOff",
+    "restarts": 7,
+    "ended_for": "Error",
+    "ended_at": NOW - timedelta(seconds=45),
+}
+"""Of a pod: its container has ended again and again, for minutes."""
+
 UNREAD = Failure(FailureKind.AUTHORIZATION, "partitions", "not authorized", "add the ACL")
 
 

@@ -22,6 +22,7 @@ from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
+    CRASHES,
     PARTITIONS,
     ROLLED_CONTROLLERS,
     ROLLOUT,
@@ -244,7 +245,7 @@ def test_a_pod_without_a_node_halts_nothing_where_no_pod_needs_a_restart() -> No
 
 def test_while_a_pod_runs_no_node_a_node_that_is_stuck_still_goes_once_the_image_is_reverted() -> None:
     """Its restart costs nothing, and the new pod may have failed for the same image."""
-    bad = {id_: a_pod(id_, revision="bad", waiting="CrashLoopBackOff", ready=False) for id_ in (1, 7)}
+    bad = {id_: a_pod(id_, revision="bad", ready=False, **CRASHES) for id_ in (1, 7)}
     bad[7] = replace(bad[7], created_at=NOW - timedelta(minutes=20))
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
     assert who(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, replicas=7))) == 1

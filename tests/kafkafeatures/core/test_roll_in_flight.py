@@ -34,6 +34,7 @@ from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
+    CRASHES,
     PARTITIONS,
     ROLLED_CONTROLLERS,
     ROLLOUT,
@@ -164,7 +165,7 @@ def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
 
 
 def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
-    bad = replaced(1, revision="bad", waiting="CrashLoopBackOff")
+    bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
@@ -174,7 +175,7 @@ def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_t
 
 def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_that_nobody_leads() -> None:
     """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
-    bad = replaced(1, revision="bad", waiting="CrashLoopBackOff")
+    bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = [replace(one, in_sync=one.isr - {1}) for one in PARTITIONS]
     lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
@@ -191,7 +192,7 @@ def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
 
     `waiting`: what the pod of broker 2 waits for now. `of_node`: what is different of broker 5.
     """
-    bad = {id_: a_pod(id_, revision="bad", restarts=4, ready=False) for id_ in BROKERS}
+    bad = {id_: a_pod(id_, revision="bad", ready=False, **{**CRASHES, "waiting": ""}) for id_ in BROKERS}
     bad[2] = replace(bad[2], waiting=waiting)
     nodes = {**OUTAGE, 5: replace(OUTAGE[5], **{"state": NodeState.FENCED, **of_node})}
     return cluster({**current(*CONTROLLERS), **bad}, nodes, NOBODY)
@@ -226,7 +227,7 @@ def test_two_nodes_that_one_pod_may_run_keep_it_from_going_in_an_outage_too() ->
 
 
 def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:
-    bad = replaced(1, revision="bad", waiting="CrashLoopBackOff", ready=False)
+    bad = replaced(1, revision="bad", ready=False, **CRASHES)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
     told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
@@ -370,7 +371,7 @@ def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: in
     """It may be what that one waits for, and may be the same node."""
     isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
     away = {2: replace(a_node(2), state=NodeState.GHOST)}
-    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, waiting="CrashLoopBackOff")}, away, isr)
+    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
     step = restart_in(rolled(told, sent(unsent)))
     assert step.node_id == 2
     assert unsent != 2 or step == sent(2).step
@@ -432,12 +433,11 @@ def test_an_eviction_that_nobody_sends_any_more_is_over_once_it_cannot_be_on_its
 
 def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_container() -> None:
     """Else the second of three controllers would be stopped while the first one is on its way."""
-    crashing = {3003: a_pod(3003, waiting="CrashLoopBackOff")}
-    told = cluster({**replaced(3002, ready=False, phase="Pending"), **crashing}, fresh(3002))
-    refused(rolled(told, sent(3002)), Reason.ROLLING_NODES)
-    silent = replace(a_node(3003), state=NodeState.UNREACHABLE)
-    told = cluster({**replaced(3002, ready=False, phase="Pending"), **crashing}, {**fresh(3002), 3003: silent})
-    assert who(rolled(told, sent(3002))) == 3003
+    crashing = {3003: a_pod(3003, **CRASHES)}
+    pods, lost = {**replaced(3002, ready=False, phase="Pending"), **crashing}, Unknown(SILENT)
+    for nodes, goes in (({}, False), ({3003: replace(a_node(3003), state=NodeState.UNREACHABLE)}, True)):
+        told = replace(cluster(pods, {**fresh(3002), **nodes}), quorum=lost, active_controller=lost)
+        assert isinstance(rolled(told, sent(3002)).decision, Act) is goes
 
 
 def test_of_combined_nodes_another_follower_goes_where_the_first_must_stay_and_the_leader_still_goes_last() -> None:
@@ -502,7 +502,7 @@ def test_controllers_that_host_no_partition_need_no_consent_for_single_replicas(
 
 def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition() -> None:
     """All its partitions are out of sync before: that is no measure for it."""
-    bad = replaced(1, revision="bad", waiting="CrashLoopBackOff")
+    bad = replaced(1, revision="bad", **CRASHES)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
     assert restart_in(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr))).out_of_sync == 0

@@ -177,6 +177,36 @@ async def test_a_pod_that_does_not_run_says_why(world: World, image: str, fate: 
     assert (pod.phase, pod.waiting, pod.ready) == (phase, fate, False)
 
 
+ENDED = {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-01-02T03:00:00Z"}}
+INIT_CRASHES = {
+    "restartCount": 4,
+    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    "lastState": {"terminated": {"exitCode": 1, "finishedAt": "2026-01-02T03:00:00Z"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({"containerStatuses": [{"name": "kafka", "restartCount": 2, "lastState": ENDED, "state": {"running": {}}}]},
+         (2, "OOMKilled", True)),
+        ({"containerStatuses": [{"name": "kafka", "restartCount": 0, "state": ENDED}]}, (0, "OOMKilled", True)),
+        ({"containerStatuses": [{"name": "kafka", "restartCount": 2, "state": {"running": {}}}]}, (2, "", False)),
+        ({"initContainerStatuses": [{"state": {"terminated": {"exitCode": 0}}}, INIT_CRASHES], "containerStatuses": []},
+         (4, "Error", True)),
+        ({}, (0, "", False)),
+    ],
+)  # fmt: skip
+async def test_a_pod_says_how_often_its_container_was_started_again_and_why_it_ended(
+    world: World, status: dict[str, Any], told: tuple[int, str, bool]
+) -> None:
+    """Of an init container that keeps the others from starting, where there is one."""
+    world.workloads.change_pod("broker-1", lambda pod: pod.update(status={"phase": "Pending", **status}))
+    pod = await world.pod("broker-1")
+    ended = datetime(2026, 1, 2, 3, tzinfo=UTC) if told[2] else None
+    assert (pod.restarts, pod.ended_for, pod.ended_at) == (told[0], told[1], ended)
+
+
 async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(world: World) -> None:
     await world.evict("broker-2")
     stopping = await world.pod("broker-2")

@@ -17,7 +17,7 @@ from kafkafeatures.core.readings import Failure, FailureKind
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import Applied, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.wanted import Rollout
-from kafkafeatures.core.workloads import Budget, Pod, StatefulSet, WorkloadsReading
+from kafkafeatures.core.workloads import INIT, Budget, Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.errors import Conflict, Forbidden, Gone, KubeError, Refused, Throttled, Unavailable
 from kafkafeatures.kube.workloads.selectors import as_query, selects
@@ -172,6 +172,9 @@ def _pod(raw: Json, stateful_set: str, container: str) -> Pod:
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     running: Json = next((one for one in status.get("containerStatuses") or () if one.get("name") == container), {})
+    waiting = _waiting(status, conditions, running)
+    told = _of_init(status) if waiting.startswith(INIT) else running
+    ended = _ended(told)
     shares_network = bool(spec.get("hostNetwork"))
     ips = tuple(dict.fromkeys(one["ip"] for one in status.get("podIPs") or () if one.get("ip")))
     return Pod(
@@ -185,17 +188,36 @@ def _pod(raw: Json, stateful_set: str, container: str) -> Pod:
         ready=_is_true(conditions, "Ready"),
         terminating=bool(metadata.get("deletionTimestamp")),
         phase=str(status.get("phase") or ""),
-        waiting=_waiting(status, conditions, running),
-        restarts=int(running.get("restartCount") or 0),
+        waiting=waiting,
+        restarts=int(told.get("restartCount") or 0),
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
         draining=_is_true(conditions, "DisruptionTarget"),
-        started_at=_started_at(running),
+        started_at=_moment((running.get("state") or {}).get("running"), "startedAt"),
+        ended_for=str(ended.get("reason") or "Error") if ended else "",
+        ended_at=_moment(ended, "finishedAt"),
     )
 
 
-def _started_at(container: Json) -> datetime | None:
-    moment = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+def _moment(state: Json | None, name: str) -> datetime | None:
+    moment = (state or {}).get(name)
     return datetime.fromisoformat(moment) if moment else None
+
+
+def _ended(container: Json) -> Json:
+    """Of its last run, while it waits for the next one or after it was started again; empty where there was none."""
+    states = (container.get("state") or {}, container.get("lastState") or {})
+    return next((one["terminated"] for one in states if one.get("terminated")), {})
+
+
+def _of_init(status: Json) -> Json:
+    """The container that keeps the others from starting."""
+    return next((one for one in status.get("initContainerStatuses") or () if _keeps_waiting(one)), {})
+
+
+def _keeps_waiting(init: Json) -> str:
+    """Why; empty where it does not."""
+    reason = str(((init.get("state") or {}).get("waiting") or {}).get("reason") or "")
+    return "" if reason == "PodInitializing" else reason
 
 
 def _names(metadata: Json, spec: Json) -> Iterator[str]:
@@ -226,10 +248,9 @@ def _waiting(status: Json, conditions: Mapping[str, Json], container: Json) -> s
     phase = str(status.get("phase") or "Pending")
     if "running" in state or (phase in ("Running", "Unknown") and not state):
         return ""
-    for one in status.get("initContainerStatuses") or ():
-        reason = ((one.get("state") or {}).get("waiting") or {}).get("reason")
-        if reason and reason != "PodInitializing":
-            return f"Init:{reason}"
+    init = _keeps_waiting(_of_init(status))
+    if init:
+        return f"{INIT}{init}"
     for kind in ("waiting", "terminated"):
         if kind in state:
             return str(state[kind].get("reason") or kind)

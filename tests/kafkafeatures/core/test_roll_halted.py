@@ -1,0 +1,215 @@
+"""While a roll is halted nothing goes to what halted it, and a node goes first only where it cannot run again by itself
+on what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.readings import Failure, FailureKind, Role
+from kafkafeatures.core.roll import Roll
+from kafkafeatures.core.wanted import MaxParallel, Window
+from kafkafeatures.core.workloads import Pod
+from tests.kafkafeatures.core.fleets import NEW, OLD
+from tests.kafkafeatures.core.replicas import Row, row
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    CRASHES,
+    PARTITIONS,
+    ROLLED_CONTROLLERS,
+    ROLLOUT,
+    a_node,
+    a_pod,
+    cluster,
+    current,
+    refused,
+    replaced,
+    rolled,
+    sent,
+    voting,
+    who,
+    with_workloads,
+    workloads_of,
+)
+from tests.kafkafeatures.worlds import NOW, SILENT
+
+CLOSED = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
+ONE_AT_A_TIME = replace(ROLLOUT, max_parallel=MaxParallel(1))
+NO_QUORUM = Failure(FailureKind.NO_LEADER, "controllers", "no leader")
+
+
+def ago(seconds: float) -> Any:
+    return NOW - timedelta(seconds=seconds)
+
+
+MOMENTARY: Mapping[str, dict[str, Any]] = {
+    "crashed a moment ago": {"waiting": "CrashLoopBackOff", "restarts": 1, "ended_for": "Error", "ended_at": ago(3)},
+    "crashed often, long ago": {"waiting": "CrashLoopBackOff", "restarts": 9, "ended_for": "Error", "ended_at": ago(3)},
+    "out of memory": {"waiting": "CrashLoopBackOff", "restarts": 9, "ended_for": "OOMKilled", "ended_at": ago(90)},
+    "started again": {"waiting": "Error", "ended_for": "Error", "ended_at": ago(1)},
+    "being created": {"waiting": "ContainerCreating", "phase": "Pending"},
+    "nobody remembers": {"waiting": "CrashLoopBackOff", "restarts": 9},
+}
+"""Pods that run again by themselves, or may."""
+
+LASTING: Mapping[str, Mapping[str, Any]] = {
+    "crashes": CRASHES,
+    "cannot be started": {"waiting": "CrashLoopBackOff", "ended_for": "StartError", "ended_at": ago(5)},
+    "cannot be pulled": {"waiting": "ImagePullBackOff", "phase": "Pending"},
+    "is not configured": {"waiting": "CreateContainerConfigError", "phase": "Pending"},
+    "an init container cannot be pulled": {"waiting": "Init:ErrImagePull", "phase": "Pending"},
+    "finds no place": {"waiting": "Unschedulable", "phase": "Pending"},
+}
+"""Pods that do not run as they are, however long one waits."""
+
+
+def lasting(id_: int, revision: str = "bad", **fields: Any) -> Mapping[int, Pod]:
+    """Of an image that does not run."""
+    return {id_: a_pod(id_, **{"revision": revision, "ready": False, **(fields or CRASHES)})}
+
+
+def down(*ids: int) -> Mapping[int, Node]:
+    return {
+        id_: replace(a_node(id_), state=NodeState.UNREACHABLE if id_ >= 3000 else NodeState.GHOST, proved_at="")
+        for id_ in ids
+    }
+
+
+def without(*ids: int) -> tuple[Row, ...]:
+    """All partitions, with these brokers in sync with none."""
+    return tuple(replace(one, in_sync=one.isr - {*ids}) for one in PARTITIONS)
+
+
+def halted_by_1(pods: Mapping[int, Pod], nodes: Mapping[int, Node], **of_brokers: Any) -> Observation:
+    """Broker 1 does not come back with the new image."""
+    gone = {id_ for id_ in nodes if id_ < 3000}
+    failed = replaced(1, ready=False, **CRASHES)
+    return cluster({**ROLLED_CONTROLLERS, **failed, **pods}, {**down(1), **nodes}, without(1, *gone), **of_brokers)
+
+
+# --- nothing goes to what halted the roll ---
+
+
+@pytest.mark.parametrize("of_pod", [*MOMENTARY.values(), *LASTING.values()], ids=[*MOMENTARY, *LASTING])
+def test_no_node_goes_to_the_image_that_halted_the_roll_whatever_its_pod_waits_for(of_pod: Mapping[str, Any]) -> None:
+    told = halted_by_1(lasting(4, OLD, **of_pod), down(4))
+    assert "broker 1 is not back" in refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+
+
+def test_nor_a_second_controller_while_the_first_does_not_come_back() -> None:
+    pods = {**replaced(3002, ready=False, **CRASHES), **lasting(3003, OLD)}
+    told = cluster(pods, down(3002, 3003))
+    assert "controller 3002" in refused(rolled(told, sent(3002, minutes=20)), Reason.ROLLOUT_HALTED)
+
+
+def test_nor_where_every_broker_is_down() -> None:
+    """What is restarted then is what the document has gone back from."""
+    told = halted_by_1({id_: lasting(id_, OLD)[id_] for id_ in BROKERS if id_ != 1}, down(*BROKERS))
+    told = replace(told, partitions=Unknown(SILENT))
+    refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+
+
+def two_sets(*, image: str) -> Observation:
+    """Brokers 1 and 4 are a StatefulSet of their own; 1 halted the roll, and 2 of the other one is stuck."""
+    told = halted_by_1(lasting(2, OLD), down(2))
+    controllers, brokers = workloads_of(told).stateful_sets
+    few = tuple(replace(one, stateful_set="few") for one in brokers.pods if one.name in ("broker-1", "broker-4"))
+    rest = tuple(one for one in brokers.pods if one.name not in ("broker-1", "broker-4"))
+    sets = (
+        controllers,
+        replace(brokers, name="few", pods=few, replicas=2),
+        replace(brokers, pods=rest, replicas=4, update_revision="rest-1", image=image),
+    )
+    return with_workloads(told, stateful_sets=sets)
+
+
+def test_an_image_that_halted_the_roll_is_the_same_in_another_stateful_set_and_another_image_is_not() -> None:
+    refused(rolled(two_sets(image="kafka:4.4.0"), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    assert who(rolled(two_sets(image="kafka:4.2.0"), sent(1, minutes=20))) == 2
+
+
+def test_nor_while_a_new_pod_of_it_never_registered() -> None:
+    new = {7: a_pod(7, revision=NEW, ready=False, waiting="CrashLoopBackOff", created_at=NOW - timedelta(hours=1))}
+    told = cluster({**ROLLED_CONTROLLERS, **lasting(4, OLD), **new}, down(4), without(4), replicas=7)
+    assert "pod broker-7" in refused(rolled(told), Reason.ROLLOUT_HALTED)
+
+
+# --- what is stuck ---
+
+
+def stuck_on(of_pod: Mapping[str, Any], **rollout: Any) -> Roll:
+    """The image of broker 1 was changed since."""
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1, **of_pod)}, down(1), without(1))
+    return rolled(told, rollout=replace(ROLLOUT, **rollout))
+
+
+@pytest.mark.parametrize("of_pod", LASTING.values(), ids=LASTING)
+def test_a_node_that_cannot_run_as_it_is_goes_once_its_image_was_changed(of_pod: Mapping[str, Any]) -> None:
+    assert who(stuck_on(of_pod)) == 1
+
+
+@pytest.mark.parametrize("of_pod", MOMENTARY.values(), ids=MOMENTARY)
+def test_a_node_that_may_run_again_by_itself_is_waited_for_and_what_to_do_is_said(of_pod: dict[str, Any]) -> None:
+    message = refused(stuck_on(of_pod), Reason.ROLLING_NODES)
+    assert message.startswith(f"broker 1 is unavailable, and its pod broker-1 does not run ({of_pod['waiting']}")
+    assert message.endswith("delete the pod if it does not: its next one is of the current revision")
+
+
+def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:
+    refused(stuck_on({}, windows=CLOSED.windows), Reason.WAITING_FOR_WINDOW)
+    pods = {**current(*CONTROLLERS), **{id_: lasting(id_)[id_] for id_ in BROKERS}}
+    outage = cluster(pods, down(*BROKERS), SILENT)
+    assert who(rolled(outage, rollout=CLOSED)) == 1
+
+
+def test_stuck_nodes_go_as_many_at_once_as_the_document_allows_beside_what_is_away() -> None:
+    pods = {**current(*CONTROLLERS, *BROKERS), **lasting(1), **lasting(4)}
+    both = cluster(pods, down(1, 4), without(1, 4))
+    assert who(rolled(both, rollout=ONE_AT_A_TIME)) == 1
+    first = replaced(1, ready=False, phase="Pending", waiting="ContainerCreating")
+    coming = cluster({**pods, **first}, down(1, 4), without(1, 4))
+    assert "pod broker-1 does not run" in refused(rolled(coming, sent(1), rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+    assert who(rolled(coming, sent(1))) == 4
+    hung = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1, 4), without(1, 4))
+    assert "broker 4" in refused(rolled(hung, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+
+
+def test_a_stuck_node_waits_for_partitions_that_need_it_and_they_are_named() -> None:
+    """It is in the ISR still, of a partition that has a leader: its fencing may not have been seen yet."""
+    some = (row("busy", 1, 2, 3, isr=[1, 2]), *without(1))
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), some)
+    assert "busy-0" in refused(rolled(told), Reason.ROLLING_NODES)
+
+
+def test_of_controllers_that_are_stuck_one_goes_at_a_time_as_long_as_there_is_a_quorum() -> None:
+    first = replaced(3002, ready=False, phase="Pending", waiting="ContainerCreating")
+    pods = {**current(*CONTROLLERS, *BROKERS), **first, **lasting(3003)}
+    told = cluster(pods, down(3002, 3003))
+    assert "broker" not in refused(rolled(told, sent(3002)), Reason.ROLLING_NODES)
+    leaderless = replace(told, quorum=Unknown(NO_QUORUM), active_controller=Unknown(NO_QUORUM))
+    assert who(rolled(leaderless, sent(3002))) == 3003
+
+
+def test_a_stuck_controller_that_is_a_broker_too_waits_for_its_partitions() -> None:
+    both = (Role.CONTROLLER, Role.BROKER)
+    nodes = {3001: replace(down(3001)[3001], roles=both, is_voter=True)}
+    some = (row("busy", 3001, 2, 3, isr=[3001, 2]), *PARTITIONS)
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(3001)}, nodes, some, quorum=voting(leader=3002))
+    assert "busy-0" in refused(rolled(told), Reason.ROLLING_NODES)
+
+
+def test_a_node_that_hangs_on_an_image_that_was_changed_since_is_told_to_be_deleted() -> None:
+    """It does not end by itself, so nobody can tell that it never will be back."""
+    hangs = cluster(
+        {**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad", ready=False)}, down(1), without(1)
+    )
+    message = refused(rolled(hangs, sent(1, minutes=20, after="bad")), Reason.ROLLOUT_HALTED)
+    assert message.endswith("delete the pod: its next one is of the current revision")

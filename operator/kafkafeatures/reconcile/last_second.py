@@ -68,7 +68,7 @@ def _decided_otherwise(again: Evaluation | Unread, step: Step) -> Refusal | None
         case Wait() | Stalled() | Held() as refused:
             return refused
         case _:
-            return _wait(f"{step.request} is not what comes next any more")
+            return _wait(f"{step.request} is no longer the next step")
 
 
 def _changed(before: Resource, now: Resource, sent: InFlight) -> Refusal | None:

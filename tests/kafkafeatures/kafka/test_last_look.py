@@ -1,0 +1,143 @@
+"""What a restart is decided on is read last, and once more right before the eviction: partitions above all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.readings import Failure, NodeAnswer, PartitionsReading, QuorumAnswer, Readings, Role
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka import prober
+from kafkafeatures.kafka.cluster import AT_ONCE, Cluster
+from kafkafeatures.kafka.pool import Pool
+from kafkafeatures.kafka.settings import Address, ClusterSettings
+from kafkafeatures.metrics import Metrics
+from kafkasim.wire.server import SimulatorServer
+from tests.kafkafeatures.kafka.test_cluster import requests
+from tests.kafkafeatures.kafka.test_partitions import CLUSTER, addresses
+from tests.kafkasim.clusters import served
+
+
+class Late:
+    """Seconds that a silent node has kept everybody waiting, in a test that waits for nobody."""
+
+    seconds = 0.0
+
+    def environment(self) -> Environment:
+        return Environment(monotonic=lambda: time.monotonic() + self.seconds)
+
+
+def in_sync(readings: Readings) -> dict[tuple[str, int], frozenset[int]]:
+    assert isinstance(readings.partitions, PartitionsReading), readings.partitions
+    return {(name, at): frozenset(one.in_sync) for name, at, one in readings.partitions.partitions.rows()}
+
+
+async def fall_behind(server: SimulatorServer) -> None:
+    """Broker 2, and that is committed."""
+    offset = server.world.image.offset
+    server.world.fall_behind(2, for_ms=10**6)
+    async with asyncio.timeout(5):
+        while server.world.image.offset == offset:  # noqa: ASYNC110 - controllers commit in their own time
+            await asyncio.sleep(0.01)
+
+
+@contextmanager
+def silent(cluster: Cluster, late: Late, server: SimulatorServer, patch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """A node answers half a minute after the log was read; meanwhile broker 2 falls out of sync."""
+    catch_up, ask, ends = cluster._log.catch_up, prober.probe_node, list[int]()
+    was_read = asyncio.Event()
+
+    async def noted() -> object:
+        reading = await catch_up()
+        ends.append(reading.image.offset)
+        was_read.set()
+        return reading
+
+    async def probed(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
+        answer = await ask(pool, address, role)
+        await was_read.wait()
+        if not late.seconds:
+            late.seconds = 30.0
+            await fall_behind(server)
+        return answer
+
+    patch.setattr(cluster._log, "catch_up", noted)
+    patch.setattr(prober, "probe_node", probed)
+    yield ends
+
+
+async def test_partitions_are_those_of_the_end_of_a_look_however_long_a_node_keeps_it_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late = Late()
+    async with (
+        served(CLUSTER) as server,
+        Cluster(ClusterSettings(addresses(server)), environment=late.environment()) as cluster,
+    ):
+        before = in_sync(await cluster.read(partitions=True))
+        assert 2 in before["orders", 0]
+        with silent(cluster, late, server, monkeypatch) as ends:
+            readings = await cluster.read(partitions=True)
+        assert 2 not in in_sync(readings)["orders", 0]
+        assert readings.log.image.offset == ends[-1]  # type: ignore[union-attr]
+        assert len(ends) == 2
+
+
+async def test_where_every_node_answers_at_once_the_log_is_read_once() -> None:
+    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server))) as cluster:
+        await cluster.read(partitions=True)
+        read, catch_up = list[object](), cluster._log.catch_up
+
+        async def counted() -> object:
+            read.append(None)
+            return await catch_up()
+
+        cluster._log.catch_up = counted  # type: ignore[method-assign, assignment]
+        began = time.monotonic()
+        await cluster.read(partitions=True)
+        assert len(read) == 1 or time.monotonic() - began > AT_ONCE  # on a machine that is busy
+
+
+async def test_another_look_asks_no_node_but_the_leader_and_shows_what_is_there_by_then() -> None:
+    metrics = Metrics()
+    async with (
+        served(CLUSTER) as server,
+        Cluster(ClusterSettings(addresses(server)), recorder=metrics) as cluster,
+    ):
+        first = await cluster.read(partitions=True)
+        before = requests(metrics)
+        await fall_behind(server)
+        again = await cluster.look_again()
+        assert set(requests(metrics) - before) == {"Fetch", "DescribeQuorum"}
+    assert 2 in in_sync(first)["orders", 0]
+    assert 2 not in in_sync(again)["orders", 0]
+    assert isinstance(first.probe.quorum, QuorumAnswer)
+    assert isinstance(again.probe.quorum, QuorumAnswer)
+    assert again.probe.quorum.high_watermark >= first.probe.quorum.high_watermark
+    assert again.probe.nodes == first.probe.nodes
+
+
+async def test_another_look_at_a_cluster_that_was_never_read_reads_all_of_it() -> None:
+    async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server))) as cluster:
+        readings = await cluster.look_again()
+    assert len(readings.probe.nodes) == 6
+    assert in_sync(readings)
+
+
+async def test_another_look_without_a_leader_shows_no_quorum_and_not_the_one_of_before() -> None:
+    async with (
+        served(CLUSTER) as server,
+        Cluster(replace(ClusterSettings(addresses(server)), request_timeout=1.0)) as cluster,
+    ):
+        await cluster.read(partitions=True)
+        for voter in (3001, 3002, 3003):
+            server.world.stop(Role.CONTROLLER, voter, kill=True)
+        again = await cluster.look_again()
+    assert isinstance(again.probe.quorum, Failure)
+    assert isinstance(again.log, Failure)
+    assert isinstance(again.partitions, Failure)

@@ -89,8 +89,13 @@ def _results(before: Status, after: Status) -> Iterator[EventRecord]:
         restart = entry.kind == RestartNode.kind
         reason, warning = (_OF_RESTARTS if restart else _RESULTS).get(entry.result, ("", False))
         if reason:
+            by_hand = restart and " " in entry.target
             note = f"{entry.action}: {entry.message}" if entry.message else entry.action
-            pod = entry.target if restart and " " not in entry.target else ""  # else a person restarted it
+            pod = entry.target if restart and not by_hand else ""
+            if entry.result == Result.NOT_APPLIED:
+                if not by_hand:
+                    continue
+                note = f"do not restart {note}"
             yield EventRecord(reason, "Restart" if restart else "UpdateFeatures", note[:MAX_NOTE], warning, pod)
 
 
@@ -99,7 +104,10 @@ _RESULTS: Mapping[str, tuple[str, bool]] = {
     Result.CORRECTED: ("DriftCorrected", False),
     Result.REJECTED: ("FeatureUpdateRejected", True),
 }
-_OF_RESTARTS: Mapping[str, tuple[str, bool]] = {Result.APPLIED: ("NodeRestarted", False)}
+_OF_RESTARTS: Mapping[str, tuple[str, bool]] = {
+    Result.APPLIED: ("NodeRestarted", False),
+    Result.NOT_APPLIED: ("RestartWithdrawn", True),  # of a person who was asked for it
+}
 
 
 def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:

@@ -101,7 +101,8 @@ def with_result(
     )
     history = status.history
     repeats = history and replace(history[-1], at=at) == entry  # what fails again and again is told once
-    if result in (Result.APPLIED, Result.CORRECTED) or not repeats:
+    by_hand = isinstance(step, RestartNode) and not step.pod  # each is told to whom it was asked of
+    if result in (Result.APPLIED, Result.CORRECTED) or by_hand or not repeats:
         history = (*history, entry)
     rollout = status.rollout
     if restarted and result is Result.APPLIED and rollout is not None:

@@ -264,6 +264,10 @@ class RestartNode(Struct, frozen=True):
             return RestartState(Phase.CATCHING_UP, f"{self.title} is not in sync with {some}{kept}")
         return RestartState(Phase.BACK, f"{self.title} is in sync")
 
+    def leaves_in(self, replication: Replication) -> bool:
+        """Whether it has left the ISR of a partition that it was in sync with before, as a broker does that stops."""
+        return self._not_back(self.node_id, replication)[0] > 0
+
     def _not_back(self, id_: int, replication: Replication) -> tuple[int, tuple[str, ...]]:
         """Partitions that it is not in sync with and was before. Where it is not known which those were, all count."""
         count, names = replication.out_of_sync(id_, MOST_LAGGING)

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import ExcusedTopics
+from kafkafeatures.api.values import replace
 from kafkafeatures.core import planner
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.decisions import Act, Stalled, Wait
 from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
-from kafkafeatures.core.readings import Role
+from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.replication import Admission, Forbidding, Replication, Why, format_partitions
 from kafkafeatures.core.restart_checks import (
     FOR_ANY_NODE,
@@ -62,7 +63,8 @@ class Roll(Struct, frozen=True):
     id: of what the nodes are rolled to; a new image is a new one. total: nodes that somebody restarts. needing: nodes
     that need a restart, and why. decision: None where there is nothing to restart, or not now. levels_first: some
     finalized level must be downgraded before. limits: how long it takes, and why.
-    is_read: False where the pods could not be read, so that nothing is known of what is done.
+    is_read: False where the pods could not be read, so that nothing is known of what is done. withdrawn: nodes that a
+    person was asked to restart, and must not restart now, or does not have to; and why.
     """
 
     id: str
@@ -74,6 +76,7 @@ class Roll(Struct, frozen=True):
     levels_first: bool = False
     limits: Limits = Limits()
     is_read: bool = True
+    withdrawn: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def is_active(self) -> bool:
@@ -118,6 +121,9 @@ def roll_of(
     elif driver is Driver.MANUAL:
         fleet = Fleet(needing=nodes_to_restart(seen, changes))
     question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused)
+    withdrawn = {one.step.node_id: why for one in in_flight if (why := _why_withdrawn(question, one))}
+    in_flight = tuple(one for one in in_flight if one.step.node_id not in withdrawn)
+    question = replace(question, in_flight=in_flight)
     needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
     first = bool(needing) and not in_flight and levels_go_first(question)
     decision: Next | None = None
@@ -135,6 +141,7 @@ def roll_of(
         levels_first=first,
         limits=_limits(question, frozenset(needing)),
         is_read=driver is not Driver.STATEFUL_SET or isinstance(seen.workloads, Known),
+        withdrawn=withdrawn,
     )
 
 
@@ -152,6 +159,32 @@ def is_withdrawn(step: RestartNode, wanted: Wanted, seen: Observation, changes: 
     node = seen.node(step.node_id)
     holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)
     return holds and isinstance(seen.finalized, Known)
+
+
+_NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
+"""Why partitions are not read in every look, although they could be."""
+
+
+def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
+    """Why a person must not do any longer what was asked for; empty where it still holds. A person may take days, so it
+    is asked again in each look: another broker that dies meanwhile may be all that its partitions have besides.
+    """
+    id_, node = one.step.node_id, question.node(one.step.node_id)
+    if not one.is_asked_of_a_person:
+        return ""
+    if is_withdrawn(one.step, question.wanted, question.seen, question.changes):
+        return "it is no longer required"
+    partitions = question.seen.partitions
+    unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED
+    if node is None or node.state is not NodeState.LIVE or unread:
+        return ""  # it may be what stops now
+    others = replace(question, in_flight=tuple(it for it in question.in_flight if it is not one))
+    if others.replication is not None and one.step.leaves_in(others.replication):
+        admission = others.admission(availability=Availability.RESPECT_MIN_ISR)
+        allowed = admission is None or admission.allows(id_)
+        return "" if allowed or admission is None else _forbidden(others, id_, admission.forbidding(id_)).message
+    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), others) or _allowed(others, id_)
+    return refused.message if refused is not None else ""
 
 
 def _limits(question: RestartQuestion, needing: frozenset[int]) -> Limits:

@@ -203,14 +203,6 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     if ours:
         if proposal.plan.change_count != remembered.change_count:
             remembered = replace(remembered, change_count=proposal.plan.change_count)
-        for gone in _withdrawn(restarts, wanted, observation, proposal):
-            restarts = tuple(one for one in restarts if one is not gone)
-            remembered = with_result(remembered, gone, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of)
-        soak = soak_of(
-            wanted, observation, proposal.changes, remembered,
-            now=context.stamp(), monotonic=context.ages.monotonic(), before=context.ages.soak,
-        )  # fmt: skip
-        remembered = with_soak(remembered, soak)
         if restarts or _restarts_nodes(context, wanted):
             # They judge partitions by numpy, which nobody else needs.
             from kafkafeatures.core.restart_question import Remembered
@@ -220,6 +212,12 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
             of_now = partial(roll_of, wanted, observation, proposal.changes, told, replication)
             judge = partial(of_now, excused=proposal.excused)
             roll = await aside(judge) if replication is not None else judge()
+            remembered = _without_withdrawn(context, roll, restarts, remembered)
+        soak = soak_of(
+            wanted, observation, proposal.changes, remembered,
+            now=context.stamp(), monotonic=context.ages.monotonic(), before=context.ages.soak,
+        )  # fmt: skip
+        remembered = with_soak(remembered, soak)
         remembered = _after_roll(roll, wanted, remembered)
     context.ages.soak = soak
     owner = None
@@ -411,18 +409,13 @@ def _followed(
     return status, still_open
 
 
-def _withdrawn(
-    restarts: tuple[InFlight, ...], wanted: Wanted, seen: Observation, proposal: Proposal
-) -> tuple[InFlight, ...]:
-    """Those that a person was asked for and does not have to carry out any more: the document changed."""
-    if not restarts:
-        return ()
-    from kafkafeatures.core.roll import is_withdrawn
-
-    changes = proposal.changes
-    return tuple(
-        one for one in restarts if isinstance(one.step, RestartNode) and is_withdrawn(one.step, wanted, seen, changes)
-    )
+def _without_withdrawn(context: ReconcileContext, roll: Roll, sent: tuple[InFlight, ...], status: Status) -> Status:
+    """Closed are those that a person was asked for and must not carry out now, or does not have to."""
+    for one in sent:
+        if isinstance(one.step, RestartNode) and (why := roll.withdrawn.get(one.step.node_id)):
+            at, result = context.stamp(), Result.NOT_APPLIED
+            status = with_result(status, one, result, at=at, age_of=context.age_of, message=why)
+    return status
 
 
 def _close(

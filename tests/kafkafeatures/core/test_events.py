@@ -102,6 +102,14 @@ def test_a_person_is_asked_for_a_restart_once() -> None:
     assert reasons(in_flight(BY_HAND), in_flight(BY_HAND, stable=True)) == []
 
 
+def test_what_a_person_must_not_do_any_longer_is_told_each_time_and_an_eviction_that_ended_is_not() -> None:
+    gone = replace(ended("NotApplied", "broker 3"), kind="RestartNode", target="broker 3", message="broker 5 is away")
+    (event,) = events_between(EMPTY, Status(history=(gone,)))
+    assert (event.reason, event.warning, event.pod) == ("RestartWithdrawn", True, "")
+    assert event.note == "do not restart broker 3: broker 5 is away"
+    assert reasons(EMPTY, Status(history=(replace(gone, target="broker-3"),))) == []
+
+
 def test_a_node_that_is_back_is_told_and_no_update_of_a_level() -> None:
     done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode")
     assert [(one.reason, one.note) for one in events_between(EMPTY, Status(history=(done,)))] == [

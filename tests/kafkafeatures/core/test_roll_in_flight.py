@@ -24,11 +24,11 @@ from kafkafeatures.core.readings import (
     Role,
 )
 from kafkafeatures.core.restarts import Phase, RestartNode
-from kafkafeatures.core.roll import is_withdrawn, replication_of
+from kafkafeatures.core.roll import replication_of
 from kafkafeatures.core.rolled import nodes_rolled, rollout_status
 from kafkafeatures.core.settling import Open
-from kafkafeatures.core.steps import InFlight, UpdateFeature, in_flight
-from kafkafeatures.core.wanted import Availability, Driver, MaxParallel, Mode, Rollout, Wanted, Window
+from kafkafeatures.core.steps import InFlight, in_flight
+from kafkafeatures.core.wanted import Availability, MaxParallel, Mode, Wanted, Window
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (
@@ -54,7 +54,7 @@ from tests.kafkafeatures.core.rolls import (
     with_workloads,
     workloads_of,
 )
-from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
+from tests.kafkafeatures.worlds import NOW, SILENT
 
 # --- what was sent, what is stuck ---
 
@@ -288,20 +288,6 @@ def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_agai
     assert newer.nodes == ""
 
 
-# --- by hand ---
-
-
-def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_support_the_level() -> None:
-    by_hand = Rollout(Driver.MANUAL)
-    raised = UpdateFeature("metadata.version", 27, 30)
-    told = replace(cluster(), workloads=Unknown(SILENT))
-    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
-    assert (step.node_id, step.pod) == (3002, "")
-    again = rolled(told, InFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,))
-    assert "was not restarted yet" in refused(again, Reason.ROLLING_NODES)
-    assert rolled(told, rollout=by_hand).decision is None
-
-
 def test_what_limits_a_roll_is_worked_out_when_it_begins_and_remembered_until_it_ends() -> None:
     told = cluster(ROLLED_CONTROLLERS)
     begun = rolled(told)
@@ -309,20 +295,6 @@ def test_what_limits_a_roll_is_worked_out_when_it_begins_and_remembered_until_it
     before = RolloutStatus(id=begun.id, total=9, done=4, rounds=5, notes=("as it was",))
     assert rolled(told, status=replace(EMPTY, rollout=before)).limits.notes == ("as it was",)
     assert rolled(told, status=replace(EMPTY, rollout=replace(before, done=9))).limits == begun.limits
-
-
-def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:
-    by_hand, raised = Rollout(Driver.MANUAL), UpdateFeature("metadata.version", 27, 30)
-    unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
-    told = cluster(nodes=unknown)
-    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
-    asked_for = InFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
-    waits = rolled(told, asked_for, rollout=by_hand, changes=(raised,))
-    assert "was not restarted yet" in refused(waits, Reason.ROLLING_NODES)
-    newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
-    again = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
-    told = cluster(nodes={**unknown, **again})
-    assert "must stay so" in refused(rolled(told, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES)
 
 
 def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
@@ -393,31 +365,6 @@ def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be
     said = nodes_rolled(roll, roll.decision)
     assert said is not None
     assert said[0] == "Unknown"
-
-
-def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
-    asked = InFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
-    for nodes, asks in (({}, True), (fresh(1), False)):
-        roll = rolled(replace(cluster(nodes=nodes), workloads=Unknown(SILENT)), asked, rollout=Rollout(Driver.MANUAL))
-        assert roll.decision is not None
-        said = nodes_rolled(roll, roll.decision)
-        assert said is not None
-        assert (said[1] is Reason.RESTART_REQUESTED) is asks
-
-
-def test_a_person_is_not_asked_any_more_once_the_document_changed() -> None:
-    """Else what was asked for would stay in flight, and no level would be changed, until somebody did it."""
-    raised = UpdateFeature("metadata.version", 27, 30)
-    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
-    step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
-    by_hand = Wanted({}, rollout=Rollout(Driver.MANUAL))
-    assert not is_withdrawn(step, by_hand, told, (raised,))
-    assert is_withdrawn(step, by_hand, told, (replace(raised, after=26),))
-    assert is_withdrawn(step, by_hand, told, ())
-    assert not is_withdrawn(step, by_hand, replace(told, finalized=Unknown(SILENT)), ())
-    assert is_withdrawn(step, replace(by_hand, rollout=ROLLOUT), told, (raised,))
-    done = replace(told, nodes=cluster(nodes=fresh(1)).nodes)
-    assert not is_withdrawn(step, by_hand, done, ())
 
 
 def test_an_eviction_that_nobody_sends_any_more_is_over_once_it_cannot_be_on_its_way() -> None:

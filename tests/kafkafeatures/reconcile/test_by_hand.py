@@ -71,6 +71,26 @@ def test_partitions_are_kept_for_no_roll_that_waits_for_a_person_to_let_it_begin
     assert store.status["intents"]
 
 
+def test_what_was_asked_for_is_withdrawn_while_another_broker_is_away_and_asked_for_again_later() -> None:
+    cluster = Cluster({"metadata.version": 25})
+    store = Store(cluster, {})
+    store.wanted = BY_HAND
+    once(cluster, store)
+    asked = store.status["intents"][0]["title"]
+    cluster.world.stop(Role.BROKER, 1)
+    cluster.world.advance(cluster.world.now_ms + 60_000)
+    waits = once(cluster, store).decision
+    assert isinstance(waits, Wait)
+    assert "broker 1" in waits.message
+    assert "intents" not in store.status
+    ended = store.status["history"][-1]
+    assert (ended["action"], ended["result"], ended["message"]) == (asked, "NotApplied", waits.message)
+    cluster.world.start(Role.BROKER, 1)
+    cluster.world.advance(cluster.world.now_ms + 60_000)
+    once(cluster, store)
+    assert store.status["intents"][0]["title"] == asked
+
+
 def test_the_time_that_a_person_takes_is_not_taken_from_the_node() -> None:
     cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
     store = Store(cluster, {})

@@ -1,0 +1,127 @@
+"""Restarts that a person is asked for: one at a time, only where nothing forbids it, and only as long as that is so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.observation import NodeState, SourceKind, Unknown
+from kafkafeatures.core.readings import (
+    NOT_ASKED,
+    Failure,
+    FailureKind,
+)
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.roll import is_withdrawn
+from kafkafeatures.core.rolled import nodes_rolled
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.wanted import Driver, Rollout, Wanted
+from tests.kafkafeatures.core.replicas import row
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    PARTITIONS,
+    ROLLOUT,
+    UNREAD,
+    a_node,
+    cluster,
+    fresh,
+    refused,
+    restart_in,
+    rolled,
+    sent,
+)
+from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
+
+
+def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_support_the_level() -> None:
+    by_hand = Rollout(Driver.MANUAL)
+    raised = UpdateFeature("metadata.version", 27, 30)
+    told = replace(cluster(), workloads=Unknown(SILENT))
+    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
+    assert (step.node_id, step.pod) == (3002, "")
+    again = rolled(told, InFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,))
+    assert "was not restarted yet" in refused(again, Reason.ROLLING_NODES)
+    assert rolled(told, rollout=by_hand).decision is None
+
+
+def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:
+    by_hand, raised = Rollout(Driver.MANUAL), UpdateFeature("metadata.version", 27, 30)
+    unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
+    told = cluster(nodes=unknown)
+    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
+    asked_for = InFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
+    waits = rolled(told, asked_for, rollout=by_hand, changes=(raised,))
+    assert "was not restarted yet" in refused(waits, Reason.ROLLING_NODES)
+    newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
+    again = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
+    told = cluster(nodes={**unknown, **again})
+    assert "must stay so" in refused(rolled(told, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES)
+
+
+def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
+    asked = InFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
+    for nodes, asks in (({}, True), (fresh(1), False)):
+        told = replace(cluster(nodes=nodes), workloads=Unknown(SILENT))
+        roll = rolled(told, asked, rollout=Rollout(Driver.MANUAL), changes=(UpdateFeature("metadata.version", 27, 30),))
+        assert roll.decision is not None
+        said = nodes_rolled(roll, roll.decision)
+        assert said is not None
+        assert (said[1] is Reason.RESTART_REQUESTED) is asks
+
+
+def test_a_person_is_not_asked_any_more_once_the_document_changed() -> None:
+    """Else what was asked for would stay in flight, and no level would be changed, until somebody did it."""
+    raised = UpdateFeature("metadata.version", 27, 30)
+    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
+    by_hand = Wanted({}, rollout=Rollout(Driver.MANUAL))
+    assert not is_withdrawn(step, by_hand, told, (raised,))
+    assert is_withdrawn(step, by_hand, told, (replace(raised, after=26),))
+    assert is_withdrawn(step, by_hand, told, ())
+    assert not is_withdrawn(step, by_hand, replace(told, finalized=Unknown(SILENT)), ())
+    assert is_withdrawn(step, replace(by_hand, rollout=ROLLOUT), told, (raised,))
+    done = replace(told, nodes=cluster(nodes=fresh(1)).nodes)
+    assert not is_withdrawn(step, by_hand, done, ())
+
+
+ASKED = InFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
+
+DEAD = {5: replace(a_node(5), state=NodeState.GHOST)}
+
+WITHOUT_5 = tuple(replace(one, in_sync=one.isr - {5}) for one in PARTITIONS)
+
+WITHOUT_1 = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+
+LATE = Failure(FailureKind.WAITING_FOR_BUDGET, "partitions", "others have theirs in memory")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "partitions", "why"),
+    [
+        ({}, PARTITIONS, ""),
+        (DEAD, PARTITIONS, "broker 5 is unavailable"),
+        (DEAD, WITHOUT_5, "broker 5 is unavailable"),
+        ({}, WITHOUT_5, "fewer in-sync replicas than min.insync.replicas"),
+        ({}, UNREAD, "the partitions could not be read"),
+        ({}, LATE, ""),  # it has its turn again
+        ({}, WITHOUT_1, ""),  # it is being done
+        ({1: replace(a_node(1), state=NodeState.FENCED)}, WITHOUT_1, ""),
+        ({}, (row("orders", 1, 2, 3, isr=[2]), row("more", 1, 2, 3, isr=[1, 2])), "more-0"),
+    ],
+)
+def test_what_a_person_was_asked_for_is_withdrawn_once_a_partition_would_not_bear_it(
+    nodes: dict[int, Any], partitions: Any, why: str
+) -> None:
+    """A person may take days."""
+    told = replace(cluster(nodes=nodes, partitions=partitions), workloads=Unknown(NOT_ASKED))
+    raised = UpdateFeature("metadata.version", 27, 30)
+    roll = rolled(told, ASKED, rollout=Rollout(Driver.MANUAL), changes=(raised,))
+    assert why in roll.withdrawn.get(1, "")
+    assert bool(why) is (1 in roll.withdrawn)
+    assert (roll.in_flight == ()) is (1 in roll.withdrawn)

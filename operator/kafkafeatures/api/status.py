@@ -160,6 +160,13 @@ class WayBack(StatusRecord, frozen=True, kw_only=True):
     how: str
 
 
+class ReadyReason(StatusRecord, frozen=True, kw_only=True):
+    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before."""
+
+    reason: str
+    since: Stamp
+
+
 class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
     """How many pods of a StatefulSet run its update revision."""
 
@@ -235,6 +242,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     rollout: RolloutStatus | None = None
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
+    ready_reason: ReadyReason | None = None
 
     def condition(self, kind: Condition) -> StatusCondition | None:
         """The condition of this type, of whatever generation."""

@@ -7,8 +7,9 @@ of it by `plan NAME` and `approve`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.console import Console
@@ -18,15 +19,23 @@ from rich.text import Text
 
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.api.reasons import Condition, PlanVerdict
+from kafkafeatures.api.status import Result
 from kafkafeatures.cli.kube_resource import KubeResource, intent_text
 from kafkafeatures.cli.output import natural_width
 from kafkafeatures.cli.steps_text import APPROVED, COLOURS, draw_blockers, draw_steps, draw_way_back
-from kafkafeatures.core.plan import HASH_SHOWN
-from kafkafeatures.core.releases import format_level
+from kafkafeatures.core.plan import HASH_SHOWN, undo_of
+from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import UpdateFeature
 
 NOBODY_LOOKED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
+"""Of the newest. Irreversible changes are shown however many came after them."""
+WORTH_SAYING = timedelta(minutes=1)
+"""By how much Ready has to be older than its reason for both ages to be said."""
+
+_CHANGE = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})$")
+_NOT_MADE = (Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT)
 
 _READY = {"True": ("ready", "bold green"), "False": ("not ready", "bold red"), "Unknown": ("unknown", "bold yellow")}
 _STATES = {"InSync": "green", "Pending": "yellow", "Blocked": "red", "Drifted": "red", "Unmanaged": "dim"}
@@ -76,7 +85,7 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
     word, style = _READY.get(ready.get("status", ""), ("not reconciled", "bold yellow"))
     line = Text.assemble((str(resource), "bold"), "  ", (word, style))
     if ready:
-        line.append(f": {ready['reason']}", style).append(f", for {age(ready['lastTransitionTime'], now)}")
+        line.append(f": {ready['reason']}", style).append(f", for {_ages_of(resource, word, now)}")
     console.print(line, overflow="fold")
     console.print(Text(ready["message"] if ready else NOBODY_LOOKED), overflow="fold")
     facts = (
@@ -164,6 +173,24 @@ def age(moment: str, now: datetime) -> str:
 # --- parts ---
 
 
+def _ages_of(resource: KubeResource, word: str, now: datetime) -> str:
+    """Of the reason of Ready; and of Ready itself, where it has been so for longer, for other reasons."""
+    ready = resource.condition(Condition.READY)
+    since = max(_reason_since(resource, ready), ready["lastTransitionTime"], key=datetime.fromisoformat)
+    longer = datetime.fromisoformat(since) - datetime.fromisoformat(ready["lastTransitionTime"])
+    whole = f" ({word} for {age(ready['lastTransitionTime'], now)})" if longer >= WORTH_SAYING else ""
+    return age(since, now) + whole
+
+
+def _reason_since(resource: KubeResource, ready: Mapping[str, Any]) -> str:
+    """As the status says; of an older release's as the condition says that came with the reason, such as Stalled."""
+    told = resource.status.get("readyReason") or {}
+    if told.get("reason") == ready["reason"] and told.get("since"):
+        return str(told["since"])
+    others = (one for one in resource.conditions if one["reason"] == ready["reason"] and one["status"] == "True")
+    return str(next((one["lastTransitionTime"] for one in others), ready["lastTransitionTime"]))
+
+
 def _plan_line(resource: KubeResource, now: datetime) -> Text:
     plan = resource.plan
     line = Text(f"{resource.plan_hash[:HASH_SHOWN]}")
@@ -242,7 +269,7 @@ def _conditions(console: Console, resource: KubeResource, now: datetime) -> None
     _title(console, "Conditions")
     for one in others:
         of_old = "" if resource.is_current(one) else f" (of generation {one.get('observedGeneration', '?')})"
-        line = f"  {one['type']}={one['status']}  {one['reason']}, for {age(one['lastTransitionTime'], now)}{of_old}"
+        line = f"  {one['type']}={one['status']}, for {age(one['lastTransitionTime'], now)}: {one['reason']}{of_old}"
         console.print(Text(line), overflow="fold")
         if one["message"] not in said:
             console.print(Padding(Text(one["message"]), (0, 0, 0, 4), expand=False))
@@ -253,14 +280,26 @@ def _history(console: Console, resource: KubeResource) -> None:
     history: Sequence[Mapping[str, Any]] = resource.status.get("history") or ()
     if history:
         _title(console, "History, newest first")
-    for one in reversed(history[-HISTORY_SHOWN:]):
+    newest = len(history) - HISTORY_SHOWN
+    for number, one in reversed([*enumerate(history)]):
+        irreversible = _is_irreversible(one)
+        if number < newest and not irreversible:
+            continue
         why = f": {one['message']}" if one.get("message") else ""
-        line = f"  {one.get('at', '?')}  {one.get('action', '?')}: {one.get('result', '?')}{why}"
-        console.print(Text(line), overflow="fold")
+        line = Text(f"  {one.get('at', '?')}  {one.get('action', '?')}: {one.get('result', '?')}{why}")
+        console.print(line.append("  irreversible", "yellow") if irreversible else line, overflow="fold")
     if resource.status.get("spentConsents"):
         _title(console, "Used consents")
         for consent in resource.status["spentConsents"]:
             console.print(Text(f"  {consent}"), overflow="fold")
+
+
+def _is_irreversible(entry: Mapping[str, Any]) -> bool:
+    """Whether it is a change that Kafka does not undo, and that was made, as far as is known."""
+    found = _CHANGE.match(str(entry.get("action", "")))
+    if found is None or entry.get("result") in _NOT_MADE:
+        return False
+    return undo_of(UpdateFeature(found[1], int(found[2]), int(found[3]))) is Undo.IMPOSSIBLE
 
 
 def _title(console: Console, text: str) -> None:

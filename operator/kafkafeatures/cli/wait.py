@@ -120,8 +120,9 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
     elif ready := resource.says(Condition.READY):
         return Ending(Exit.DONE, f"{resource} is ready: {ready['reason']}: {ready['message']}")
     if stalled := resource.says(Condition.STALLED):
-        remedy = next((f"; {one['remedy']}" for one in resource.status.get("blockers") or () if one.get("remedy")), "")
-        return Ending(Exit.STALLED, f"{resource} is stalled: {stalled['reason']}: {stalled['message']}{remedy}")
+        remedy = next((one["remedy"] for one in resource.status.get("blockers") or () if one.get("remedy")), "")
+        text = f"{resource} is stalled: {stalled['reason']}: {stalled['message']}"
+        return Ending(Exit.STALLED, text if remedy in stalled["message"] else f"{text}; {remedy}")
     if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         command = f"kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         return Ending(

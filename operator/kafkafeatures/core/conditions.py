@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import Status, StatusCondition
+from kafkafeatures.api.status import ReadyReason, Status, StatusCondition
 from kafkafeatures.core.words import cut
 
 MAX_MESSAGE = 1024  # bytes
@@ -42,6 +42,14 @@ def conditions_of(
             )
         )
     return tuple(conditions)
+
+
+def ready_reason_of(reason: Reason, previous: Status, at: Stamp) -> ReadyReason | None:
+    """Since when Ready has this reason; None where a release that does not say so has found it."""
+    if previous.reason(Condition.READY) != reason:
+        return ReadyReason(reason=reason.value, since=at)
+    known = previous.ready_reason
+    return known if known is not None and known.reason == reason else None
 
 
 def still_said(previous: Status, generation: int) -> Mapping[Condition, Said]:

@@ -29,7 +29,7 @@ from kafkafeatures.core.blockers import Blocker, grouped, title_and_address, ver
 from kafkafeatures.core.bounds import bounded
 from kafkafeatures.core.checks import unknown_features_in
 from kafkafeatures.core.cluster_document import or_none, supported_by_all
-from kafkafeatures.core.conditions import Said, conditions_of, still_said
+from kafkafeatures.core.conditions import Said, conditions_of, ready_reason_of, still_said
 from kafkafeatures.core.decide import Proposal
 from kafkafeatures.core.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.observation import Node, Observation, Unknown
@@ -77,7 +77,7 @@ def status_of(
     if plan is None and not proposal.plan.is_over:
         plan = _plan(proposal.plan, previous.plan, approved_by, now)
     reached = sum(one.finalized == desired.get(one.name, -1) and one.state == FeatureState.IN_SYNC for one in features)
-    groups = grouped(blocked)
+    groups, ready = grouped(blocked), _ready(decision)
     status = Status(
         observed_generation=generation,
         progress=f"{reached}/{len(desired)} levels" if desired else "",
@@ -99,9 +99,10 @@ def status_of(
         workloads=workload_statuses(observation, previous),
         rollout=rollout_status(roll, decision, previous.rollout, stamp(now), proposal.excused),
         history=previous.history,
+        ready_reason=ready_reason_of(ready[1], previous, stamp(now)),
         conditions=conditions_of(
             {
-                Condition.READY: _ready(decision),
+                Condition.READY: ready,
                 Condition.RECONCILING: _reconciling(decision),
                 Condition.STALLED: _stalled(decision),
                 Condition.REACHABLE: _reachable(observation),
@@ -249,7 +250,9 @@ def status_of_failed_reconciliation(message: str, *, generation: int, previous: 
 
 def _facts_of_before(said: Mapping[Condition, Said], *, generation: int, previous: Status, now: datetime) -> Status:
     conditions = conditions_of(said, generation=generation, previous=previous, at=stamp(now))
-    status = replace(previous, observed_generation=generation, conditions=conditions)
+    ready = said[Condition.READY]
+    since = ready_reason_of(ready[1], previous, stamp(now)) if ready else None
+    status = replace(previous, observed_generation=generation, conditions=conditions, ready_reason=since)
     return bounded(status, len(previous.features))
 
 

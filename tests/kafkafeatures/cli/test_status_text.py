@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -85,6 +86,54 @@ def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
 )
 def test_a_status_says_how_it_is_and_what_to_do(kind: str, line: str) -> None:
     assert any(one.startswith(line) for one in shown(KINDS[kind]))
+
+
+MINUTE = timedelta(minutes=1)
+
+
+def stamped(status: Mapping[str, Any], ready: timedelta, stalled: timedelta, **more: Any) -> KubeResource:
+    """A status whose conditions Ready and Stalled have had theirs for so long."""
+    ages = {"Ready": ready, "Stalled": stalled}
+    conditions = [
+        {**one, "lastTransitionTime": stamp(LATER - ages.get(one["type"], ready))} for one in status["conditions"]
+    ]
+    return resource({**status, "conditions": conditions, **more})
+
+
+def test_the_age_of_a_reason_is_its_own_and_not_that_of_ready() -> None:
+    told = statuses.stalled()
+    assert told["readyReason"] == {"reason": "GhostRegistration", "since": stamp(NOW)}
+    since = {"reason": "GhostRegistration", "since": stamp(LATER - 2 * MINUTE)}
+    found = stamped(told, 7 * MINUTE, 4 * MINUTE, readyReason=since)
+    assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 2m (not ready for 7m)"
+    assert any("Stalled=True, for 4m: GhostRegistration" in line for line in shown(found))
+
+
+@pytest.mark.parametrize("told", [{}, {"readyReason": {"reason": "Soaking", "since": stamp(LATER - MINUTE)}}])
+def test_where_a_status_does_not_say_since_when_the_condition_of_the_reason_does(told: dict[str, Any]) -> None:
+    """Of an older release, which knows no `readyReason` and keeps that of a newer one as it was."""
+    status = {name: one for name, one in statuses.stalled().items() if name != "readyReason"}
+    found = stamped(status, 7 * MINUTE, 4 * MINUTE, **told)
+    assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 4m (not ready for 7m)"
+
+
+def test_a_ready_that_is_as_old_as_its_reason_has_one_age() -> None:
+    told = {"reason": "GhostRegistration", "since": stamp(LATER - 7 * MINUTE - timedelta(hours=1))}  # of a former time
+    found = stamped(statuses.stalled(), 7 * MINUTE, 6.5 * MINUTE, readyReason=told)
+    assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 7m"
+
+
+def test_the_history_shown_has_the_irreversible_change_however_much_came_after_it() -> None:
+    action = "metadata.version 29 -> 30"
+    made = {"at": stamp(NOW), "action": action, "result": "Applied"}
+    not_made = {"at": stamp(NOW), "action": action, "result": "Rejected", "message": "no"}
+    after = [{"at": stamp(LATER), "action": f"restart of broker {n}", "result": "Applied"} for n in range(6)]
+    lines = shown(resource({**statuses.in_sync(), "history": [not_made, made, *after]}))
+    at = lines.index("History, newest first")
+    assert [line.split("  ", 2)[2] for line in lines[at + 1 :]] == [
+        *(f"restart of broker {n}: Applied" for n in (5, 4, 3, 2, 1)),
+        f"{action}: Applied  irreversible",
+    ]
 
 
 def test_in_a_narrow_terminal_each_feature_has_lines_of_its_own() -> None:

@@ -81,6 +81,17 @@ def test_what_ends_it_early_says_what_to_do() -> None:
     assert "kafkafeatures approve orders -n kafka --plan sha256:" in approval.text
 
 
+def test_a_remedy_that_the_message_has_is_not_said_twice() -> None:
+    remedy = "repair the node, or revert the image"
+    message = f"no other node is restarted: broker 2 is not back after 10m; {remedy}"
+    status = statuses.stalled()
+    stalled = {**next(one for one in status["conditions"] if one["type"] == "Stalled"), "message": message}
+    blockers = [{"kind": "Workload", "message": message.removesuffix(f"; {remedy}"), "remedy": remedy}]
+    ending = judge(resource({**status, "conditions": [stalled], "blockers": blockers}), READY)
+    assert ending is not None
+    assert ending.text.count(remedy) == 1
+
+
 @pytest.mark.parametrize(
     ("found", "goal", "line"),
     [

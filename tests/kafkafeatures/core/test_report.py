@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 import yaml
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import Status, read_status
+from kafkafeatures.api.status import EMPTY, Status, read_status
+from kafkafeatures.api.values import replace
 from kafkafeatures.core import report
 from kafkafeatures.core.cluster_document import cluster_document
 from kafkafeatures.core.decide import Owner, decide, propose
@@ -424,3 +425,22 @@ def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
     assert finalized(decide(wanted, seen, owner=rival), seen, wanted) == (
         "False", "BehindTarget", "no node supports no.such",
     )  # fmt: skip
+
+
+def test_since_when_ready_has_its_reason_is_kept_while_it_has_it() -> None:
+    """Not since when it is not ready; and where a release that does not say so found the reason, it is not known."""
+    later = NOW + timedelta(minutes=5)
+
+    def after(reason: Reason, previous: Status, now: datetime) -> Status:
+        return report.status_of_invalid(reason, "no", generation=1, previous=previous, now=now)
+
+    first = after(Reason.INVALID_SPEC, EMPTY, NOW)
+    same = after(Reason.INVALID_SPEC, first, later)
+    other = after(Reason.UNKNOWN_RELEASE, same, later)
+    told = [one.ready_reason for one in (first, same, other)]
+    assert [(one.reason, one.since) for one in told if one] == [
+        ("InvalidSpec", report.stamp(NOW)), ("InvalidSpec", report.stamp(NOW)), ("UnknownRelease", report.stamp(later)),
+    ]  # fmt: skip
+    assert other.conditions[0].last_transition_time == report.stamp(NOW)
+    kept_by_an_older_release = replace(other, ready_reason=first.ready_reason)
+    assert after(Reason.UNKNOWN_RELEASE, kept_by_an_older_release, later).ready_reason is None

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES, node_id
+from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.records import json_name
 
@@ -79,6 +79,7 @@ class ClusterVerdict:
             "unknownBecause": [{"kind": kind, "text": text} for kind, text in self.unknown_because],
             "coverage": {
                 "copies": list(row.get("copies") or []),
+                "copiedNodes": row.get("copied_nodes"),
                 "voters": row.get("voters"),
                 "knownFromOffset": row.get("known_from_offset"),
                 "committedBelow": row.get("committed_below"),
@@ -176,15 +177,19 @@ def _age(row: Row, at_ms: int) -> list[tuple[str, str]]:
 
 
 def _coverage(row: Row) -> list[tuple[str, str]]:
-    """Whether enough nodes' copies were read for `ready`. A folder that is there twice counts once."""
-    copies, voters = row["copies"] or (), row["voters"]
-    ids = {id_ for id_ in map(node_id, copies) if id_ is not None}
+    """Whether enough nodes' copies were read for `ready`. A node whose log is there twice counts once."""
+    copies, nodes, voters = row["copies"] or (), row["copied_nodes"], row["voters"]
     if not voters:
         return [("voters", "who votes is not known")]
+    if nodes is None:
+        return [("coverage", "an older release made the tables; run the pipeline again")]
+    ids = set(nodes)
     copied = sorted(ids & set(voters))
     if 2 * len(copied) <= len(voters):
         text = f"copies of {len(copied)} of {len(voters)} voters were read, not of a majority"
-        return [("coverage", f"{text}; name the folders of nodes by their ids")]
+        if len(copies) > len(ids):
+            text += f" ({len(copies)} folders hold logs of {len(ids)} nodes; see data_quality)"
+        return [("coverage", f"{text}; copy meta.properties with each log, or name its folder by the node's id")]
     if len(ids) < FEWEST_COPIES:
         return [("coverage", "one copy was read: whether its end is missing cannot be told; add one of another node")]
     if row["known_from_offset"] is None:

@@ -1,9 +1,9 @@
 """Where inputs lie: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
 
 What it decides: which files are segments and snapshots of which node of which cluster, and what the rest is. Called
-when a run starts. It looks at names, sizes and times, at `meta.properties` beside a log for the id of the cluster, and
-at `quorum-state` in it for the voters of a static quorum; it opens no other file. Whoever copied the files chose the
-names: none is trusted to be short or printable.
+when a run starts. It looks at names, sizes and times, at `meta.properties` beside a log for the ids of the cluster and
+of the node, and at `quorum-state` in it for the voters of a static quorum; it opens no other file. Whoever copied the
+files chose the names: none is trusted to be short or printable.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _LARGEST = 64 * 1024
 MOST = 100_000
 """Names in one folder; a folder of a node has some tens."""
 _CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
+_NODE_ID = re.compile(r"(?m)^(?:node|broker)\.id\s*=\s*([0-9]{1,10})\s*$")
+"""A broker that still runs in ZooKeeper mode says `broker.id`."""
 
 _UNUSED = (
     (".checkpoint.part", "a snapshot that was not finished"),
@@ -64,7 +66,8 @@ class NodeLog:
     """What lies of one node's log.
 
     cluster, node: names of folders. cluster_id: what the node itself says, or None. files: by name, which is by
-    offset. unused: (name, why). voters: of a static quorum, as the node says; None where it says none.
+    offset. unused: (name, why). voters: of a static quorum, as the node says; None where it says none. node_id: what
+    the node itself says, or None.
     """
 
     cluster: str
@@ -73,6 +76,7 @@ class NodeLog:
     files: tuple[LogFile, ...]
     unused: tuple[tuple[str, str], ...]
     voters: tuple[int, ...] | None = None
+    node_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +141,18 @@ def _node(system: FileSystem, cluster: str, folder: FileInfo) -> NodeLog | None:
         else:
             logs.append(LogFile(one.path, one.base_name, one.size, one.mtime_ns or 0))
     logs.sort(key=lambda one: one.name)
-    cluster_id = _cluster_id(system, properties)
-    return NodeLog(cluster, folder.base_name, cluster_id, tuple(logs), tuple(sorted(unused)), voters)
+    cluster_id, node_id = _identity(system, properties)
+    return NodeLog(cluster, folder.base_name, cluster_id, tuple(logs), tuple(sorted(unused)), voters, node_id)
 
 
-def _cluster_id(system: FileSystem, properties: FileInfo) -> str | None:
+def _identity(system: FileSystem, properties: FileInfo) -> tuple[str | None, int | None]:
+    """What a node says of its cluster and of itself; of two ids it says none."""
     if properties.type is not FileType.File:
-        return None
+        return None, None
     with system.open_input_file(properties.path) as file:
-        found = _CLUSTER_ID.search(file.read(_LARGEST).decode(errors="replace"))
-    return found[1] if found else None
+        text = file.read(_LARGEST).decode(errors="replace")
+    cluster, nodes = _CLUSTER_ID.search(text), {int(one) for one in _NODE_ID.findall(text)}
+    return cluster[1] if cluster else None, nodes.pop() if len(nodes) == 1 else None
 
 
 def _voters(system: FileSystem, found: FileInfo) -> tuple[int, ...] | None:

@@ -44,7 +44,9 @@ class Entry:
 
 @dataclass(slots=True)
 class Node:
-    """One node's log. unused: (file, why), voters: of a static quorum, both as listed last. files: by name."""
+    """One node's log. unused: (file, why), voters: of a static quorum, both as listed last. node_id: what it said last
+    of itself. files: by name.
+    """
 
     cluster: str
     node: str
@@ -52,6 +54,7 @@ class Node:
     unused: tuple[tuple[str, str], ...] = ()
     files: dict[str, Entry] = field(default_factory=dict)
     voters: tuple[int, ...] | None = None
+    node_id: int | None = None
 
     def parts(self) -> Iterator[Part]:
         """In the order of files."""
@@ -115,8 +118,10 @@ class Ledger:
         if not fits:
             fits = [Node(log.cluster, log.node, log.cluster_id)]
             self.nodes.append(fits[0])
-        fits[0].cluster_id, fits[0].voters = log.cluster_id or fits[0].cluster_id, log.voters
-        return fits[0]
+        found = fits[0]
+        found.cluster_id, found.voters = log.cluster_id or found.cluster_id, log.voters
+        found.node_id = found.node_id if log.node_id is None else log.node_id
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept: nodes, and what is in them, are written by their fields."""

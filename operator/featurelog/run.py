@@ -46,7 +46,7 @@ from kraftlog.files import DIRECTORY
 METADATA_RECORDS = "metadata_records"
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Of inputs; what one cluster has is never divided."""
-DERIVED = 1
+DERIVED = 2
 """Changes whenever the tables of clusters are made in another way: they are then made anew."""
 MOST_PARTS = 24
 """Of one file, before they are made one."""
@@ -338,7 +338,9 @@ class Run:
             FileRecords(node.node, name, _Rows(tuple(str(root / part.path) for part in entry.parts if part.path)))
             for name, entry in files
         )
-        return NodeCopy(node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters)
+        return NodeCopy(
+            node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +363,7 @@ def _source(
 ) -> str:
     """What tells whether the tables of a cluster would be the same again. parts: files of rows, by node."""
     files = [
-        [copy.node, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
+        [copy.node, copy.node_id, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
         for copy in cluster.copies
     ]
     return hashlib.sha256(json.dumps([DERIVED, beside, cluster.doubts, files]).encode()).hexdigest()

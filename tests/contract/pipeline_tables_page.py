@@ -14,9 +14,12 @@ never a default.
 Four rules hold for all of them:
 
 - Copies of several nodes are one log where they agree by offset and leader epoch. Copies that contradict each other
-  are never merged.
+  are never merged. No checksum covers an epoch: one that begins without a leader change or goes back, and records that
+  have two, are contradictions as well.
 - A record is surely committed (`committed` is `yes`) where a whole snapshot has what it says, or a majority of the
-  voters has a copy of it; a copy counts for a voter if the name of its folder ends with the voter's id. A leader may
+  voters has a copy of it; a copy counts for the node that its `meta.properties` names, and once
+  in however many folders it lies; without that, for the one whose id its folder's name ends with, unless another copy
+  ends at the same record and no snapshot tells them apart. A leader may
   undo any other record.
 - A snapshot is a state, not an event: what only a snapshot shows has no time at which it began, but a time that it
   began by (`not_after`).

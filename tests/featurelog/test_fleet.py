@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, datetime
-from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -146,29 +146,13 @@ def test_nothing_is_wrong_with_the_inputs() -> None:
 # --- what is worse than the inputs makes nothing better
 
 
-@cache
-def inputs() -> list[str]:
-    logs = written() / "logs"
-    return sorted(str(path.relative_to(logs)) for path in logs.rglob("*") if path.is_file())
-
-
-@cache
-def blocked() -> list[str]:
-    ready = (Story.FINALIZED, Story.FLAPPING)
-    return [name for name, history in histories().items() if history.plan.story not in ready]
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_a_file_that_is_removed_cut_or_there_twice_makes_no_cluster_ready(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    cluster = data.draw(st.sampled_from(blocked()))
-    chosen = data.draw(st.sampled_from([one for one in inputs() if one.startswith(f"{cluster}/")]))
-    logs = tmp_path_factory.mktemp("worse")
-    shutil.copytree(written() / "logs" / cluster, logs / cluster)
-    path = logs / chosen
-    match data.draw(st.sampled_from(["remove", "cut", "twice", "node twice", "node gone", "cluster twice"])):
+def worsen(logs: Path, cluster: str, data: st.DataObject) -> str:
+    """One thing that goes wrong with the copies of a cluster; what it was."""
+    paths = sorted(path for path in (logs / cluster).rglob("*") if path.is_file())
+    path = data.draw(st.sampled_from(paths))
+    node = logs / cluster / path.relative_to(logs / cluster).parts[0]
+    what = data.draw(st.sampled_from(["remove", "cut", "twice", "node twice", "node gone", "snapshots gone"]))
+    match what:
         case "remove":
             path.unlink()
         case "cut":
@@ -177,14 +161,59 @@ def test_a_file_that_is_removed_cut_or_there_twice_makes_no_cluster_ready(
         case "twice":
             shutil.copy(path, path.with_name(f"{data.draw(st.integers(0, 10**6)):020}.log"))
         case "node twice":
-            node = logs / cluster / chosen.split("/")[1]
-            shutil.copytree(node, node.with_name(data.draw(st.sampled_from(["101-again", "copy-of-102", "104", "1"]))))
-        case "node gone":
-            shutil.rmtree(logs / cluster / chosen.split("/")[1])
-        case _:
-            shutil.copytree(logs / cluster, logs / "again")
+            name = data.draw(st.sampled_from(["101-again", "copy-of-102", "101", "102", "103", "104", "1"]))
+            if name != node.name:
+                shutil.rmtree(node.with_name(name), ignore_errors=True)
+                shutil.copytree(node, node.with_name(name))
+        case "node gone" if len({one.relative_to(logs / cluster).parts[0] for one in paths}) > 1:
+            shutil.rmtree(node)
+        case "snapshots gone":
+            for one in node.rglob("*.checkpoint"):
+                one.unlink()
+    return f"{what} {path.relative_to(logs)}"
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_goes_wrong_with_copies_one_after_another_makes_no_cluster_ready(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cluster = data.draw(st.sampled_from([history.plan.name for history in histories().values()]))
+    logs = tmp_path_factory.mktemp("worse")
+    shutil.copytree(written() / "logs" / cluster, logs / cluster)
     target = Target("release", data.draw(st.sampled_from(RELEASES)))
-    before = {one.name: one.verdict for one in gate(target).clusters}
-    for one in gate(target, tables(logs)).clusters:
-        was = before.get(one.name, Verdict.UNKNOWN)  # a copy under another name is another cluster, and not a known one
-        assert one.verdict is not Verdict.READY or was is Verdict.READY, (chosen, one.name)
+    was = next(one.verdict for one in gate(target).clusters if one.name.cluster == cluster)
+    done = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        if not any(path.is_file() for path in (logs / cluster).rglob("*")):
+            break
+        done.append(worsen(logs, cluster, data))
+        now = {one.verdict for one in gate(target, tables(logs)).clusters}
+        assert was is Verdict.READY or Verdict.READY not in now, done
+        was = Verdict.READY if now == {Verdict.READY} else Verdict.UNKNOWN
+
+
+def test_a_cluster_under_another_name_is_another_one_and_neither_is_ready(tmp_path: Path) -> None:
+    name = history_with(Story.FINALIZED).plan.name
+    for copied in (name, "again"):
+        shutil.copytree(written() / "logs" / name, tmp_path / copied)
+    found = gate(Target("release", "4.2"), tables(tmp_path)).clusters
+    assert [one.verdict for one in found] == [Verdict.UNKNOWN] * 2
+
+
+@pytest.mark.parametrize("says_whose", [True, False])
+def test_the_only_copy_that_is_left_is_one_copy_under_whatever_names_it_lies(tmp_path: Path, says_whose: bool) -> None:
+    plan = history_with(Story.FINALIZED).plan
+    name, target = plan.name, Target("release", plan.after.name)
+    only = tmp_path / name / "101"
+    shutil.copytree(written() / "logs" / name / "101", only)
+    for other in ("102", "103"):
+        shutil.copytree(only, only.with_name(other))
+    if not says_whose:
+        for path in tmp_path.rglob("meta.properties"):
+            path.unlink()
+    (one,) = gate(target, tables(tmp_path)).clusters
+    assert next(each.verdict for each in gate(target).clusters if each.name.cluster == name) is Verdict.READY
+    assert one.verdict is Verdict.UNKNOWN
+    assert (one.row or {})["copied_nodes"] == [101]
+    assert "(3 folders hold logs of 1 nodes" in dict(one.unknown_because)["coverage"]

@@ -32,6 +32,7 @@ def row(name: ClusterName = ORDERS, verdict: str = "ready", **changes: Any) -> d
         "blocking_nodes": [BLOCKER] if verdict == "blocked" else [], "downgrade_losses": [], "other_blockers": [],
         "unknown_because": [{"kind": "gap", "text": "offsets 1 to 2 are missing"}] if verdict == "unknown" else [],
         "known_from_offset": 0, "committed_below": 90, "voters": [101, 102, 103], "copies": ["101", "102", "103"],
+        "copied_nodes": [101, 102, 103],
         "watermark_offset": 100, "watermark_ts": NOW - timedelta(hours=1), "evaluated_at": NOW,
         "valid_until": NOW + timedelta(hours=23),
     }  # fmt: skip
@@ -92,12 +93,13 @@ UNKNOWN_ROWS = {
         row(watermark_ts=NOW + timedelta(days=1), valid_until=NOW + timedelta(days=2)),
         ["in_the_future"],
     ),
-    "one of three voters was read": (row(copies=["101"]), ["coverage"]),
-    "folders have no ids": (row(copies=["a", "b", "c"]), ["coverage"]),
-    "one voter was read twice": (row(copies=["101", "copy-of-101", "101-again"]), ["coverage"]),
-    "brokers were read, and no voter": (row(copies=["1", "2", "3"]), ["coverage"]),
-    "ids of others end like those of voters": (row(copies=["101", "1000000102", "x91000000000103"]), ["coverage"]),
-    "the only voter was read, and nobody else": (row(copies=["101"], voters=[101]), ["coverage"]),
+    "one of three voters was read": (row(copied_nodes=[101]), ["coverage"]),
+    "two of four voters were read": (row(copied_nodes=[101, 102], voters=[101, 102, 103, 104]), ["coverage"]),
+    "nobody says whose the folders are": (row(copies=["a", "b", "c"], copied_nodes=[]), ["coverage"]),
+    "one voter was read three times": (row(copied_nodes=[101]), ["coverage"]),
+    "brokers were read, and no voter": (row(copied_nodes=[1, 2, 3]), ["coverage"]),
+    "the only voter was read, and nobody else": (row(copied_nodes=[101], voters=[101]), ["coverage"]),
+    "the tables do not say whose the folders are": (row(copied_nodes=None), ["coverage"]),
     "who votes is not known": (row(voters=None), ["voters"]),
     "the state has a hole": (row(known_from_offset=None), ["coverage"]),
     "ready is said beside a blocker": (row(blocking_nodes=[BLOCKER]), ["contradiction"]),
@@ -116,9 +118,9 @@ def test_it_is_unknown_where(case: str) -> None:
 @pytest.mark.parametrize(
     "enough",
     [
-        row(copies=["controller-101", "kafka.102"]),
-        row(copies=["101", "1"], voters=[101]),
-        row(copies=["kafka-1000000102", "101"], voters=[101, 1000000102, 103]),
+        row(copied_nodes=[101, 102]),
+        row(copied_nodes=[101, 102, 103], voters=[101, 102, 103, 104]),
+        row(copied_nodes=[101, 1], voters=[101]),
         row(watermark_ts=NOW + timedelta(milliseconds=CLOCKS_DIFFER_MS)),
         row(valid_until=NOW),
     ],
@@ -127,6 +129,13 @@ def test_copies_of_a_majority_and_of_two_nodes_are_enough_and_clocks_may_differ_
     enough: dict[str, Any],
 ) -> None:
     assert gate_of(enough).verdict is Verdict.READY
+
+
+def test_what_was_copied_twice_is_said_with_what_to_do() -> None:
+    (one,) = gate_of(row(copied_nodes=[101])).clusters
+    ((_, text),) = one.unknown_because
+    assert text.startswith("copies of 1 of 3 voters were read, not of a majority (3 folders hold logs of 1 nodes; ")
+    assert "copy meta.properties with each log" in text
 
 
 def test_two_clusters_in_one_folder_and_one_cluster_in_two_folders_are_unknown() -> None:
@@ -146,7 +155,7 @@ def test_two_rows_for_one_cluster_are_unknown() -> None:
             row,
             st.sampled_from([ORDERS, PAYMENTS]),
             st.sampled_from(list(Verdict)),
-            copies=st.lists(st.sampled_from(["101", "102", "103", "1"]), unique=True),
+            copied_nodes=st.lists(st.sampled_from([101, 102, 103, 1]), unique=True),
             known_from_offset=st.sampled_from([None, 0]),
         ),
         max_size=3,
@@ -166,7 +175,7 @@ def test_a_row_less_or_one_twice_or_of_a_shorter_log_makes_nothing_ready(rows: l
             case "older":
                 changed[index] = changed[index] | {"valid_until": NOW - timedelta(1)}
             case _:
-                changed[index] = changed[index] | {"copies": changed[index]["copies"][:-1]}
+                changed[index] = changed[index] | {"copied_nodes": changed[index]["copied_nodes"][:-1]}
     if data.draw(st.booleans()) and changed:
         changed.append(dict(changed[0]))
     after = {one.name: one.verdict for one in gate_of(*changed, clusters=clusters).clusters}
@@ -203,6 +212,7 @@ def test_the_document_names_blockers_with_their_evidence_coverage_watermark_and_
                 "unknownBecause": [],
                 "coverage": {
                     "copies": ["101", "102", "103"],
+                    "copiedNodes": [101, 102, 103],
                     "voters": [101, 102, 103],
                     "knownFromOffset": 0,
                     "committedBelow": 90,

@@ -107,6 +107,23 @@ def test_the_cluster_id_is_what_the_node_itself_says(tmp_path: Path, properties:
 
 
 @pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ("version=1\ncluster.id=Q8qZ5m1bRbqPJ3dLr2eYgA\nnode.id=3001\n", 3001),
+        ("broker.id=7\nversion=0\n", 7),
+        ("node.id = 0 \r\n", 0),
+        ("node.id=1\nnode.id=2\n", None),
+        ("node.id=12345678901\n", None),
+        ("node.id=-1\n#node.id=1\nmy.node.id=1\n", None),
+        ("cluster.id=x\n", None),
+    ],
+)
+def test_the_id_of_a_node_is_what_it_says_itself(tmp_path: Path, properties: str, expected: int | None) -> None:
+    put(tmp_path, "orders", "1", SEGMENT, properties=properties)
+    assert [one.node_id for one in nodes(tmp_path)] == [expected]
+
+
+@pytest.mark.parametrize(
     ("place", "says"),
     [
         ("missing", r"missing: .*; check the path and the rights to read it"),

@@ -75,12 +75,12 @@ def batch(offset: int, *values: bytes, epoch: int = 1, attributes: int = 0) -> b
     )
 
 
-def control_batch(offset: int, *items: tuple[RecordType, dict[str, Any]], epoch: int = 1) -> bytes:
+def control_batch(offset: int, *items: tuple[RecordType, dict[str, Any]], epoch: int = 1, at_ms: int = NOW) -> bytes:
     """A control batch from `offset` on."""
     records = []
     for at, (kind, data) in enumerate(items):
         key, value = control(kind, data)
-        records.append(Record(offset + at, NOW + offset + at, value, key))
+        records.append(Record(offset + at, at_ms + offset + at, value, key))
     return encode_batch(records, leader_epoch=epoch, control=True)
 
 

@@ -33,6 +33,7 @@ KINDS = {
     "kraft_version_record": "a FeatureLevel record for kraft.version, which has no effect on the quorum (KAFKA-18979)",
     "rolls_not_known": "a part of the log of which `rolls` has not everything, or nothing",
     "unused_file": "a file in a log folder that does not belong to the log",
+    "same_node": "a folder that holds another copy of a node's log: both count as one",
     TWO_CLUSTERS: "nodes in one folder that name different clusters; they are kept apart",
     TWO_PLACES: "folders that name the same cluster; they are kept apart",
 }
@@ -89,6 +90,8 @@ def _notes(history: History) -> Iterator[Note]:
     for copy in history.cluster.copies:
         for file, why in copy.unused:
             yield Note("unused_file", why, copy.node, file)
+    for repeated in log.witnesses.repeated:
+        yield Note("same_node", repeated.why, repeated.folder)
     for one in log.contradictions:
         yield Note("contradiction", one.text, one.node, one.file, one.offset)
     overwritten: dict[tuple[str, str, int], tuple[int, int]] = {}

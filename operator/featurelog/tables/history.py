@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from featurelog.tables.inputs import ClusterCopies, node_id
+from featurelog.tables.inputs import ClusterCopies
 from featurelog.tables.merging import Merged, Piece, SnapshotFile, merged
 from featurelog.tables.scans import KEYS, rows_of
 from featurelog.tables.tracks import Evidence, Point, Track
@@ -164,13 +164,12 @@ class _Walk:
         """
         log, voters = self.found.log, self.found.voters or ()
         proved = max((one.end for one in log.snapshots), default=0)
-        held = sorted(
-            (
-                max((end for node, end in log.held_until.items() if node_id(node) == voter), default=0)
-                for voter in voters
-            ),
-            reverse=True,
-        )
+        until = dict.fromkeys(voters, 0)
+        for folder, end in log.held_until.items():
+            id_ = log.witnesses.of[folder].id
+            if id_ in until:
+                until[id_] = max(until[id_], end)
+        held = sorted(until.values(), reverse=True)
         return max(proved, held[len(held) // 2]) if held else proved
 
     def _voted(self, offset: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-_LONGEST_ID = 10  # digits of an int32
+_LARGEST_ID, _LONGEST = (1 << 31) - 1, 11  # of an int32; digits of which one is too many
 
 
 COLUMNS = (
@@ -36,7 +36,7 @@ class NodeCopy:
     """A copy of one node's log. cluster, node: names of folders. cluster_id: what the node says, or None.
 
     unused: (file, why), of files that are no part of a log. voters: of a static quorum, as the node says in a file
-    beside its log; None where it says none.
+    beside its log; None where it says none. node_id: what the node says in meta.properties, or None.
     """
 
     cluster: str
@@ -45,6 +45,14 @@ class NodeCopy:
     files: tuple[FileRecords, ...]
     unused: tuple[tuple[str, str], ...] = ()
     voters: tuple[int, ...] | None = None
+    node_id: int | None = None
+
+    @property
+    def id(self) -> int | None:
+        """Of which node it is: what the node says; else what the name of its folder is, or ends with."""
+        digits = self.node[len(self.node.rstrip("0123456789")) :]
+        found = self.node_id if self.node_id is not None else int(digits[:_LONGEST] or -1)
+        return found if 0 <= found <= _LARGEST_ID else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +80,6 @@ class ClusterCopies:
         """In a canonical order; a file that is there twice counts once for each."""
         found = [one for copy in self.copies for one in copy.files]
         return sorted(found, key=lambda one: (one.node, one.file))
-
-
-def node_id(folder: str) -> int | None:
-    """Of which node a folder is: its name is, or ends with, the id. None where it says none."""
-    digits = folder[len(folder.rstrip("0123456789")) :]
-    return int(digits) if 0 < len(digits) <= _LONGEST_ID else None
 
 
 TWO_CLUSTERS = "two_clusters_under_one_name"

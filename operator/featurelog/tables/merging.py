@@ -3,12 +3,14 @@
 Copies agree by offset and leader epoch. Where they differ, the higher epoch has it: a leader overwrote what the other
 copy still has (KIP-595); what is overwritten is never read. Copies that say different things at the same offset and
 epoch, or that begin to overlap with different epochs, are not of one log: the first by the name of its node stays, the
-others are left out, and no verdict is ready. Called by `history`; looks at no record's meaning.
+others are left out, and no verdict is ready. No checksum covers an epoch, so none is believed that no leader can have
+made: each begins with a leader change, none goes back, and no record has two. Called by `history`; looks at no other
+record's meaning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,6 +18,7 @@ import pyarrow as pa
 
 from featurelog.tables.inputs import ClusterCopies
 from featurelog.tables.scans import Scan, scan
+from featurelog.tables.witnesses import Witness, Witnesses, witnesses
 from kraftlog import files
 
 
@@ -63,14 +66,20 @@ class Overwritten:
 
 @dataclass(slots=True)
 class Merged:
-    """The log. pieces, snapshots: by offset. held_until: of each node, up to where its copy agrees with the log."""
+    """The log. pieces, snapshots: by offset. held_until: of each folder, up to where its copy agrees with the log."""
 
     scans: list[Scan]
+    witnesses: Witnesses
     pieces: list[Piece] = field(default_factory=list)
     snapshots: list[SnapshotFile] = field(default_factory=list)
     contradictions: list[Contradiction] = field(default_factory=list)
     overwritten: list[Overwritten] = field(default_factory=list)
     held_until: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def copied(self) -> frozenset[int]:
+        """The nodes of whose logs there is a copy that agrees with the log."""
+        return self.witnesses.ids(self.held_until)
 
     @property
     def end(self) -> int:
@@ -82,10 +91,11 @@ class Merged:
 def merged(cluster: ClusterCopies) -> Merged:
     """Read all files once, and merge them."""
     scans = [scan(one) for one in cluster.files]
+    whose = witnesses(cluster, scans)
     left_out: set[str] = set()
     contradictions: list[Contradiction] = []
     while True:
-        attempt = _merge([one for one in scans if one.source.node not in left_out])
+        attempt = _merge([one for one in scans if one.source.node not in left_out], whose)
         contradictions += attempt.contradictions
         worse = {one.node for one in attempt.contradictions if one.node != one.other}
         if not worse:
@@ -110,8 +120,8 @@ class _Run:
     place: int
 
 
-def _merge(scans: Sequence[Scan]) -> Merged:
-    found = Merged(list(scans))
+def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
+    found = Merged(list(scans), whose)
     _snapshots(found)
     runs = sorted(
         (
@@ -126,7 +136,8 @@ def _merge(scans: Sequence[Scan]) -> Merged:
     for one in scans:
         if one.repeated is not None:
             found.contradictions.append(_contradiction(one, one, one.repeated, "it has several records"))
-    agreed: set[str] = set()  # nodes that were seen to have the same as others
+    agreed: set[Witness] = set()  # that were seen to have the same as others
+    epochs: dict[str, int] = {}  # of each folder, that of the last records that are of the log
     floor, at, active = -1, 0, list[_Run]()
     for begin, end in pairwise(points):
         active = [run for run in active if run.end > begin]
@@ -136,26 +147,66 @@ def _merge(scans: Sequence[Scan]) -> Merged:
         if not active:
             continue
         best = min(active, key=lambda run: (-run.epoch, run.place))
+        winner = scans[best.place]
+        found.contradictions += _of_no_leader(found, active, max(best.epoch, floor), epochs, begin)
         if best.epoch < floor:
             found.overwritten += [_overwritten(scans[run.place], run, begin, end) for run in active]
             continue
+        if best.epoch > floor and not _may_begin(found, best, begin):
+            earlier = [scans[run.place] for run in active if run.epoch < best.epoch]
+            other = next((one for one in earlier if one.source.node != winner.source.node), found.pieces[-1].scan)
+            found.contradictions.append(_unelected(winner, other, best.epoch, begin))
         floor = best.epoch
-        winner = scans[best.place]
         for run in active:
             one = scans[run.place]
             if run.epoch != best.epoch:
-                if one.source.node not in agreed and one is not winner:
-                    found.contradictions.append(_contradiction(one, winner, begin, "their leader epochs differ"))
+                has_agreed = whose.of[one.source.node] in agreed
+                if why := _why_not_overwritten(one, winner, (begin, end), has_agreed=has_agreed):
+                    found.contradictions.append(_contradiction(one, winner, begin, why))
                 found.overwritten.append(_overwritten(one, run, begin, end))
                 continue
             if run is not best and not one.between(begin, end).equals(winner.between(begin, end)):
                 found.contradictions.append(_contradiction(one, winner, begin, "their records differ"))
                 continue
-            if one.source.node != winner.source.node:
-                agreed |= {one.source.node, winner.source.node}
+            pair = {whose.of[one.source.node], whose.of[winner.source.node]}
+            if len(pair) > 1:
+                agreed |= pair
+            epochs[one.source.node] = best.epoch
             _holds(found, one, end)
         _append(found.pieces, Piece(begin, end, best.epoch, winner, best.end_ms), snapshot_ends)
     return found
+
+
+def _why_not_overwritten(one: Scan, winner: Scan, offsets: tuple[int, int], *, has_agreed: bool) -> str:
+    """What no leader can have overwritten: a log that never was the same, and what is there again."""
+    if one is not winner and not has_agreed:
+        return "their leader epochs differ"
+    is_again = not one.leader_changes(*offsets).isdisjoint(winner.leader_changes(*offsets))
+    return "the same records have different leader epochs" if is_again else ""
+
+
+def _may_begin(found: Merged, run: _Run, at: int) -> bool:
+    """Whether a leader's epoch can begin here: with its leader change, or behind what is missing."""
+    last = found.pieces[-1] if found.pieces else None
+    if last is None or last.end < at or at in found.scans[run.place].leader_change_offsets:
+        return True
+    return any((each.end, each.epoch) == (at, run.epoch) for each in found.snapshots)
+
+
+def _of_no_leader(
+    found: Merged, active: Sequence[_Run], epoch: int, epochs: Mapping[str, int], at: int
+) -> Iterator[Contradiction]:
+    """Copies that have an earlier leader's records behind those of a later one. What a node truncated, and a copy of
+    another time still has, does not count.
+    """
+    for run in active:
+        if run.epoch >= epoch:
+            continue
+        one = found.scans[run.place]
+        node, before = one.source.node, epochs.get(one.source.node, run.epoch)
+        replaced = any(found.scans[each.place].source.node == node and each.epoch >= before for each in active)
+        if one.goes_back or (run.epoch < before and not replaced):
+            yield _alone(one, run.epoch, at)
 
 
 def _snapshots(found: Merged) -> None:
@@ -205,3 +256,18 @@ def _contradiction(one: Scan, other: Scan, offset: int, why: str) -> Contradicti
             f"files {later.source.file} and {earlier.source.file} of {later.source.node}: {why} from offset {offset} on"
         )
     return Contradiction(later.source.node, earlier.source.node, later.source.file, offset, text)
+
+
+def _unelected(one: Scan, other: Scan, epoch: int, offset: int) -> Contradiction:
+    """It may be left out where another copy has something else there."""
+    node, file = one.source.node, one.source.file
+    text = f"{file} of {node}: leader epoch {epoch} begins at offset {offset} without a leader change"
+    if other.source.node != node:
+        text += f", where {other.source.node} has an earlier one"
+    return Contradiction(node, other.source.node, file, offset, text)
+
+
+def _alone(one: Scan, epoch: int, offset: int) -> Contradiction:
+    node, file = one.source.node, one.source.file
+    text = f"{file} of {node}: the leader epoch goes back to {epoch} at offset {offset}"
+    return Contradiction(node, node, file, offset, text)

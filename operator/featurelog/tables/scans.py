@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,13 +59,13 @@ class Loss:
     detail: str = ""
 
 
-@dataclass(slots=True)
+@dataclass
 class Scan:
     """What was found in a file.
 
     small: its records of `KEYS` and those that were not decoded, by offset. spans: of a segment, in file order. losses:
     by reason. incomplete: why a snapshot is no state; empty for a whole one. repeated: an offset that more than one of
-    its small records have, of which only the first counts.
+    its small records have, of which only the first counts. goes_back: some of its leader epochs are not credible.
     """
 
     source: FileRecords
@@ -75,6 +76,17 @@ class Scan:
     losses: dict[str, Loss] = field(default_factory=dict)
     incomplete: str = ""
     repeated: int | None = None
+    goes_back: bool = False
+
+    def leader_changes(self, begin: int, end: int) -> set[tuple[Any, ...]]:
+        """What the leader changes between these offsets say, but for their epoch."""
+        rows = _leader_changes(self.between(begin, end)).select(["offset", "timestamp_ms", "body"])
+        return {tuple(row.values()) for row in rows.to_pylist()}
+
+    @cached_property
+    def leader_change_offsets(self) -> frozenset[int]:
+        """Where leaders began."""
+        return frozenset(_leader_changes(self.small)["offset"].to_pylist())
 
     def between(self, begin: int, end: int) -> pa.Table:
         """Its small records with offsets from `begin` on and below `end`."""
@@ -105,10 +117,17 @@ def scan(source: FileRecords) -> Scan:
         found.repeated = int(offsets[1:][again][0])
         first = np.concatenate(([True], ~again))
         small, offsets = small.filter(pa.array(first)), offsets[first]
-    found.small, found.offsets, found.spans = small, offsets, _credible(spans.finish())
+    every = spans.finish()
+    found.small, found.offsets, found.spans = small, offsets, _credible(every)
+    found.goes_back = len(found.spans) < len(every)
     if isinstance(found.name, files.Snapshot):
         found.incomplete = "some of its bytes are damaged" if found.losses else whole.why_not()
     return found
+
+
+def _leader_changes(small: pa.Table) -> pa.Table:
+    is_control = pc.fill_null(small["is_control"], fill_value=False)
+    return small.filter(pc.and_(is_control, pc.equal(small["api_key"], table.LEADER_CHANGE.key)))
 
 
 def _small(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -26,7 +26,7 @@ from kraftlog.reading import Reading
 from kraftlog.records import frame
 from kraftlog.replay import Replay
 from kraftlog.schema import RecordType, table
-from tests.kraftlog.build import batch, control_batch
+from tests.kraftlog.build import NOW, batch, control_batch
 
 VOTERS = (3001, 3002, 3003)
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -141,8 +141,8 @@ def image_of(data: bytes, below: int) -> Image:
     return replay.image()
 
 
-def snapshot_of(image: Image) -> bytes:
-    """What a node writes as its snapshot of this image."""
+def snapshot_of(image: Image, *, at_ms: int = NOW) -> bytes:
+    """What a node writes as its snapshot of this image, and when."""
     values = [level(name, value) for name, value in image.features.items()]
     values += [
         registered_broker(
@@ -161,7 +161,7 @@ def snapshot_of(image: Image) -> bytes:
     return (
         control_batch(0, (table.SNAPSHOT_HEADER, header), epoch=image.epoch)
         + (batch(1, *values, epoch=image.epoch) if values else b"")
-        + control_batch(1 + len(values), (table.SNAPSHOT_FOOTER, {}), epoch=image.epoch)
+        + control_batch(1 + len(values), (table.SNAPSHOT_FOOTER, {}), epoch=image.epoch, at_ms=at_ms)
     )
 
 
@@ -178,11 +178,17 @@ def rows_of(name: str, data: bytes) -> pa.Table:
 
 
 def copy(
-    node: str, files: Mapping[str, bytes], *, cluster: str = "prod", cluster_id: str | None = CLUSTER_ID
+    node: str,
+    files: Mapping[str, bytes],
+    *,
+    cluster: str = "prod",
+    cluster_id: str | None = CLUSTER_ID,
+    node_id: int | None = None,
 ) -> NodeCopy:
-    """A node's files by their names."""
+    """A node's files by their names. node_id: as its meta.properties has it; else its folder's name."""
     records = [FileRecords(node, name, rows_of(name, data).to_batches) for name, data in files.items()]
-    return NodeCopy(cluster, node, cluster_id, tuple(records))
+    said = int(node) if node_id is None and node.isdecimal() else node_id
+    return NodeCopy(cluster, node, cluster_id, tuple(records), node_id=said)
 
 
 def copies_of(data: bytes, nodes: Iterable[int] = VOTERS) -> list[NodeCopy]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from featurelog.tables import History, Judging, NodeCopy, history_of, tables_of, upgrade_readiness
 from featurelog.tables.documents import NO_DOCUMENTS
+from kraftlog.batches import LENGTH_END, Batch
+from kraftlog.walks import walk
 from tests.featurelog.tables.build import (
-    CLUSTER_ID,
     LATEST,
     OF_3_9,
     VOTERS,
@@ -41,6 +43,7 @@ T = TypeVar("T")
 Files = Mapping[str, Mapping[str, bytes]]
 """Of each node, its files by name."""
 
+DAY_MS = 86_400_000
 EXAMPLES = settings(max_examples=40, deadline=None)
 STEPS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.booleans()), max_size=12)
 
@@ -143,8 +146,8 @@ def derived(found: Sequence[NodeCopy], end_ms: int) -> dict[str, pa.Table]:
     return tables_of(one(found), NO_DOCUMENTS, Judging(end_ms, valid_for_ms=0))
 
 
-def not_ready(found: Sequence[NodeCopy], end_ms: int) -> set[str]:
-    table = upgrade_readiness.table(history_of(one(found)), Judging(end_ms, valid_for_ms=0))
+def not_ready(found: Sequence[NodeCopy], end_ms: int, valid_for_ms: int = 0) -> set[str]:
+    table = upgrade_readiness.table(history_of(one(found)), Judging(end_ms, valid_for_ms))
     return {
         target
         for target, verdict in zip(table["target"].to_pylist(), table["verdict"].to_pylist(), strict=True)
@@ -152,8 +155,8 @@ def not_ready(found: Sequence[NodeCopy], end_ms: int) -> set[str]:
     }
 
 
-def never_ready_by(before: Inputs, after: Files) -> None:
-    was, now = not_ready(copies(before.files), before.end_ms), not_ready(copies(after), before.end_ms)
+def never_ready_by(before: Inputs, after: Files, valid_for_ms: int = 0) -> None:
+    was, now = (not_ready(copies(files), before.end_ms, valid_for_ms) for files in (before.files, after))
     assert was <= now, sorted(was - now)
 
 
@@ -207,9 +210,7 @@ def test_a_file_that_is_there_twice_changes_nothing(before: Inputs, data: st.Dat
     node = data.draw(st.sampled_from(sorted(before.files)))
     found = copies(before.files)
     twice = [
-        NodeCopy("prod", each.node, CLUSTER_ID, (*each.files, data.draw(st.sampled_from(each.files))))
-        if each.node == node
-        else each
+        replace(each, files=(*each.files, data.draw(st.sampled_from(each.files)))) if each.node == node else each
         for each in found
     ]
     assert without_files(derived(twice, before.end_ms)) == without_files(derived(found, before.end_ms))
@@ -219,14 +220,20 @@ def test_a_file_that_is_there_twice_changes_nothing(before: Inputs, data: st.Dat
 @given(inputs(), st.data())
 def test_a_copy_under_another_name_never_makes_a_verdict_ready(before: Inputs, data: st.DataObject) -> None:
     node = data.draw(st.sampled_from(sorted(before.files)))
-    never_ready_by(before, {**before.files, data.draw(st.sampled_from(["1", "backup", "4001"])): before.files[node]})
+    left = {one: files for one, files in before.files.items() if one == node or data.draw(st.booleans())}
+    found, name = copies(left), data.draw(st.sampled_from(["1", "backup", "4001", *map(str, VOTERS)]))
+    again = copy(name, before.files[node], node_id=data.draw(st.sampled_from([None, int(node)])))
+    again = again if name.isdecimal() and again.node_id == int(node) else replace(again, node_id=None)
+    more = [*(one for one in found if one.node != name), again]
+    was, now = (not_ready(each, before.end_ms) for each in (found, more))
+    assert was <= now, sorted(was - now)
 
 
 @EXAMPLES
 @given(inputs(), st.randoms(use_true_random=False))
 def test_the_order_of_files_does_not_matter(before: Inputs, random: Random) -> None:
     found = copies(before.files)
-    shuffled = [NodeCopy(one.cluster, one.node, one.cluster_id, _shuffled(one.files, random)) for one in found]
+    shuffled = [replace(one, files=_shuffled(one.files, random)) for one in found]
     shuffled = list(_shuffled(shuffled, random))
     assert derived(shuffled, before.end_ms) == derived(found, before.end_ms)
 
@@ -264,3 +271,21 @@ def _without_files(value: object) -> object:
     if isinstance(value, dict):
         return {key: _without_files(each) for key, each in value.items() if not key.endswith("file")}
     return [_without_files(each) for each in value] if isinstance(value, list) else value
+
+
+@EXAMPLES
+@given(inputs(), st.data())
+def test_other_epochs_in_the_last_batches_of_a_copy_never_make_a_verdict_ready(
+    before: Inputs, data: st.DataObject
+) -> None:
+    """No checksum covers them, and a higher epoch wins over what all others have: also for as long as what was read
+    stands.
+    """
+    segments = [(node, name) for node, of_node in before.files.items() for name in of_node if name.endswith(".log")]
+    node, name = data.draw(st.sampled_from(segments))
+    content = bytearray(before.files[node][name])
+    found = [each for each in walk(bytes(content)) if isinstance(each, Batch)]
+    epoch = data.draw(st.sampled_from([0, 1, 2, 3, 9]))
+    for each in found[-data.draw(st.integers(1, len(found))) :]:
+        struct.pack_into(">i", content, each.position + LENGTH_END, epoch)
+    never_ready_by(before, {**before.files, node: {**before.files[node], name: bytes(content)}}, DAY_MS)

@@ -1,0 +1,208 @@
+"""Which copies prove anything of their own, and which leader epochs are believed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from featurelog.tables import NodeCopy
+from kraftlog.batches import LENGTH_END
+from tests.featurelog.tables.build import (
+    OF_3_9,
+    VOTERS,
+    Item,
+    batches,
+    copies_of,
+    copy,
+    healthy,
+    history,
+    image_of,
+    leader,
+    log,
+    registered_broker,
+    rows,
+    segment_name,
+    snapshot_name,
+    snapshot_of,
+    unregistered_broker,
+    verdicts,
+)
+from tests.kraftlog.build import batch, no_op
+
+DATA = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
+END = 11
+
+
+def unsaid(node: str, data: bytes, **more: bytes) -> NodeCopy:
+    """Of a node that does not say who it is."""
+    made = copy(node, {segment_name(0): data, **more})
+    return NodeCopy(made.cluster, made.node, made.cluster_id, made.files)
+
+
+def readiness(copies: Sequence[NodeCopy]) -> dict[str, Any]:
+    (found,) = (row for row in rows(copies, "upgrade_readiness") if row["target"] == "4.2")
+    return found
+
+
+def said(copies: Sequence[NodeCopy], kind: str) -> list[tuple[str, str]]:
+    return [(row["node"], row["text"]) for row in rows(copies, "data_quality") if row["kind"] == kind]
+
+
+def test_a_nodes_log_under_the_names_of_two_voters_is_one_copy() -> None:
+    """It says itself whose it is: what one node has is not committed because it was copied."""
+    again = copy("3002", {segment_name(0): DATA}, node_id=3001)
+    row = readiness([copy("3001", {segment_name(0): DATA}), again])
+    assert (row["verdict"], row["copies"], row["copied_nodes"]) == ("unknown", ["3001", "3002"], [3001])
+    assert row["committed_below"] == 0
+    assert said([copy("3001", {segment_name(0): DATA}), again], "same_node") == [
+        ("3002", "3002 and 3001 are copies of the log of node 3001: they count as one")
+    ]
+
+
+def test_what_a_node_says_of_itself_counts_before_the_name_of_its_folder() -> None:
+    named = [copy(name, {segment_name(0): DATA}, node_id=id_) for name, id_ in (("a", 3001), ("b", 3002), ("9", 3003))]
+    row = readiness(named)
+    assert (row["verdict"], row["copied_nodes"], row["committed_below"]) == ("ready", [*VOTERS], END)
+
+
+@pytest.mark.parametrize(
+    ("folder", "id_"),
+    [
+        ("101", 101), ("controller-101", 101), ("kafka.102", 102), ("kafka-1000000102", 1000000102),
+        ("2147483647", 2147483647), ("2147483648", None), ("x91000000000103", None), ("101-again", None), ("", None),
+    ],
+)  # fmt: skip
+def test_without_that_it_is_of_the_node_that_its_folder_is_named_after(folder: str, id_: int | None) -> None:
+    assert NodeCopy("prod", folder, None, ()).id == id_
+    assert NodeCopy("prod", folder, None, (), node_id=7).id == 7
+
+
+def test_two_that_end_alike_are_one_copy_where_one_does_not_say_whose_it_is() -> None:
+    for others in ([unsaid("3002", DATA)], [unsaid("3002", DATA), unsaid("3003", DATA)]):
+        found = [copy("3001", {segment_name(0): DATA}), *others]
+        assert readiness(found)["copied_nodes"] == [3001]
+        assert readiness(found)["verdict"] == "unknown"
+    ((node, text),) = said([unsaid("3001", DATA), unsaid("3002", DATA)], "same_node")
+    assert node == "3002"
+    assert text.startswith(
+        "3002 ends as 3001 does, and does not say whose log it is: they count as one; copy meta.prop"
+    )
+
+
+def test_but_not_where_they_end_at_other_offsets_or_have_snapshots_of_their_own() -> None:
+    longer = DATA + batch(END, no_op())
+    assert readiness([unsaid("3001", DATA), unsaid("3002", longer)])["copied_nodes"] == [3001, 3002]
+    image = image_of(DATA, 9)
+    theirs = {snapshot_name(9): snapshot_of(image)}
+    own = {snapshot_name(9): snapshot_of(image, at_ms=1)}
+    for snapshots, nodes in (((theirs, theirs), [3001]), ((theirs, own), [3001, 3002])):
+        found = [unsaid(node, DATA, **more) for node, more in zip(("3001", "3002"), snapshots, strict=True)]
+        assert readiness(found)["copied_nodes"] == nodes
+
+
+def test_a_folder_with_nothing_in_it_is_no_copy() -> None:
+    found = [copy("3001", {segment_name(0): DATA}), copy("3002", {}), copy("3003", {segment_name(0): b""})]
+    row = readiness(found)
+    assert (row["copied_nodes"], row["verdict"]) == ([3001], "unknown")
+
+
+def test_a_copy_that_agrees_with_itself_agrees_with_nobody() -> None:
+    """Else a log that is another one from its first record on would pass for one that a leader overwrote."""
+    newer = copy("3003", {segment_name(0): log(healthy(version=20), epoch=9)})
+    again = copy("3002", {segment_name(0): DATA}, node_id=3001)
+    found = [copy("3001", {segment_name(0): DATA}), again, newer]
+    assert said(found, "contradiction")
+    assert set(verdicts(found).values()) == {"unknown"}
+
+
+# --- leader epochs
+
+
+def with_epochs(made: Sequence[bytes], epochs: dict[int, int]) -> bytes:
+    """Batches with other leader epochs, by place: no checksum covers them."""
+    found = [bytearray(one) for one in made]
+    for place, epoch in epochs.items():
+        struct.pack_into(">i", found[place], LENGTH_END, epoch)
+    return b"".join(map(bytes, found))
+
+
+ELECTED = 9
+"""Where the second leader begins, of epoch 3."""
+ITEMS: list[Item] = [leader(3002), no_op(), no_op(), registered_broker(7, 500, supports=OF_3_9), no_op()]
+MADE = [*batches(healthy()), *batches(ITEMS, start=ELECTED, epoch=3)]
+BLOCKED = b"".join(MADE)
+
+
+def test_a_node_that_blocks_does_so() -> None:
+    assert verdicts(copies_of(BLOCKED))["4.2"] == "blocked"
+    assert history(*copies_of(BLOCKED)).doubts == []
+
+
+FORGED = {
+    "the last batches have a later one without a leader change": ({11: 4}, 12, "leader epoch 4 begins at offset 11"),
+    "and so does one alone": ({11: 4}, 11, "leader epoch 4 begins at offset 11 without a leader change"),
+    "from the leader change on": ({9: 4, 10: 4, 11: 4}, 12, "the same records have different leader epochs"),
+    "an earlier one from the leader change on": ({9: 2, 10: 2, 11: 2}, 12, "the same records have different leader"),
+    "the last one goes back": ({13: 2}, 14, "the leader epoch goes back to 2 at offset 13"),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_epochs_that_no_leader_made_are_a_contradiction_where(case: str) -> None:
+    """A later epoch would take away what all other copies have behind it, without a trace."""
+    epochs, end, text = FORGED[case]
+    forged = copy("3001", {segment_name(0): with_epochs(MADE[: max(end, max(epochs) + 1)], epochs)})
+    found = [forged, *copies_of(BLOCKED, (3002, 3003))]
+    assert any(text in each for _, each in said(found, "contradiction"))
+    assert set(verdicts(found).values()) == {"unknown"}
+
+
+def test_a_later_epoch_without_a_leader_change_is_left_out_and_what_others_have_stays() -> None:
+    forged = copy("3001", {segment_name(0): with_epochs(MADE[:12], {11: 4})})
+    found = [forged, *copies_of(BLOCKED, (3002, 3003))]
+    assert said(found, "contradiction") == [
+        (
+            "3001",
+            f"{segment_name(0)} of 3001: leader epoch 4 begins at offset 11 without a leader change, "
+            "where 3002 has an earlier one",
+        )
+    ]
+    assert 7 in {row["node_id"] for row in rows(found, "node_registrations")}
+    assert (history(*found).end, set(history(*found).log.held_until)) == (len(MADE), {"3002", "3003"})
+
+
+def test_the_only_copy_contradicts_itself() -> None:
+    found = [copy("3001", {segment_name(0): with_epochs(MADE, {12: 4, 13: 4})})]
+    (doubt, *_) = history(*found).doubts
+    assert (doubt.kind, "of 3001: leader epoch 4 begins at offset 12 without" in doubt.text) == ("contradiction", True)
+
+
+def test_a_segment_whose_epochs_are_all_earlier_than_that_of_the_one_before_goes_back() -> None:
+    """The others end before it: nothing of it would be read, and nothing said."""
+    back = with_epochs(MADE[12:], {0: 2, 1: 2})
+    forged = copy("3001", {segment_name(0): b"".join(MADE[:12]), segment_name(12): back})
+    found = [forged, *copies_of(b"".join(MADE[:12]), (3002, 3003))]
+    assert said(found, "contradiction") == [
+        ("3001", f"{segment_name(12)} of 3001: the leader epoch goes back to 2 at offset 12")
+    ]
+    assert set(verdicts(found).values()) == {"unknown"}
+
+
+def test_a_segment_that_a_node_truncated_and_an_earlier_copy_still_has_does_not() -> None:
+    old = b"".join(batches([no_op(), no_op(), no_op()], start=10))
+    stale = copy("3001", {segment_name(0): BLOCKED, segment_name(10): old})
+    found = [stale, *copies_of(BLOCKED, (3002, 3003))]
+    assert said(found, "contradiction") == []
+    assert verdicts(found)["4.2"] == "blocked"
+
+
+def test_an_epoch_whose_beginning_a_snapshot_has_needs_no_leader_change() -> None:
+    data = b"".join(MADE[:9])
+    image = image_of(BLOCKED, 12)
+    behind = {snapshot_name(12, 3): snapshot_of(image), segment_name(12): b"".join(MADE[12:])}
+    stale = data + b"".join(batches([no_op(), no_op(), no_op()], start=9))
+    found = [copy("3001", {segment_name(0): stale}), copy("3002", behind), copy("3003", behind)]
+    assert said(found, "contradiction") == []

@@ -132,6 +132,25 @@ def test_the_status_says_whether_the_document_or_an_annotation_approved_the_plan
     assert rig.api.condition("ApprovalRequired")["reason"] == "PlanChanged"  # it was taken back
 
 
+@pytest.mark.parametrize("policy", ["Always", "IrreversibleOnly", "Never"])
+@pytest.mark.parametrize("of_the_plan", ["document", "annotation"])
+def test_of_two_hashes_each_has_to_be_of_the_plan(policy: str, of_the_plan: str) -> None:
+    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig.api.edit(approval={"policy": "Always"})
+    asyncio.run(rig.work())
+    hashes = [rig.api.status["plan"]["hash"], "sha256:0123456789ab"]
+    in_document, annotation = hashes if of_the_plan == "document" else reversed(hashes)
+    annotate(rig, annotation)
+    rig.api.edit(approval={"policy": policy, "planHash": in_document})
+    asyncio.run(rig.work())
+    assert rig.api.condition("ApprovalRequired")["reason"] == "PlanChanged"
+    assert rig.kafka.sent == []
+    annotate(rig, in_document)
+    rig.api.edit(approval={"policy": policy, "planHash": in_document})
+    asyncio.run(rig.work())
+    assert len(rig.kafka.sent) == (of_the_plan == "document")
+
+
 def test_a_level_moved_by_somebody_else_under_way_ends_the_plan() -> None:
     cluster, store = waiting(BOTH)
     approve(store)

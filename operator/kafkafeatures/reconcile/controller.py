@@ -30,7 +30,7 @@ from kafkafeatures.core.report import (
     status_of_unreachable,
 )
 from kafkafeatures.core.soak import LOOKS_WITHIN
-from kafkafeatures.core.steps import Applied
+from kafkafeatures.core.steps import Applied, Rejected
 from kafkafeatures.core.wanted import Driver, Mode, Rollout
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -92,7 +92,7 @@ class _Until(Struct, frozen=True):
 
 
 class _Settled(_Until, frozen=True):
-    """Found in sync. Until then the log of the cluster, and the pods it runs in, alone may say that it still is.
+    """Found in sync, or a change rejected: until then only the log of the cluster, and its pods, may say otherwise.
 
     `applies`: it speaks for its cluster, as long as no older one may own that.
     """
@@ -344,7 +344,8 @@ class Controller:
         last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
         self._recorder.saw(key, cluster, last.status.cluster_id)
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
-        if isinstance(last.decision, Done) and rests:
+        rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
+        if (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None):
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
             known.settled = _Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         if _is_held_back(last.decision, last.status):
@@ -412,6 +413,8 @@ class Controller:
             return _Pause("waiting", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
         reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
         longest = first if reason is Reason.SOAKING else max(first, min(check_every, SLOWEST_WAIT))
+        if isinstance(last.outcome, Rejected) and isinstance(last.decision, Stalled):
+            longest = max(first, check_every)  # each time takes two writes, and the answer will hardly be another one
         return _Pause("waiting", known.pace.backoff((resource.generation, reason), first, longest))
 
     def _until_next(self, key: Key, known: _Known, version: str, pause: float) -> float:

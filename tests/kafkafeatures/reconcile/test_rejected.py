@@ -1,0 +1,38 @@
+"""A change that the active controller rejects: how often it is sent again, and how often that is written."""
+
+from __future__ import annotations
+
+from kafkafeatures.core.steps import Rejected
+from tests.kafkafeatures.reconcile.test_controller import Rig
+from tests.simulated.orders import Orders
+
+
+async def hour_of_rejections(rig: Rig) -> tuple[int, int]:
+    """What is sent and written in it."""
+    rig.kafka.outcomes = [Rejected(42, "no") for _ in range(1000)]
+    while rig.seconds < 3600:
+        await rig.work()
+    assert rig.api.condition("Stalled")["reason"] == "ControllerRejected"
+    return len(rig.kafka.sent), rig.api.writes
+
+
+async def test_what_the_controller_rejects_is_sent_again_once_something_changed_and_at_the_latest_after_a_while() -> (
+    None
+):
+    rig = Rig(Orders())
+    rig.kafka.same = True
+    sent, writes = await hour_of_rejections(rig)
+    assert sent <= 6
+    assert writes <= 2 * sent + 1
+    rig.kafka.same = False  # something registered, or a level moved
+    await rig.work()
+    await rig.work()
+    assert len(rig.kafka.sent) > sent
+
+
+async def test_what_is_rejected_while_the_cluster_changes_all_the_time_is_sent_again_once_per_check_every() -> None:
+    rig = Rig(Orders())
+    rig.api.edit(drift={"checkEvery": "10m"})
+    sent, writes = await hour_of_rejections(rig)
+    assert sent <= 15  # later and later, up to ten minutes
+    assert writes <= 2 * sent + 1

@@ -161,14 +161,16 @@ def what_became_of_an_effect_is_told_as_it_was(facts: Facts) -> Iterator[Violati
         for (_, earlier), (place, version) in pairwise(versions):
             open_act = by_begin.get(id(earlier), open_act)
             gone = intents(earlier) and set(intents(earlier)) != set(intents(version))
-            kept = {one[3] for one in intents(earlier)} & {one[3] for one in intents(version)}
+            kept = set(intents(earlier)) & set(intents(version))
             if not gone or kept or not version.by.startswith(OPERATOR) or open_act is None:
                 continue
-            sent, history = open_act.sent, version.status.get("history") or [{}]
+            sent, before = open_act.sent, earlier.status.get("history") or ()
             begun_at, open_act = open_act.place, None
-            said = str(history[-1].get("result", ""))
-            if sent.feature not in str(history[-1].get("action", "")) or history == earlier.status.get("history"):
+            action = f"{sent.feature} {sent.before} -> {sent.after}"
+            news = [one for one in version.status.get("history") or () if one not in before and one["action"] == action]
+            if not news:
                 continue
+            said = str(news[0]["result"])
             looks = [
                 one
                 for one in facts.records[begun_at:place]
@@ -370,7 +372,8 @@ def an_irreversible_change_soaks(facts: Facts) -> Iterator[Violation]:
             for _, one in facts.of_kind(Ended)
             if one.cluster_id == sent.cluster_id and since < one.at < look.at - SEEN_WITHIN
         ]
-        if ended:
+        looks = (one for _, one in facts.of_kind(Looked) if one.uid == sent.uid and since <= one.at <= look.at)
+        if ended and all(one.log for one in looks):  # else a restart between two looks is seen by nobody
             yield Violation(
                 "soak", sent.at, f"{sent} after {lasts:g} s, but node {ended[-1].node} ended {ended[-1].at}"
             )

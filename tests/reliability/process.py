@@ -306,7 +306,9 @@ class _Connection:
             return Readings(nobody(self._process.world.wall()), _NOWHERE)
         cluster.world.grants_cluster_action = not self._draw(self._weather.roads.no_log)
         readings = await self._client.read(partitions=partitions)
-        self._process.world.record(self._looked(cluster))
+        looked = self._looked(cluster)
+        has_log = isinstance(readings.log, LogReading)
+        self._process.world.record(looked if has_log else replace(looked, log=False))
         self._image = readings.log.image if isinstance(readings.log, LogReading) else None
         await self._back()
         return readings

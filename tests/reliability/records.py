@@ -46,7 +46,7 @@ class Looked:
     """An operator read a cluster for a resource: what was true of it at that moment.
 
     `quorum`: a controller was active, and a majority of the voters ran. `ranges`: what every node that counts supports,
-    registered or a voter, live or not.
+    registered or a voter, live or not. `log`: whether it could read the metadata log.
     """
 
     at: float
@@ -57,6 +57,7 @@ class Looked:
     quorum: bool
     ranges: Mapping[str, tuple[int, int]]
     nodes: Nodes | None = None
+    log: bool = True
 
 
 @dataclass(frozen=True, slots=True)

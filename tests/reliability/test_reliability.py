@@ -17,8 +17,10 @@ from tests.reliability import checker, facts, records, roll_rules
 from tests.reliability import violations as told
 from tests.reliability.calibration import DEFECTS, Defect, defective, source_of, tried
 from tests.reliability.checker import violations
+from tests.reliability.pods import CONTROLLERS, RecordedPods
 from tests.reliability.records import Asked, Copies, History, Looked, Nodes, Sent, Stopped, Stored, Whole
-from tests.reliability.simulation import simulate, trace_of
+from tests.reliability.scene import ROLLS
+from tests.reliability.simulation import Simulation, simulate, trace_of
 from tests.reliability.virtual import DeadlockError, run
 
 
@@ -110,13 +112,43 @@ def test_a_record_that_was_changed_breaks_the_promise(rule: str) -> None:
     assert rule in broken
 
 
+def of_rolls(is_one: Callable[[RecordedPods], bool], least: int) -> History:
+    """The first with such pods in which so many nodes were restarted, or a person was asked to restart them."""
+
+    async def pods_of(seed: int) -> RecordedPods:
+        (cluster,) = Simulation(seed).clusters.values()
+        assert isinstance(cluster.pods, RecordedPods)
+        return cluster.pods
+
+    for seed in range(ROLLS - 1, 3_000, ROLLS):
+        if is_one(run(pods_of(seed))):
+            history = simulate(seed)
+            if len(restarted(history)) >= least:
+                return history
+    raise AssertionError("there is no such history")
+
+
+def restarted(history: History) -> set[int]:
+    """Nodes that the operator evicted, or asked a person to restart."""
+    intents = (
+        each
+        for one in history.records
+        if isinstance(one, Stored)
+        for each in (one.object.get("status") or {}).get("intents", ())
+        if each["kind"] == "RestartNode"
+    )
+    return {one["nodeId"] for one in intents}
+
+
 @cache
 def rolling() -> History:
     """One in which nodes were restarted."""
-    return simulate(ROLLING)
+    return of_rolls(lambda pods: not pods.by_hand and not is_combined(pods), 4)
 
 
-ROLLING, COMBINED = 47, 111
+def is_combined(pods: RecordedPods) -> bool:
+    """Whether its controllers are brokers as well."""
+    return pods.sets[CONTROLLERS].plan.role == "brokers"
 
 
 def of_nodes(change: Callable[[Nodes], Nodes]) -> Callable[[Looked], Looked]:
@@ -184,24 +216,16 @@ FORGED_BY_HAND: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "min.insync.replicas": (Looked, of_nodes(all_needed)),
     "majority": FORGED_ROLLS["majority"],
 }
-BY_HAND = 639
 
 
 @cache
 def by_hand() -> History:
     """One in which a person was asked to restart nodes."""
-    return simulate(BY_HAND)
+    return of_rolls(lambda pods: pods.by_hand, 4)
 
 
 def test_an_untouched_record_of_a_roll_by_hand_breaks_no_promise() -> None:
-    requested = {
-        intent["nodeId"]
-        for one in by_hand().records
-        if isinstance(one, Stored)
-        for intent in (one.object.get("status") or {}).get("intents", ())
-        if intent["kind"] == "RestartNode"
-    }
-    assert len(requested) > 3
+    assert len(restarted(by_hand())) > 3
     assert not any(isinstance(one, Asked) for one in by_hand().records)
     assert violations(by_hand()) == []
 
@@ -213,7 +237,7 @@ def test_a_record_of_a_roll_by_hand_that_was_changed_breaks_the_promise(rule: st
 
 
 def test_a_history_of_a_roll_has_combined_nodes_that_are_restarted() -> None:
-    records = simulate(COMBINED).records
+    records = of_rolls(lambda pods: is_combined(pods) and not pods.by_hand, 5).records
     nodes = next(one.nodes for one in records if isinstance(one, Looked))
     assert nodes is not None
     assert nodes.voters.keys() <= nodes.brokers

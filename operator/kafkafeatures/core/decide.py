@@ -94,7 +94,7 @@ def propose(
         uid=wanted.uid,
         cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
         change_count=memory.change_count,
-        standing=memory.plan if isinstance(observation.finalized, Known) else None,
+        standing=memory.plan if observation.shows_levels else None,
         pods=pods_in(observation),
         approvals=wanted.approvals,
         may_be_unseen=wanted.may_approve_unseen,

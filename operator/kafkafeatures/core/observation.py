@@ -247,6 +247,11 @@ class Observation(Struct, frozen=True):
         )
         return Failure(FailureKind.STALE, "DescribeQuorum", message)
 
+    @property
+    def shows_levels(self) -> bool:
+        """Whether the finalized levels are known for certain: a broker that is cut off shows those of before."""
+        return isinstance(self.finalized, Known) and (self.in_zookeeper_mode or self.no_quorum is None)
+
     def feature_names(self) -> tuple[str, ...]:
         """Every feature some node supports or that is finalized; metadata.version first."""
         names = set(self.finalized.value) if isinstance(self.finalized, Known) else set()

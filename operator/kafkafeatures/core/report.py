@@ -66,7 +66,7 @@ def status_of(
 ) -> Status:
     """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
     desired, blocked = proposal.desired, () if isinstance(decision, Act) else decision.blockers
-    unread = isinstance(observation.finalized, Unknown)
+    unread = not observation.shows_levels
     names = observation.feature_names()
     features = feature_states(observation, proposal, blocked, names)
     there_are = len({*names, *desired})
@@ -294,7 +294,7 @@ def _state_of(name: str, observation: Observation, proposal: Proposal, blocked: 
         return FeatureState.UNMANAGED
     if any(blocker.kind is BlockerKind.ZOOKEEPER_MODE for blocker in blocked):
         return FeatureState.BLOCKED
-    if observation.level_of(name) == proposal.desired[name]:
+    if observation.level_of(name) == proposal.desired[name] and observation.shows_levels:
         return FeatureState.IN_SYNC
     if any(change.feature == name for change in proposal.drifted):
         return FeatureState.DRIFTED

@@ -38,13 +38,15 @@ class Node:
     apis: Mapping[int, VersionRange]
     answers: dict[type, Any] = field(default_factory=dict)
     features: Mapping[str, VersionRange] = field(default_factory=lambda: {"metadata.version": VersionRange(7, 27)})
+    finalized: Mapping[str, int] = field(default_factory=lambda: {"metadata.version": 25})
+    epoch: int = 5
     refuses: type | object | None = None  # an exception class: connecting fails with it; HANG: it never ends
     asked: list[Any] = field(default_factory=list)
     securities: list[Security] = field(default_factory=list)
 
     @property
     def api_versions(self) -> ApiVersionsResponse:
-        return ApiVersionsResponse(0, dict(self.apis), dict(self.features), 5, {"metadata.version": 25}, version=4)
+        return ApiVersionsResponse(0, dict(self.apis), dict(self.features), self.epoch, dict(self.finalized), version=4)
 
 
 class Cluster:
@@ -55,6 +57,7 @@ class Cluster:
         self.open = 0
         self.most = 0
         self.connects: list[Address] = []
+        self.links: list[Link] = []
 
     async def connect(
         self, address: Address, security: Security, *, timeout: float, client_id: str, recorder: object = None
@@ -72,7 +75,8 @@ class Cluster:
         self.open += 1
         self.most = max(self.most, self.open)
         await asyncio.sleep(0)
-        return cast(Connection, Link(self, address, node))
+        self.links.append(Link(self, address, node))
+        return cast(Connection, self.links[-1])
 
     def pool(self, settings: ClusterSettings, **options: Any) -> Pool:
         return Pool(settings, connect=self.connect, **options)
@@ -88,7 +92,7 @@ class Link:
 
     async def request(self, message: Any, *, timeout: float | None = None) -> Any:
         self.node.asked.append(message)
-        if isinstance(message, ApiVersionsRequest):
+        if isinstance(message, ApiVersionsRequest) and ApiVersionsRequest not in self.node.answers:
             return self.node.api_versions
         if message.api_key not in self.node.apis:
             raise error(UnsupportedApi, self.address, "not offered", sent=False)

@@ -22,16 +22,20 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import Host
+from kafkafeatures.core.steps import NotSent, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.errors import Disconnected, KafkaError, TimedOut, TooLarge
+from kafkafeatures.kafka.features import AddressRoute, prepared
 from kafkafeatures.kafka.memory_budget import MIB, Limits, MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MAX_SNAPSHOT, PART, MetadataLog
+from kafkafeatures.kafka.pool import Pool
 from kafkafeatures.kafka.settings import ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import connect
+from kafkafeatures.kafka.wire.frame import MAX_SHORT_FRAME
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse, OffsetAndEpoch
 from kraftlog.schema import table
 from tests.kafkafeatures.kafka.scripted_quorum import Quorum
-from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, framed, serving
 from tests.kraftlog.build import batch, begin, broker, control_batch, level, no_op
 
 HEAD = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": 0})) + batch(1, broker(7, 5), no_op())
@@ -381,6 +385,58 @@ async def test_a_reply_of_the_cluster_with_the_most_is_given_up_where_another_ne
         with pytest.raises(Disconnected):
             await waiting
     assert (hostile.held, other.held) == (0, 20 * MIB)
+
+
+OFFERED = api_versions((57, 1, 2))
+RAISE = UpdateFeature("metadata.version", 25, 27)
+REPLY = 3 * MAX_SHORT_FRAME
+
+
+async def changed(server: Server, share: Share) -> Outcome:
+    """What a change comes to, over a connection that is metered by this share."""
+    meter = partial(connect, meter=share)
+    async with (
+        serving(server),
+        Pool(ClusterSettings(request_timeout=10), connect=meter) as pool,
+        prepared(pool, AddressRoute(server.address), RAISE) as request,
+    ):
+        assert not isinstance(request, NotSent)
+        return await request.send(lambda: None)
+
+
+async def test_the_memory_for_the_answer_to_a_change_is_there_before_it_is_sent() -> None:
+    server = Server({18: OFFERED, 57: lambda request: b""})
+    share = Share(MemoryBudget(Limits(32 * MIB, 32 * MIB)), lambda: None)
+    share.keep(32 * MIB - REPLY + 1)
+    outcome = await changed(server, share)
+    assert isinstance(outcome, NotSent)
+    assert "32 MiB of memory, the limit of one cluster" in outcome.why
+    assert [request[1] for request in server.requests] == [18, 18]
+    assert share.held == 32 * MIB - REPLY + 1
+
+
+async def test_a_change_whose_answer_meets_no_memory_may_have_been_applied() -> None:
+    """It was written: whatever becomes of its answer, it is not called unsent, and no consent comes back for it."""
+    memory = MemoryBudget(Limits(32 * MIB, 32 * MIB))
+    share, other = Share(memory, lambda: None), Share(memory, lambda: None)
+
+    def takes(request: bytes) -> None:
+        other.keep(32 * MIB - 1)
+
+    outcome = await changed(Server({18: OFFERED, 57: takes}), share)
+    assert isinstance(outcome, OutcomeUnknown)
+    assert share.held == 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [lambda request: struct.pack(">i", 12 * MIB) + bytes(8), lambda request: framed(b"\0\0\0\7")],
+    ids=["too long", "of another request"],
+)
+async def test_a_change_whose_answer_is_none_may_have_been_applied(answer: Callable[[bytes], bytes]) -> None:
+    share = Share(MemoryBudget(Limits(32 * MIB, 32 * MIB)), lambda: None)
+    assert isinstance(await changed(Server({18: OFFERED, 57: answer}), share), OutcomeUnknown)
+    assert share.held == 0
 
 
 def test_a_share_that_cannot_grow_stays_what_it_was() -> None:

@@ -22,13 +22,14 @@ from kafkafeatures.core.readings import (
     ReplicaProgress,
     Role,
 )
+from kafkafeatures.core.steps import OutcomeUnknown
 from kafkafeatures.core.wanted import Mode, Wanted
 from kafkafeatures.kafka import cluster as real
 from kafkafeatures.kafka.settings import Address, ClusterSettings
 from kafkasim.world import World
-from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, asked, image, probe, quorum
-from tests.kafkasim.clusters import plan, served
+from tests.kafkasim.clusters import CLUSTER_ID, plan, served
 
 KEPT = Failure(FailureKind.TIMED_OUT, "h:1", "no answer to DescribeQuorum within 5 s", "look at the controllers")
 NO_CONTROLLER = Failure(FailureKind.NOT_ASKED, "controllers", "no address of a controller is known")
@@ -114,6 +115,40 @@ def test_with_a_quorum_it_is_in_sync(seen: ClusterProbe, log: LogReading | Failu
     decision, status = reconciled(IN_SYNC, seen, log)
     assert isinstance(decision, Done)
     assert conditions(status)["Ready"] == ("True", "InSync")
+
+
+ONE_IS_CUT_OFF = probe(asked(1, answer(NEW, {"metadata.version": 27})), quorum=KEPT, controllers=NO_CONTROLLER)
+"""And goes on showing a level of some time ago."""
+
+
+def test_what_a_broker_shows_that_is_cut_off_from_the_controllers_proves_nothing() -> None:
+    cluster = Cluster({"metadata.version": 21})
+    store = Store(cluster, {"metadata.version": 27})
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    once(cluster, store)
+    before = store.status
+    cluster.shows = lambda _: Readings(replace(ONE_IS_CUT_OFF, cluster_id=CLUSTER_ID), NO_LOG)
+    last = once(cluster, store)
+    assert isinstance(last.decision, Wait)
+    assert last.decision.reason is Reason.VERIFYING
+    assert "no active controller shows its level: h:1: no answer to DescribeQuorum" in last.decision.message
+    status = store.status
+    assert status["intents"] == before["intents"]
+    assert "history" not in status
+    assert status.get("changeCount", 0) == before.get("changeCount", 0)
+    assert status["plan"]["hash"] == before["plan"]["hash"]
+    assert status["progress"] == "0/1 levels"
+    cluster.shows = lambda readings: readings
+    last = run(cluster, store)
+    assert isinstance(last.decision, Done)
+    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+
+
+def test_nor_is_a_level_in_sync_that_only_such_a_broker_shows() -> None:
+    _, status = reconciled(Wanted({"metadata.version": 27}), ONE_IS_CUT_OFF)
+    (level,) = (one for one in status["features"] if one["name"] == "metadata.version")
+    assert level["state"] != "InSync"
+    assert status["progress"] == "0/1 levels"
 
 
 def kill_all_controllers(world: World) -> None:

@@ -1,0 +1,176 @@
+"""A change that was given up, or whose process was killed: what its node did not take by then never arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kafkafeatures.core.settling import DELIVERED_WITHIN
+from kafkafeatures.kafka.errors import Disconnected, TimedOut, Withheld
+from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.wire.connection import Connection, connect
+from kafkafeatures.kafka.wire.messages import UPGRADE, UpdateFeaturesRequest
+from kafkafeatures.kafka.wire.pem import Tls
+from tests.e2e.rig.certificates import Certificates
+from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
+
+CERTIFICATES = Certificates()
+OFFERED = api_versions((57, 1, 2))
+NAME = 24 * 1024
+CHANGE = UpdateFeaturesRequest(updates=(("f" * NAME, 1, UPGRADE),))
+"""More than a node takes that does not read, so that a part of it lies in the buffer of the kernel here."""
+
+KILLED = """
+import asyncio, os, signal, sys
+from kafkafeatures.kafka.settings import Address, Security
+from kafkafeatures.kafka.wire import connection, messages
+async def main():
+    link = await connection.connect(Address("127.0.0.1", int(sys.argv[1])), Security(), timeout=10, client_id="us")
+    link.end_by_reset(10)
+    change = messages.UpdateFeaturesRequest(updates=(("f" * int(sys.argv[2]), 1, messages.UPGRADE),))
+    asyncio.get_running_loop().call_later(0.2, os.kill, os.getpid(), signal.SIGKILL)
+    await link.change(change, withheld=lambda: None, timeout=60)
+asyncio.run(main())
+"""
+
+
+class Deaf:
+    """A node that answers ApiVersions and reads no further until it is told to; then up to the end."""
+
+    def __init__(self, context: ssl.SSLContext | None) -> None:
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen()
+        self.address = Address(*self.listener.getsockname()[:2])
+        self.goes_on = threading.Event()
+        self._context = context
+        self.read = 0
+        self.was_reset = False
+
+    def serve(self) -> None:
+        raw, _ = self.listener.accept()
+        link = raw if self._context is None else self._context.wrap_socket(raw, server_side=True)
+        link.settimeout(10)
+        length = int.from_bytes(link.recv(4), "big")
+        link.sendall(OFFERED(link.recv(length)) or b"")
+        self.goes_on.wait(20)
+        with socket.socket(fileno=link.detach()) as bare:  # as many bytes are decrypted as arrive
+            try:
+                while found := bare.recv(1 << 20):
+                    self.read += len(found)
+            except ConnectionResetError:
+                self.was_reset = True
+
+
+@contextlib.asynccontextmanager
+async def deaf(context: ssl.SSLContext | None) -> AsyncIterator[Deaf]:
+    node = Deaf(context)
+    serving_it = asyncio.create_task(asyncio.to_thread(node.serve))
+    try:
+        yield node
+        node.goes_on.set()
+        await serving_it
+    finally:
+        node.goes_on.set()
+        node.listener.close()
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
+    pem = tmp_path_factory.mktemp("tls") / "server.pem"
+    pem.write_text("".join(CERTIFICATES.node))
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(pem)
+    return made
+
+
+async def to(address: Address, *, tls: bool = False) -> Connection:
+    security = Security(Tls(ca=CERTIFICATES.ca)) if tls else Security()
+    link = await connect(address, security, timeout=10, client_id="us")
+    link.end_by_reset(DELIVERED_WITHIN.total_seconds())
+    return link
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
+async def test_what_was_given_up_does_not_arrive_when_the_node_goes_on(context: ssl.SSLContext, tls: bool) -> None:
+    async with deaf(context if tls else None) as node:
+        link = await to(node.address, tls=tls)
+        with pytest.raises(TimedOut) as caught:
+            await link.change(CHANGE, withheld=lambda: None, timeout=0.3)
+        assert caught.value.sent
+        await asyncio.sleep(0)
+    assert node.was_reset
+    assert node.read < NAME
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
+async def test_closing_it_is_a_reset_as_well(context: ssl.SSLContext, tls: bool) -> None:
+    async with deaf(context if tls else None) as node:
+        link = await to(node.address, tls=tls)
+        written = asyncio.Event()
+        changing = asyncio.create_task(link.change(CHANGE, withheld=written.set, timeout=60))
+        await written.wait()
+        changing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await changing
+        await link.close()
+    assert node.was_reset
+    assert node.read < NAME
+
+
+async def test_what_a_killed_process_had_written_does_not_arrive_when_the_node_goes_on() -> None:
+    """The kernel closes its sockets for it."""
+    async with deaf(None) as node:
+        arguments = [sys.executable, "-c", KILLED, str(node.address.port), str(NAME)]
+        killed = await asyncio.to_thread(subprocess.run, arguments, env=os.environ, timeout=30, check=False)
+        assert killed.returncode == -9
+    assert node.was_reset
+    assert node.read < NAME
+
+
+async def test_the_kernel_gives_up_as_well_what_nobody_acknowledges() -> None:
+    async with serving(Server({18: OFFERED})) as server:
+        link = await to(server.address)
+        made: socket.socket = link._writer.get_extra_info("socket")
+        most = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert most == DELIVERED_WITHIN.total_seconds() * 1000
+        link.drop()
+
+
+# --- the last question ---
+
+
+async def test_what_is_withheld_right_before_the_first_byte_is_not_sent() -> None:
+    async with serving(Server({18: OFFERED})) as server:
+        link = await to(server.address)
+        with pytest.raises(Withheld, match="it is too late") as caught:
+            await link.change(CHANGE, withheld=lambda: "it is too late", timeout=5)
+        assert not caught.value.sent
+        await link.close()
+        assert len(server.requests) == 1
+
+
+async def test_it_is_asked_when_everything_else_is_done() -> None:
+    asked = []
+
+    async with serving(Server({18: OFFERED, 57: lambda request: b""})) as server:
+
+        def now() -> None:
+            asked.append(len(server.requests))
+
+        link = await to(server.address)
+        with pytest.raises(Disconnected) as caught:
+            await link.change(CHANGE, withheld=now, timeout=5)
+        assert caught.value.sent
+        assert asked == [1]
+        assert len(server.requests) == 2

@@ -1,0 +1,244 @@
+"""Sending a change: first a connection, then the intent, then the request on it, within seconds; and when it is
+believed that nothing came of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.decisions import Done, Stalled, Wait
+from kafkafeatures.core.ports import PreparedUpdate
+from kafkafeatures.core.settling import DELIVERED_WITHIN, ON_ITS_WAY, SEND_WITHIN
+from kafkafeatures.core.steps import (
+    DryRun,
+    DryRunRejected,
+    DryRunUnavailable,
+    NotSent,
+    OutcomeUnknown,
+    UpdateFeature,
+)
+from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.kube.client import REQUEST_TIMEOUT
+from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.operators import HAND_OVER
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of, once, reconcile_once, run
+
+BEGIN = {"metadata.version": 21}
+LOWERED = Wanted({"share.version": 0}, consents=frozenset({"share.version:1->0"}))
+
+
+class Watched(Cluster):
+    """Notes when a connection is there and when it is given up; `meanwhile`: right before there is one."""
+
+    def __init__(self, levels: dict[str, int], happened: list[str] | None = None) -> None:
+        super().__init__(levels)
+        self.happened = happened if happened is not None else []
+        self.refuses = False
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.verdicts: list[DryRun] = []
+        self.behind: list[Sequence[UpdateFeature]] = []
+        """Dry runs that only come behind what was sent before, and to what they come, if not to what Kafka says."""
+
+    @asynccontextmanager
+    async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
+        self.meanwhile()
+        async with super().prepared(change) as request:
+            self.happened.append("connected")
+            yield NotSent("no connection within 10 s") if self.refuses else request
+
+    async def update(self, change: UpdateFeature) -> NotSent | OutcomeUnknown:
+        self.happened.append("sent")
+        return await super().update(change)  # type: ignore[return-value]
+
+    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
+        found = await super().validate(changes)
+        if any(one.before != one.after for one in changes):
+            return found  # what is wanted next
+        self.behind.append(changes)
+        return self.verdicts.pop(0) if self.verdicts else found
+
+
+class Watching(Store):
+    """Notes what is written; `takes`: what happens while an intent is."""
+
+    def __init__(self, cluster: Watched, levels: dict[str, int]) -> None:
+        super().__init__(cluster, levels)
+        self.happened = cluster.happened
+        self.takes: Callable[[], object] = lambda: None
+
+    async def write_status(self, status: Status) -> None:
+        self.happened.append("intent" if status.intents else "status")
+        await super().write_status(status)
+        if status.intents:
+            self.takes()
+
+
+# --- the order ---
+
+
+def test_the_connection_is_there_before_the_intent_is_written() -> None:
+    cluster = Watched(BEGIN)
+    once(cluster, Watching(cluster, {"metadata.version": 27}))
+    assert cluster.happened[:3] == ["connected", "intent", "sent"]
+
+
+def test_without_a_connection_no_intent_is_written_and_it_is_said_once() -> None:
+    cluster = Watched(BEGIN)
+    store = Watching(cluster, {"metadata.version": 27})
+    cluster.refuses = True
+    for _ in range(3):
+        assert isinstance(once(cluster, store).outcome, NotSent)
+    assert cluster.happened == ["connected", "status", "connected", "connected"]
+    (told,) = store.status["history"]
+    assert (told["result"], told["message"]) == ("NotSent", "no connection within 10 s")
+    cluster.refuses = False
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def wait(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def timed(cluster: Cluster, store: Store, clock: Clock) -> Reconciliation:
+    return asyncio.run(reconcile_once(replace(context_of(cluster, store), monotonic=clock)))
+
+
+@pytest.mark.parametrize(("seconds", "leaves"), [(SEND_WITHIN.total_seconds(), True), (10.1, False), (38.0, False)])
+def test_what_takes_longer_than_ten_seconds_from_its_intent_on_is_not_sent(seconds: float, leaves: bool) -> None:
+    """Whoever takes over counts on it: it waits for what may be on its way, and not for ever."""
+    cluster, clock = Watched({"metadata.version": 27, "share.version": 1}), Clock()
+    store = Watching(cluster, {})
+    store.wanted = LOWERED
+    store.takes = lambda: clock.wait(seconds)
+    last = timed(cluster, store, clock)
+    assert isinstance(last.outcome, NotSent) is not leaves
+    assert cluster.levels.get("share.version", 0) == (0 if leaves else 1)
+    if not leaves:
+        assert "within 10 s or not at all" in store.status["history"][-1]["message"]
+        assert not store.status.get("spentConsents")
+        assert "intents" not in store.status
+
+
+def test_who_takes_over_waits_longer_than_anything_may_be_on_its_way() -> None:
+    """From the moment an intent is met, which is not before it was written."""
+    sent_at_the_latest = SEND_WITHIN.total_seconds()
+    assert sent_at_the_latest >= REQUEST_TIMEOUT  # else an intent that is written slowly could never be carried out
+    delivered_at_the_latest = sent_at_the_latest + DELIVERED_WITHIN.total_seconds()
+    assert delivered_at_the_latest * 1.25 < ON_ITS_WAY.total_seconds() == HAND_OVER
+
+
+# --- the level it starts from ---
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the intent", "while the intent is written"])
+def test_a_downgrade_from_another_level_does_not_go_out_under_the_consent_of_this_one(late: bool) -> None:
+    """The consent is for 21 -> 20; somebody else raised the level between the look and the request."""
+    cluster = Watched({"metadata.version": 21})
+    store = Watching(cluster, {})
+    store.wanted = Wanted({"metadata.version": 20}, consents=frozenset({"metadata.version:21->20"}))
+
+    def moved() -> None:
+        if cluster.levels["metadata.version"] == 21:
+            assert cluster.move("metadata.version", 27)
+
+    if late:
+        store.takes = moved
+    else:
+        cluster.meanwhile = moved
+    last = once(cluster, store)
+    assert isinstance(last.outcome, NotSent)
+    assert cluster.levels["metadata.version"] == 27
+    assert cluster.sent == []
+    assert store.status["history"][-1]["result"] == "NotSent"
+    assert not store.status.get("spentConsents")
+    assert isinstance(once(cluster, store).decision, Stalled)  # from there on nobody consented
+
+
+# --- when nothing came of it ---
+
+
+def queued(cluster: Watched, store: Store, verdict: DryRun) -> Reconciliation:
+    """The request lies in the queue of the active controller, which goes on replicating; so does any dry run."""
+    cluster.outcomes = [OutcomeUnknown("no answer within 10 s")]
+    once(cluster, store)
+    cluster.verdicts = [verdict] * 4
+    for _ in range(4):
+        last = once(cluster, store)
+    return last
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        DryRunUnavailable("127.0.0.1:9093: no answer within 10 s"),
+        DryRunUnavailable("UpdateFeatures needs ALTER on the cluster; grant it", rights=True),
+        DryRunRejected(42, "not a request"),  # judged before it comes to the queue
+    ],
+)
+def test_nothing_is_told_as_undone_before_a_dry_run_was_answered_behind_it(verdict: DryRun) -> None:
+    """Kafka's controller has no deadline for what it was given: a high watermark that moves proves nothing of that."""
+    cluster = Watched(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    last = queued(cluster, store, verdict)
+    assert isinstance(last.decision, Wait)
+    assert last.decision.reason is Reason.VERIFYING
+    assert "the active controller has to answer a dry run (validateOnly)" in last.decision.message
+    said = verdict.message if isinstance(verdict, DryRunRejected) else getattr(verdict, "why", "")
+    assert said in last.decision.message
+    assert len(cluster.sent) == 1
+    assert len(store.status["intents"]) == 1
+    assert cluster.move("metadata.version", 27)  # now it comes
+    assert isinstance(run(cluster, store).decision, Done)
+    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+
+
+def test_a_dry_run_that_is_answered_proves_that_nothing_is_on_its_way() -> None:
+    cluster = Watched(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    last = queued(cluster, store, DryRunUnavailable("no answer"))
+    assert isinstance(last.decision, Wait)
+    cluster.verdicts = [DryRunRejected(95, "Invalid update version")]
+    once(cluster, store)
+    assert [one["result"] for one in store.status["history"]] == ["NotApplied"]
+    assert isinstance(run(cluster, store).decision, Done)
+
+
+def test_what_it_asks_for_is_what_is_there() -> None:
+    """So that its answer does not depend on whether the change is a good one; nor does it name kraft.version."""
+    cluster = Watched(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    queued(cluster, store, DryRunUnavailable("no answer"))
+    assert cluster.behind[-1] == (UpdateFeature("metadata.version", 21, 21),)
+
+
+def test_over_an_election_the_answer_of_the_new_leader_proves_nothing() -> None:
+    cluster = Watched(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    once(cluster, store)
+
+    async def elected(seconds: float) -> None:
+        leader = cluster.world.active_node
+        assert leader is not None
+        cluster.world.stop(leader.role, leader.id, kill=True)
+        await cluster.sleep(5.0)
+        cluster.world.start(leader.role, leader.id)
+
+    last = asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=elected)))
+    assert cluster.behind[-1] == (UpdateFeature("metadata.version", 21, 21),)
+    assert isinstance(last.decision, Wait)
+    assert len(store.status["intents"]) == 1

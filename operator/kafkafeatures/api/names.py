@@ -19,8 +19,11 @@ KAFKA_VERSION = f"{GROUP}/kafka-version"
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 DYNAMIC_QUORUM = "dynamic-quorum"
-SINGLE_REPLICA_TOPICS = "single-replica-topics"
 """The consent to a raise of kraft.version."""
+SINGLE_REPLICA_TOPICS = "single-replica-topics"
+"""The consent to a roll that makes partitions unavailable which no restart of their brokers leaves available."""
+QUORUM_OF_ONE = "quorum-of-one"
+"""The consent to a restart of the only controller."""
 
 NAME, MAX_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 253
 """Of a resource: what Kubernetes allows (RFC 1123 subdomain)."""

@@ -87,7 +87,7 @@ def with_result(
         count += 1
         if ended.corrects_drift and result is not Result.UNVERIFIED:
             result = Result.CORRECTED
-    elif step.consent:  # nothing was changed, so nothing was used up
+    elif step.consent and result not in _MAY_HAVE_CHANGED:  # nothing was changed, so nothing was used up
         spent = tuple(one for one in spent if one != step.consent)
     entry = HistoryEntry(
         at=at,

@@ -66,8 +66,8 @@ class RestartNode(Struct, frozen=True):
     after: the revision of its next pod. before: what the node supported, where a person restarts it. broker_epoch: of
     its registration before, -1 where that was not known; incarnation: the same, and empty where the epoch says enough,
     as 64 of these have to fit into a status. out_of_sync: how many partitions it hosts that it was not in sync with
-    before; lagging: which, by their marks, none where there were too many to keep. One restart is one life of a pod:
-    to evict the same uid again does nothing more.
+    before; lagging: which, by their marks, none where there were too many to keep. consent: the entry of
+    `spec.consents` that it uses up. One restart is one life of a pod: to evict the same uid again does nothing more.
     """
 
     kind: ClassVar[str] = "RestartNode"
@@ -82,6 +82,7 @@ class RestartNode(Struct, frozen=True):
     incarnation: str = ""
     out_of_sync: int = 0
     lagging: frozenset[str] = frozenset()
+    consent: str = ""
 
     def __str__(self) -> str:
         return f"{self.title} ({self.pod})" if self.pod else self.title
@@ -101,14 +102,10 @@ class RestartNode(Struct, frozen=True):
         """What is said while it is carried out."""
         return Reason.ROLLING_NODES, f"restarting {self}" if self.pod else f"restart {self.title}"
 
-    @property
-    def consent(self) -> str:
-        """The entry of `spec.consents` that it uses up: none; what a roll uses is spent when it ends."""
-        return ""
-
     def to_intent(self) -> dict[str, Any]:
         """The fields of its intent that are its own."""
         texts = {"before": self.before, "after": self.after, "podUid": self.pod_uid, "incarnation": self.incarnation}
+        texts["consent"] = self.consent
         return {
             "target": self.target,
             "title": self.title,
@@ -138,6 +135,7 @@ class RestartNode(Struct, frozen=True):
             incarnation=read_text(fields.get("incarnation", "")),
             out_of_sync=read_number(fields.get("outOfSync", 0)),
             lagging=frozenset(read_text(fields.get("lagging", "")).split()),
+            consent=read_text(fields.get("consent", "")),
         )
 
     def settle(self, before: Observation, after: Observation, sent: Sent) -> Result | Open:

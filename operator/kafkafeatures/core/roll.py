@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
+from kafkafeatures.api.names import QUORUM_OF_ONE
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.api.values import replace
@@ -40,6 +41,7 @@ from kafkafeatures.core.restart_checks import (
 )
 from kafkafeatures.core.restart_question import Remembered, Restarting, RestartQuestion
 from kafkafeatures.core.restarts import MOST_LAGGING, Phase, RestartNode, mark_of, supported_now
+from kafkafeatures.core.small_quorums import is_only_voter, refused_by_small_quorum
 from kafkafeatures.core.stages import nodes_to_restart
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
@@ -183,7 +185,7 @@ def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
         admission = others.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)
         return "" if allowed or admission is None else _forbidden(others, id_, admission.forbidding(id_)).message
-    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), others) or _allowed(others, id_)
+    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), others) or _allowed(others, id_, one.step.consent)
     return refused.message if refused is not None else ""
 
 
@@ -262,7 +264,7 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
     if one.step.is_not_wanted(question.seen):
         return waiting(question)
     refused = refusal(FOR_ONE_DECIDED, question)
-    return refused or _allowed(question, id_) or Act(one.step)
+    return refused or _allowed(question, id_, one.step.consent) or Act(one.step)
 
 
 def _stuck_may_go(question: RestartQuestion, id_: int) -> bool:
@@ -303,9 +305,14 @@ def _nothing_is_led(seen: Observation) -> bool:
     return is_told and all(node.state in fenced and Role.CONTROLLER not in node.roles for node in brokers)
 
 
-def _allowed(question: RestartQuestion, id_: int) -> Wait | None:
-    """Why this node may not go now; None where it may. A combined node satisfies both chains."""
-    if question.is_controller(id_) and isinstance(question.seen.quorum, Known):
+def _allowed(question: RestartQuestion, id_: int, given: str = "") -> Wait | Stalled | None:
+    """Why this node may not go now; None where it may. A combined node satisfies both chains. `given`: the consent that
+    its restart has used already.
+    """
+    too_small = refused_by_small_quorum(question, id_, given)
+    if too_small is not None:
+        return too_small
+    if not is_only_voter(question, id_) and question.is_controller(id_) and isinstance(question.seen.quorum, Known):
         down = (question.flying | question.unavailable) - {id_}
         why = may_restart(id_, question.seen.quorum.value, down)
         if why:
@@ -410,5 +417,6 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
         broker_epoch=node.broker_epoch if node else -1,
         incarnation=node.incarnation if node and node.broker_epoch < 0 else "",
         out_of_sync=lagging,
+        consent=QUORUM_OF_ONE if is_only_voter(question, id_) else "",
         lagging=frozenset(map(mark_of, names)) if lagging == len(names) else frozenset(),
     )

@@ -230,7 +230,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         wanted, observation, memory, proposal=proposal, unsettled=unsettled, why_open=why_open, verdict=verdict,
         owner=owner, soak=soak, roll=roll,
     )  # fmt: skip
-    remembered = _spending(decision, proposal, remembered)
+    remembered = _not_asked(context, roll, decision, observation, _spending(decision, proposal, remembered))
     return Evaluation(
         resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll, read_at
     )
@@ -317,6 +317,26 @@ def _spending(decision: Decision, proposal: Proposal, remembered: Status) -> Sta
     return replace(remembered, spent_consents=tuple(sorted(spent)))
 
 
+def _not_asked(
+    context: ReconcileContext, roll: Roll | None, decision: Decision, seen: Observation, remembered: Status
+) -> Status:
+    """Since when an eviction that may not have been sent is not asked for. It is asked for again as long as nothing
+    forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for it.
+    """
+    for one in roll.in_flight if roll is not None else ():
+        if not one.may_be_unsent and not one.step.is_not_wanted(seen):
+            continue
+        asks = isinstance(decision, Act) and decision.step == one.step
+        now = one.sent.followed(
+            stable_since=one.sent.stable_since,
+            unwanted_since=None if asks else one.sent.unwanted_since or context.stamp(),
+            stopping_since=one.sent.stopping_since,
+        ).to_intent()
+        before = one.sent.to_intent()
+        remembered = replace(remembered, intents=tuple(now if it == before else it for it in remembered.intents))
+    return remembered
+
+
 def _after_roll(roll: Roll | None, wanted: Wanted, remembered: Status) -> Status:
     """What a roll was allowed ends with it."""
     if roll is None or roll.is_active or not _is_rolled(remembered):
@@ -389,13 +409,14 @@ def _followed(
     """
     status, still_open = resource.status, []
     for one in restarts:
-        phase, unwanted = Phase.UNKNOWN, False
+        phase, stands = Phase.UNKNOWN, False
         if isinstance(one.step, RestartNode):
-            phase, unwanted = one.step.state_in(seen, replication).phase, one.step.is_not_wanted(seen)
+            phase = one.step.state_in(seen, replication).phase
+            stands = phase is Phase.REQUESTED or one.step.is_not_wanted(seen)
         stopping = one.stopping_since if phase is Phase.UNKNOWN else one.stopping_since or context.stamp()
         now = one.followed(
             stable_since=(one.stable_since or context.stamp()) if phase is Phase.BACK else None,
-            unwanted_since=(one.unwanted_since or context.stamp()) if unwanted else None,
+            unwanted_since=one.unwanted_since if stands else None,
             stopping_since=None if phase is Phase.REQUESTED else stopping,
         )
         status = replace(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import Intent, Status
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import owned_by
 from kafkafeatures.core.decisions import Act, Held, Stalled, Wait
@@ -42,7 +42,7 @@ async def why_not_now(
     step, read_at = sent.step, None
     if isinstance(step, RestartNode) and step.pod:
         # Of a new one: as if nothing had been begun, so that every check is made that was made before.
-        before = kept if asked_before else replace(kept, intents=_without(kept, sent))
+        before = kept if asked_before else _without(kept, sent)
         again = await evaluate(context, replace(found.resource, status=before), again=True)
         refused = _decided_otherwise(again, step)
         if refused is not None or isinstance(again, Unread):
@@ -55,8 +55,11 @@ async def why_not_now(
     return _changed(found.resource, resource, sent) or too_late(context, found, read_at)
 
 
-def _without(kept: Status, sent: InFlight) -> tuple[Intent, ...]:
-    return tuple(one for one in kept.intents if one != sent.to_intent())
+def _without(kept: Status, sent: InFlight) -> Status:
+    """As before it was begun: its intent was not there, and its consent not spent."""
+    intents = tuple(one for one in kept.intents if one != sent.to_intent())
+    spent = tuple(one for one in kept.spent_consents if one != sent.step.consent)
+    return replace(kept, intents=intents, spent_consents=spent)
 
 
 def _decided_otherwise(again: Evaluation | Unread, step: Step) -> Refusal | None:

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import EMPTY, RolloutStatus
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.status import EMPTY, Result, RolloutStatus
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.decisions import Stalled
 from kafkafeatures.core.excuses import come_later, excused_by
+from kafkafeatures.core.memory import with_result
 from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.readings import (
     FailureKind,
+    QuorumAnswer,
 )
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, MaxParallel, Window
@@ -29,11 +32,13 @@ from tests.kafkafeatures.core.rolls import (
     UNREAD,
     a_node,
     a_pod,
+    ago,
     cluster,
     current,
     fresh,
     refused,
     replaced,
+    restart_in,
     rolled,
     sent,
     voting,
@@ -63,6 +68,38 @@ def test_controllers_go_before_brokers_and_the_leader_goes_last() -> None:
 def test_a_controller_goes_alone_and_only_while_a_majority_without_it_has_caught_up() -> None:
     assert "3002" in refused(rolled(cluster(replaced(3002, ready=False)), sent(3002)), Reason.ROLLING_NODES)
     refused(rolled(cluster(quorum=voting(behind=[3002, 3003]))), Reason.WAITING_FOR_QUORUM)
+
+
+def of_voters(*ids: int, leader: int = 3001) -> QuorumAnswer:
+    return replace(voting(leader), voters=tuple(one for one in voting().voters if one.id in ids))
+
+
+def test_the_only_voter_goes_with_a_consent_that_is_good_once_and_it_is_said_what_that_costs() -> None:
+    alone = cluster(current(3002, 3003), quorum=of_voters(3001))
+    roll = rolled(alone)
+    message = refused(roll, Reason.CONSENT_REQUIRED)
+    assert "controller 3001 is the only voter of the quorum; without it the cluster has no active controller" in message
+    assert message.endswith("add controllers, or if this is acceptable, add quorum-of-one to consents")
+    assert isinstance(roll.decision, Stalled)
+    assert [one.kind for one in roll.decision.blockers] == [BlockerKind.QUORUM]
+    consents = frozenset({"quorum-of-one"})
+    step = restart_in(rolled(alone, consents=consents))
+    assert (step.node_id, step.consent) == (3001, "quorum-of-one")
+    spent = replace(EMPTY, spent_consents=("quorum-of-one",))
+    refused(rolled(alone, consents=consents, status=spent), Reason.CONSENT_SPENT)
+    begun = replace(sent(3001), step=step)
+    assert restart_in(rolled(alone, begun, consents=consents, status=spent)) == step
+    for result, left in ((Result.APPLIED, spent.spent_consents), (Result.NOT_APPLIED, ())):
+        ended = with_result(
+            replace(spent, intents=(begun.to_intent(),)), begun, result, at=ago(0), age_of=lambda _: timedelta(0)
+        )
+        assert ended.spent_consents == left
+
+
+def test_of_two_voters_none_goes_and_the_way_out_is_said() -> None:
+    message = refused(rolled(cluster(current(3003), quorum=of_voters(3001, 3002))), Reason.ROLLOUT_HALTED)
+    assert "controller 3002 cannot be restarted: a quorum of two voters has no majority without it" in message
+    assert "add a third controller, or remove one of the two" in message
 
 
 def test_brokers_wait_for_the_last_controller_to_be_stable() -> None:

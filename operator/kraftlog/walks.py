@@ -46,6 +46,17 @@ _LENGTH = struct.Struct(">i")
 # Bytes of a run, more and more where nothing is damaged: who writes much damage may not have them copied each time.
 _LEAST_AHEAD, _MOST_AHEAD = 64 * 1024, 4 * 1024 * 1024
 
+_CLAIM = struct.Struct(">qi5xI")  # of a header: base offset, length, CRC
+_LENGTH_AT = 8
+_SEARCHED = 128 * 1024  # bytes in which batches are looked for at once
+_MANY = 32  # where more than one in so many bytes could be a header, more of it is looked at
+
+_IS_MAGIC, _IS_ZERO, _IS_MORE, _IS_LONG, _IS_POSITIVE = (
+    bytes(map(fits, range(256)))
+    for fits in (MAGIC.__eq__, (0).__eq__, (0).__ne__, (HEADER_SIZE - LENGTH_END).__le__, (0x80).__gt__)
+)
+"""What a byte of a header can be: the magic; the highest of a length, of 16 MiB at most; its others; of an offset."""
+
 _CHECKED = 16
 """Times the bytes of a file that a walk checks at most: bytes can be made to look like a batch at every place."""
 
@@ -162,6 +173,8 @@ class _Heads:
     def __init__(self, data: Pieces, position: int) -> None:
         self._data = data
         self.left = max(_CHECKED * (len(data) - position), MAX_BATCH)
+        self.looked_until = position
+        """By a search: behind the last place at which anything was checked."""
 
     def at(self, position: int) -> Head | Damage:
         head = claimed_at(self._data, position)
@@ -177,26 +190,74 @@ class _Heads:
 def _measure(data: Pieces, damage: Damage, heads: _Heads) -> Damage:
     """The damage with its true size: up to the next batch whose CRC holds, or to the end.
 
-    The length of a damaged batch may itself be the damage, so it is not trusted: the search looks at every byte that
-    could be a magic, as long as there is something left to check.
+    The length of a damaged batch may itself be the damage, so it is not trusted: the search looks at every place at
+    which a header could begin, as long as there is something left to check.
     """
     start = damage.position
     inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
-    for at in _magics(data, start + MAGIC_AT + 1):
-        candidate = at - MAGIC_AT
-        if heads.left < 0:
+    found = _next_batch(data, start + 1, heads)
+    if found is not None:
+        return Damage(start, found - start, inner, damage.detail)
+    if heads.left < 0:
+        candidate = next(_magics(data, heads.looked_until + MAGIC_AT), None)
+        if candidate is not None:
             detail = f"{damage.detail}; not searched from byte {candidate} on: too much there looks like batches"
             return Damage(start, len(data) - start, inner, detail)
-        if not isinstance(heads.at(candidate), Damage):
-            return Damage(start, candidate - start, inner, damage.detail)
     if all(piece.count(0) == len(piece) for _, piece in pieces(data, start, len(data))):
         return Damage(start, len(data) - start, DamageReason.ZEROS)
     return Damage(start, len(data) - start, damage.reason, damage.detail)
 
 
+def _next_batch(data: Pieces, start: int, heads: _Heads) -> int | None:
+    """Where one begins; None where none does, or there is nothing left to check."""
+    heads.looked_until, end, unpack = start, len(data), _CLAIM.unpack_from
+    for begin in range(start, end - HEADER_SIZE + 1, _SEARCHED):
+        piece = bytes(data[begin : min(begin + _SEARCHED + HEADER_SIZE - 1, end)])
+        for at in _possible(piece):
+            if heads.left < 0:
+                return None
+            offset, length, crc = unpack(piece, at)
+            size = LENGTH_END + length
+            if offset < 0 or not HEADER_SIZE <= size <= min(MAX_BATCH, end - begin - at):
+                continue
+            heads.looked_until = begin + at + 1
+            if at + size <= len(piece) and google_crc32c.value(piece[at + CRC_START : at + size]) != crc:
+                heads.left -= size
+            elif not isinstance(heads.at(begin + at), Damage):
+                return begin + at
+    return None
+
+
+def _possible(piece: bytes) -> Iterator[int]:
+    """Where headers could begin of which all is in `piece`: all such places, and not many more. All of them are
+    looked at at once, as numbers of which each byte is 1 where a byte fits.
+    """
+    count = len(piece) - HEADER_SIZE + 1
+    if count <= 0 or MAGIC not in piece:
+        return
+    fits = _of(piece, _IS_MAGIC, MAGIC_AT, count) & _of(piece, _IS_ZERO, _LENGTH_AT, count)
+    marks = fits.to_bytes(count, "little")
+    if marks.count(1) > count // _MANY:
+        fits &= (
+            _of(piece, _IS_MORE, _LENGTH_AT + 1, count)
+            | _of(piece, _IS_MORE, _LENGTH_AT + 2, count)
+            | _of(piece, _IS_LONG, _LENGTH_AT + 3, count)
+        )
+        marks = (fits & _of(piece, _IS_POSITIVE, 0, count)).to_bytes(count, "little")
+    at = marks.find(1)
+    while at != -1:
+        yield at
+        at = marks.find(1, at + 1)
+
+
+def _of(piece: bytes, table: bytes, shift: int, count: int) -> int:
+    return int.from_bytes(piece[shift : shift + count].translate(table), "little")
+
+
 def _magics(data: Pieces, start: int) -> Iterator[int]:
+    """Where batches could begin if nothing but the magic counted, of which that is at `start` or behind it."""
     for begin, piece in pieces(data, start, len(data)):
         at = piece.find(MAGIC)
         while at != -1:
-            yield begin + at
+            yield begin + at - MAGIC_AT
             at = piece.find(MAGIC, at + 1)

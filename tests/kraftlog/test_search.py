@@ -1,0 +1,98 @@
+"""Where the next batch is looked for behind bytes that are none: at once, and as if place by place."""
+
+from __future__ import annotations
+
+import struct
+import time
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog import walks
+from kraftlog.batches import HEADER, HEADER_SIZE, Batch, Damage
+from kraftlog.walks import Walk
+from tests.kraftlog.build import batch, no_op
+from tests.kraftlog.one_place_at_a_time import measured
+
+SMALL = batch(0, no_op())
+LONGER = batch(0, b"x" * 200)
+"""Its length is 256 or more, and ends with a byte that alone would be too little."""
+HEAD = HEADER.pack(7, 49, 1, 2, 0x2F3B5B0E, 0, 0, 0, 0, -1, -1, -1, 0)
+BYTES = (0x00, 0x02, 0x31, 0x30, 0x01, 0x7F, 0x80, 0xFF, 0x3D)
+
+
+def claim(size: int, offset: int = 0) -> bytes:
+    """A header of a batch of so many bytes, whose CRC does not hold."""
+    return HEADER.pack(offset, size - 12, 0, 2, 0x02020202, 0, 0, 0, 0, -1, -1, -1, 0)
+
+
+PARTS = st.one_of(
+    st.sampled_from([SMALL, batch(1, no_op(), no_op()), batch(0, b"x" * 150), LONGER, SMALL[:-1], SMALL[1:], HEAD]),
+    st.builds(
+        claim, st.sampled_from([60, 61, 62, 80, 199, 200, 201, 268, 1 << 20]), st.sampled_from([0, 5, 0x7F << 56, -1])
+    ),
+    st.builds(lambda one, count: bytes([one]) * count, st.sampled_from(BYTES), st.integers(1, 90)),
+    st.builds(
+        lambda period, count: bytes(period) * count,
+        st.lists(st.sampled_from(BYTES), min_size=1, max_size=17),
+        st.integers(1, 12),
+    ),
+    st.binary(max_size=70),
+)
+DATA = st.lists(PARTS, max_size=12).map(b"".join)
+
+
+def walked(data: bytes) -> tuple[list[Batch | Damage], int]:
+    """All that a walk says, and what it has left to check."""
+    walk, found = Walk(data), []
+    while walk.is_open:
+        found += list(walk.next())
+    return found, walk._heads.left
+
+
+def test_the_length_of_a_longer_batch_ends_with_a_small_byte() -> None:
+    assert 256 <= len(LONGER) - 12 < 256 + 49
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    data=DATA, searched=st.sampled_from([1, 5, 64, 1000]), many=st.sampled_from([1, 32, 1 << 20]),
+    most=st.sampled_from([61, 80, 200, walks.MAX_BATCH]), checked=st.sampled_from([0, 1, 16]),
+)  # fmt: skip
+def test_what_is_found_at_once_is_what_is_found_place_by_place(
+    data: bytes, searched: int, many: int, most: int, checked: int
+) -> None:
+    with mock.patch.multiple(walks, _SEARCHED=searched, _MANY=many, MAX_BATCH=most, _CHECKED=checked):
+        at_once = walked(data)
+        with mock.patch.object(walks, "_measure", measured):
+            assert at_once == walked(data)
+
+
+@pytest.mark.parametrize("before", [0, 1, 59, 60, 61, 5000])
+def test_a_batch_that_is_a_header_alone_is_found_at_the_end(before: int) -> None:
+    crc = struct.pack(">I", walks.google_crc32c.value(HEAD[21:]))
+    alone = HEAD[:17] + crc + HEAD[21:]
+    *_, last = walked(b"\xff" * before + alone)[0]
+    assert isinstance(last, Batch)
+    assert (last.position, last.size) == (before, HEADER_SIZE)
+
+
+NONE = {
+    "twos": b"\x02",
+    "zeros and twos": b"\x00\x02\x80\x00\x00",
+    "a long number and twos": b"\x00\x02\x00\x00\x00",
+    "text": b"some text that lies here for whatever reason\n",
+}
+
+
+@pytest.mark.parametrize("kind", NONE)
+def test_a_run_of_bytes_that_are_no_batch_is_not_looked_at_place_by_place(kind: str) -> None:
+    """By the processor's clock, and much more than it takes: place by place it was two seconds a megabyte."""
+    data = NONE[kind] * (8_000_000 // len(NONE[kind]))
+    began = time.process_time()
+    (damage,) = walked(data)[0]
+    assert isinstance(damage, Damage)
+    assert damage.size == len(data)
+    assert time.process_time() - began < 1

@@ -4,7 +4,8 @@ Called by tests and by the walkthrough, which change images, evict and drain as 
 what becomes of a pod and when its node runs, and with which release: that of the template at the moment the pod was
 created. What the node does then is the world's business. It judges nothing.
 
-An image is a name and a tag. A tag that is no release is an image whose process ends again and again.
+An image is a name and a tag. A tag that is no release is an image whose process ends again and again. One that ends in
+"-leaky" runs, and ends after a while, again and again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kafkasim.world import World
 NAMESPACE = "kafka"
 PORT = 9092
 _CRASH_LOOP, _LONGEST_BACKOFF_MS = "CrashLoopBackOff", 300_000
+LEAKY = "-leaky"
 _ENDED, _OUT_OF_MEMORY = "Error", "OOMKilled"
 _FORGIVEN_MS = 600_000
 """A container that ran for so long is started again at once; one that ended earlier waits."""
@@ -36,7 +38,8 @@ class PodTiming(Struct, frozen=True):
     """In ms, as recorded of real pods (tests/golden/restarts).
 
     recreate: from the end of a pod to the next one. start: until its container runs. boot: until a broker, or a
-    controller, begins to work. ready: from then on until a probe says so. crash: a process that cannot run ends.
+    controller, begins to work. ready: from then on until a probe says so. crash: a process that cannot run ends;
+    leak: one that can for a while.
     grace: between the request to stop and the kill. update: until Kubernetes has seen a changed StatefulSet.
     """
 
@@ -46,6 +49,7 @@ class PodTiming(Struct, frozen=True):
     boot_controller: int = 1_700
     ready: int = 1_000
     crash: int = 2_000
+    leak: int = 45_000
     backoff: int = 10_000
     registration: int = 60_000  # initial.broker.registration.timeout.ms
     grace: int = 300_000
@@ -352,6 +356,8 @@ class Pods:
             return
         self.world.after(self.timing.ready, partial(self._probe, pod, life))
         self.world.after(self.timing.registration, partial(self._give_up, pod, life))
+        if pod.image.endswith(LEAKY):
+            self.world.after(self.timing.leak, partial(self._leaked, pod, life))
 
     def _probe(self, pod: _Pod, life: int) -> None:
         """Readiness is an open port: it says nothing of replicas."""
@@ -365,6 +371,11 @@ class Pods:
         """A broker that is not let in ends its process."""
         refused = [node for node in self._nodes(pod) if node.running and node.refused]
         if self._is_there(pod) and pod.running and pod.restarts == life and refused:
+            self._end(pod)
+
+    def _leaked(self, pod: _Pod, life: int) -> None:
+        """Whoever waited until it was stable has gone on."""
+        if self._is_there(pod) and pod.running and not pod.terminating and pod.restarts == life:
             self._end(pod)
 
     def _end(self, pod: _Pod) -> None:

@@ -105,12 +105,14 @@ OF_ROLLS: Mapping[Reason, Page] = {
 
         Fix: A pod that cannot start on its image: revert the image in Git, or set another one; the operator then
         replaces this pod first, and the roll continues. To what halted the roll nothing is restarted, whatever else
-        does not run. A pod that Kubernetes cannot place: make room. A new pod of a StatefulSet that was
-        scaled up, whose node never registers: repair it, or scale back. A pod that is gone because its StatefulSet was
-        scaled down: scale up again, or unregister its node. A PodDisruptionBudget that allows no eviction, or two
-        that cover the same pod: change them as the message says. A controller that writes no snapshot: set
-        `metadata.log.max.snapshot.interval.ms`, and restart it on the image that it runs. Do not delete pods of other
-        nodes meanwhile: the partitions that wait for this node may have no other replica to spare.
+        does not run. A container that ended by itself on the current revision: `kubectl logs --previous` says why;
+        revert the image, or repair what it needs. It counts for an hour of running; if the image is not to blame,
+        delete the pod once all its partitions are in sync. A pod that Kubernetes cannot place: make room. A new pod of
+        a StatefulSet that was scaled up, whose node never registers: repair it, or scale back. A pod that is gone
+        because its StatefulSet was scaled down: scale up again, or unregister its node. A PodDisruptionBudget that
+        allows no eviction, or two that cover the same pod: change them as the message says. A controller that writes no
+        snapshot: set `metadata.log.max.snapshot.interval.ms`, and restart it on the image that it runs. Do not delete
+        pods of other nodes meanwhile: the partitions that wait for this node may have no other replica to spare.
         """
     ),
 }

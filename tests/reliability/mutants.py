@@ -214,6 +214,18 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
+        "kafkafeatures/core/crashes.py",
+        ("a crash is over once the container runs", "return pod.started_at is None or", "return bool(pod.waiting) and"),
+        ("a crash counts for ever", "or now - pod.started_at < STEADY_AFTER", "or True"),
+        ("a crash on what is being left halts", "pod.revision == owner.update_revision and _crashed(", "_crashed("),
+    ),
+    *_of(
+        "rolls",
+        "kafkafeatures/core/roll.py",
+        ("a crash after the roll keeps no level", "return bool(question.crashes) and any(", "return False and any("),
+    ),
+    *_of(
+        "rolls",
         "kafkafeatures/core/replication.py",
         ("who is away is in sync", "== _IN_SYNC) & ~gone\n", "== _IN_SYNC)\n"),
         ("who is being removed counts", "self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC",

@@ -21,6 +21,8 @@ from tests.reliability.records import Copies, Nodes, Stopped
 
 OLD = "kafka:4.1.2"
 BROKERS, CONTROLLERS = "brokers", "controllers"
+WITHIN_MS = 3_590_000
+"""An hour, and a little less: what is read takes its time."""
 COMBINED, BY_HAND = 0.25, 0.2
 """So many clusters have controllers that are brokers as well; in so many a person restarts the nodes."""
 
@@ -89,7 +91,11 @@ class RecordedPods(Pods):
             leader=-1 if world.active is None else world.active,
             templates={pod.node_id: templates[one.plan.name] for one, pod in pods},
             ends=dict(self._ends()),
-            crashing=frozenset(pod.node_id for one, pod in pods if pod.image == one.image and pod.waiting),
+            crashing=frozenset(
+                pod.node_id
+                for one, pod in pods
+                if pod.image == one.image and pod.ended_for and world.now_ms - pod.ended_ms < WITHIN_MS
+            ),
         )
 
     def _ends(self) -> Iterator[tuple[int, str]]:

@@ -75,7 +75,7 @@ class Nodes:
 
     copies: by partition. brokers: that there should be. behind: nodes whose pod is not of its template; stuck: those of
     them whose process ends by itself, again and again. crashing: nodes whose pod is of its template, and whose process
-    has ended by itself and was not started again yet. away: nodes that are not wholly there: stopped, fenced, out of an
+    has ended by itself within the last hour. away: nodes that are not wholly there: stopped, fenced, out of an
     ISR, or behind the leader. voters: of the quorum, whether each has caught up. leader: -1 for none. templates: what
     each node would run next. ends: at which level of its log a controller would end that is restarted now.
     """

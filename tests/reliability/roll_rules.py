@@ -281,6 +281,19 @@ def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
                 yield Violation("halt", one.asked.at, text)
 
 
+def nothing_goes_where_a_node_crashes(facts: Facts) -> Iterator[Violation]:
+    """On what is rolled out, however long ago its own restart was over. A node that cannot run may leave what it has,
+    for something else than what crashes.
+    """
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None or not nodes.crashing or _gone(facts, one):
+            continue
+        fails = {nodes.templates[node] for node in nodes.crashing}
+        if one.asked.node not in nodes.stuck or nodes.templates[one.asked.node] in fails:
+            yield Violation("crashes", one.asked.at, f"{one}, but {sorted(nodes.crashing)} crash")
+
+
 def no_controller_goes_that_could_not_read_its_log(facts: Facts) -> Iterator[Violation]:
     """Its new binary supports every level behind its newest snapshot, also those that were downgraded since."""
     for one in restarts(facts):
@@ -302,6 +315,8 @@ def levels_are_raised_after_the_last_node(facts: Facts) -> Iterator[Violation]:
             continue
         if look.nodes.behind:
             yield Violation("levels last", sent.at, f"{sent} before the nodes {sorted(look.nodes.behind)}")
+        elif look.nodes.crashing:
+            yield Violation("crashes", sent.at, f"{sent} while the nodes {sorted(look.nodes.crashing)} crash")
         elif restarts_in(begun):
             yield Violation("levels last", sent.at, f"{sent} while a restart is in flight")
 
@@ -366,6 +381,7 @@ ROLL_RULES = (
     never_more_at_once_than_allowed,
     controllers_keep_their_majority,
     nothing_begins_after_a_halt,
+    nothing_goes_where_a_node_crashes,
     no_controller_goes_that_could_not_read_its_log,
     levels_are_raised_after_the_last_node,
     people_are_asked_for_one_node_that_may_go,

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkafeatures.core.readings import Role
-from kafkasim.pods import BudgetPlan, release_of
+from kafkasim.pods import LEAKY, BudgetPlan, release_of
 from tests.reliability.kafka import Cluster
 from tests.reliability.pods import BROKERS, CONTROLLERS, OLD, RecordedPods, rollout_fields
 from tests.reliability.scene import Scene
 
 IMAGES = ("kafka:4.4.0", "kafka:4.4.0", "kafka:4.4.0", "kafka:4.2.1", OLD, "kafka:4.4.0-debug", "kafka:4.0.1")
-BROKEN = "kafka:latest"
+BROKEN, LEAKS = "kafka:latest", f"kafka:4.4.0{LEAKY}"
 LAST, AFTER_LAST = "kafka:4.4.1", "kafka:4.4.1-debug"
 
 
@@ -30,10 +30,10 @@ def _pods(scene: Scene) -> RecordedPods:
 
 
 def the_image_changes(scene: Scene) -> None:
-    """Of all StatefulSets, or of one; now and then to one that cannot run."""
+    """Of all StatefulSets, or of one; now and then to one that cannot run, or not for long."""
     pods, image = _pods(scene), scene.random.choice(IMAGES)
-    if scene.random.random() < 0.15:
-        image = BROKEN
+    if scene.random.random() < 0.2:
+        image = scene.random.choice((BROKEN, BROKEN, LEAKS))
     chosen = (CONTROLLERS, BROKERS) if scene.random.random() < 0.7 else (scene.random.choice((CONTROLLERS, BROKERS)),)
     for one in chosen:
         pods.set_image(one, image)
@@ -147,6 +147,21 @@ def a_person_changes_the_image_where_a_restart_did_not_help(scene: Scene) -> Non
                 _pods(scene).set_image(name, AFTER_LAST)
 
 
+def a_person_deletes_what_crashed_and_runs(scene: Scene) -> None:
+    """As the status advises where the image is not to blame; one of them at a time, once all nodes are well."""
+    pods, world = _pods(scene), scene.clusters["a"].world
+    nodes = pods.nodes()
+    if world.active is None or nodes.away or not nodes.crashing:
+        return
+    advised = any(
+        "is not to blame, delete the pod" in condition["message"]
+        for one in scene.resources()
+        for condition in (one.get("status") or {}).get("conditions", ())
+    )
+    if advised:
+        pods.delete(next(name for name in pods.names() if pods.node_of(name) in nodes.crashing))
+
+
 def acts_of(scene: Scene) -> tuple[tuple[int, Callable[[Scene], Any]], ...]:
     """What may happen, and how often."""
     return (*ACTS, (30, a_person_restarts_what_is_asked_for)) if _pods(scene).by_hand else ACTS
@@ -167,8 +182,14 @@ async def a_roll(scene: Scene) -> None:
         for one in (CONTROLLERS, BROKERS):
             pods.set_image(one, random.choice((OLD, "kafka:4.4.0-debug")))
     elif drawn < 0.5:
-        pods.set_image(random.choice((CONTROLLERS, BROKERS)), BROKEN)
+        pods.set_image(random.choice((CONTROLLERS, BROKERS)), random.choice((BROKEN, LEAKS)))
         await scene.wait(60.0 * random.random())
+        if random.random() < 0.5:  # twice, and what runs waits for a while
+            name = random.choice(pods.names())
+            pods.kill(name)
+            await scene.wait(4.0)
+            pods.kill(name)
+        await scene.wait(120.0 * random.random())
         for one in (CONTROLLERS, BROKERS):
             pods.set_image(one, random.choice((OLD, image)))
     elif drawn < 0.75:
@@ -188,7 +209,7 @@ async def heal(scene: Scene, cluster: Cluster) -> None:
     pods, world = _pods(scene), cluster.world
     pods.budgets, world.hidden_topics = [], frozenset()
     releases = {runs.name if (runs := release_of(one.image)) else "" for one in pods.sets.values()}
-    usable = releases in ({"4.2"}, {"4.4"})
+    usable = releases in ({"4.2"}, {"4.4"}) and not any(one.image.endswith(LEAKY) for one in pods.sets.values())
     if not usable or scene.random.random() < 0.5:
         for one in (CONTROLLERS, BROKERS):
             pods.set_image(one, LAST)

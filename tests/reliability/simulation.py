@@ -235,6 +235,7 @@ class Simulation(Scene):
             if self.theme == ROLL:
                 rolls.a_person_restarts_what_is_asked_for(self)
                 rolls.a_person_changes_the_image_where_a_restart_did_not_help(self)
+                rolls.a_person_deletes_what_crashed_and_runs(self)
         await asyncio.sleep(65.0)
         self.history.records.append(Calmed(self.loop.time(), True, wants, ids))
         await asyncio.sleep(QUIET_FOR)

@@ -14,6 +14,7 @@ from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.status import Result
 from kafkafeatures.core.blockers import Blocker
+from kafkafeatures.core.crashes import STEADY_AFTER, Crash
 from kafkafeatures.core.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
 from kafkafeatures.core.excuses import MOST_MARKS, told
 from kafkafeatures.core.node_sets import holds
@@ -112,7 +113,7 @@ class Halt(NamedTuple):
 
 
 def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
-    """A node that did not come back in time stops the roll, until it does or is replaced."""
+    """A node that did not come back in time stops the roll, until it does or is replaced; so does one that crashes."""
     return next((halt.why for halt in _halts(question)), None)
 
 
@@ -145,6 +146,19 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
             why_not = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
             owner = question.fleet.sets.get(id_)
             yield Halt(why_not, owner, owner.update_revision if owner is not None else "")
+    for crash in question.crashes:
+        yield Halt(_crashed(crash), crash.owner, crash.pod.revision)
+
+
+def _crashed(crash: Crash) -> Stalled:
+    """It holds up levels as well: which cannot be taken back while nodes fail."""
+    counts = f"it counts until the container has run for {format_span(STEADY_AFTER)}"
+    return _stalled(
+        str(crash),
+        f"see `kubectl logs {crash.pod.name} --previous`; revert the image, or repair what it needs; {counts}, so if "
+        "the image is not to blame, delete the pod",
+        stops="no other node is restarted and no level is raised",
+    )
 
 
 def _remedy(question: RestartQuestion, step: RestartNode) -> str:
@@ -173,8 +187,10 @@ def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stal
     return _stalled(f"{question.title(id_)} {text}", remedy, question.nodes(id_))
 
 
-def _stalled(text: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Stalled:
-    message = f"no other node is restarted: {text}"
+def _stalled(
+    text: str, remedy: str, nodes: tuple[Node, ...] = (), *, stops: str = "no other node is restarted"
+) -> Stalled:
+    message = f"{stops}: {text}"
     blocker = Blocker(BlockerKind.WORKLOAD, message, remedy, nodes=nodes)
     return Stalled(Reason.ROLLOUT_HALTED, f"{message}; {remedy}", (blocker,))
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.core import planner
 from kafkafeatures.core.binaries import supported_by
+from kafkafeatures.core.crashes import Crash, crashes
 from kafkafeatures.core.decisions import Stalled, Wait
 from kafkafeatures.core.excuses import come_later
 from kafkafeatures.core.levels import VersionRange
@@ -121,6 +122,11 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         live, now = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.seen.workloads.value.at
         pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
         return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, now) and not pod.terminating)
+
+    @cached_property
+    def crashes(self) -> tuple[Crash, ...]:
+        """Pods that end by themselves on what is rolled out."""
+        return tuple(crashes(self.seen.workloads.value)) if isinstance(self.seen.workloads, Known) else ()
 
     @cached_property
     def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:

@@ -131,7 +131,9 @@ def roll_of(
     decision: Next | None = None
     if driver is Driver.STATEFUL_SET and isinstance(seen.workloads, Unknown):
         decision = unread(seen.workloads, "the pods could not be read")
-    elif (needing or in_flight or fleet.blockers or fleet.waits or fleet.without_node) and not first:
+    elif (needing or in_flight or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
+        not first
+    ):
         decision = _next(question, frozenset(needing))
     return Roll(
         id=question.roll_id,
@@ -145,6 +147,11 @@ def roll_of(
         is_read=driver is not Driver.STATEFUL_SET or isinstance(seen.workloads, Known),
         withdrawn=withdrawn,
     )
+
+
+def _keeps_levels(question: RestartQuestion) -> bool:
+    """Whether a node crashes, and a level is to be raised. To downgrade one may be what helps."""
+    return bool(question.crashes) and any(not one.is_downgrade for one in question.changes)
 
 
 def replication_of(seen: Observation) -> Replication | None:

@@ -259,7 +259,7 @@ def test_nor_while_others_are_in_flight_which_are_followed() -> None:
     assert "broker 1" in refused(rolled(told, sent(1, uid="older", stable=True)), Reason.ROLLING_NODES)
 
 
-@pytest.mark.parametrize("of_pod", [{"waiting": "CrashLoopBackOff"}, {"waiting": "Unschedulable"}, {}])
+@pytest.mark.parametrize("of_pod", [{"waiting": "ErrImagePull"}, {"waiting": "Unschedulable"}, {}])
 def test_a_pod_that_never_registers_halts_the_roll_with_what_to_look_at_and_what_to_do(of_pod: dict[str, Any]) -> None:
     message = refused(rolled(scaled_up(20, **of_pod)), Reason.ROLLOUT_HALTED)
     told = "no other node is restarted: pod broker-7 of StatefulSet broker runs no registered node after 15 min"

@@ -110,7 +110,7 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_it
 
 def test_a_node_has_its_time_from_the_moment_it_was_told_to_stop_however_long_ago_that_was_decided() -> None:
     """A budget may refuse its eviction for a day."""
-    crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
+    crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="ImagePullBackOff")})
     day = 23.0 * 60
     assert who(rolled(crashing, sent(1, minutes=day, stopped=14))) == 4
     refused(rolled(crashing, sent(1, minutes=day, stopped=16)), Reason.ROLLOUT_HALTED)

@@ -1,0 +1,133 @@
+"""A node that ends by itself on the revision that is rolled out halts the roll, whenever that is seen, and levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.decide import decide
+from kafkafeatures.core.decisions import Stalled
+from kafkafeatures.core.observation import NodeState
+from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.wanted import Wanted
+from tests.kafkafeatures.core.fleets import NEW, OLD
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    PARTITIONS,
+    ROLLED_CONTROLLERS,
+    ROLLOUT,
+    a_node,
+    a_pod,
+    cluster,
+    current,
+    fresh,
+    refused,
+    replaced,
+    rolled,
+    sent,
+    who,
+)
+from tests.kafkafeatures.worlds import NOW
+
+RAISE = UpdateFeature("metadata.version", 27, 30)
+AGAIN: Mapping[str, Any] = {"restarts": 1, "ended_for": "Error", "ended_at": NOW - timedelta(minutes=20)}
+"""It runs, and has ended by itself before."""
+CRASHES: Mapping[str, dict[str, Any]] = {
+    "waits to be started again": {"waiting": "CrashLoopBackOff", "restarts": 2, "ended_for": "Error"},
+    "has just ended for the first time": {"waiting": "Error", "ended_for": "Error", "ended_at": NOW},
+    "was started again": {**AGAIN, "started_at": NOW - timedelta(minutes=20)},
+    "was started again, nobody knows when": {"restarts": 1},
+    "is kept from starting": {"waiting": "Init:CrashLoopBackOff", "phase": "Pending", "restarts": 3},
+}
+STEADY: Mapping[str, dict[str, Any]] = {
+    "has run for an hour since": {**AGAIN, "started_at": NOW - timedelta(minutes=61)},
+    "is a new pod": {"started_at": NOW - timedelta(seconds=50)},
+    "stops": {**AGAIN, "terminating": True, "started_at": NOW - timedelta(minutes=20)},
+    "was evicted by kubelet": {"phase": "Failed", "waiting": "Evicted", "ended_for": "Error"},
+    "is being created": {"phase": "Pending", "waiting": "ContainerCreating"},
+    "is of the revision that is being left": {**AGAIN, "revision": OLD, "started_at": NOW - timedelta(minutes=20)},
+}
+
+
+@pytest.mark.parametrize("of_pod", CRASHES.values(), ids=CRASHES)
+def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_long_after_its_restart_was_over(
+    of_pod: dict[str, Any],
+) -> None:
+    told = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **of_pod)})
+    message = refused(rolled(told), Reason.ROLLOUT_HALTED)
+    assert message.startswith("no other node is restarted and no level is raised: ")
+    assert "pod broker-1" in message
+    assert "see `kubectl logs broker-1 --previous`; revert the image" in message
+    assert message.endswith("delete the pod")
+
+
+@pytest.mark.parametrize("of_pod", STEADY.values(), ids=STEADY)
+def test_what_is_no_crash_of_what_is_rolled_out_or_is_long_over_halts_nothing(of_pod: dict[str, Any]) -> None:
+    told = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, **{"revision": NEW, **of_pod})})
+    assert who(rolled(told)) in BROKERS
+
+
+def test_one_that_crashed_is_halted_for_while_it_is_in_flight_too_and_before_it_is_late() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, **CRASHES["was started again"])}, fresh(1))
+    assert "pod broker-1" in refused(rolled(told, sent(1, stable=True)), Reason.ROLLOUT_HALTED)
+
+
+def test_a_crash_of_a_controller_halts_the_roll_of_brokers() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, **CRASHES["was started again"])})
+    assert "pod controller-3002" in refused(rolled(told), Reason.ROLLOUT_HALTED)
+
+
+def test_what_was_decided_before_the_crash_and_not_sent_is_not_sent() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **CRASHES["was started again"])})
+    assert "pod broker-1" in refused(rolled(told, sent(3)), Reason.ROLLOUT_HALTED)
+
+
+def test_a_third_image_is_not_halted_for_what_crashed_on_the_second() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision="bad", **CRASHES["was started again"])})
+    assert who(rolled(told)) in BROKERS
+
+
+def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
+    isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
+    stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
+    away = {4: replace(a_node(4), state=NodeState.GHOST)}
+    steady = cluster({**ROLLED_CONTROLLERS, **current(1), **stuck}, away, isr)
+    assert who(rolled(steady)) == 4
+    crashing = {1: a_pod(1, revision=NEW, **CRASHES["was started again"])}
+    refused(rolled(cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)), Reason.ROLLOUT_HALTED)
+
+
+# --- levels ---
+
+
+def after_the_roll(**of_pod: Any) -> Any:
+    return cluster({**current(*CONTROLLERS, *BROKERS), 1: a_pod(1, revision=NEW, **of_pod)})
+
+
+@pytest.mark.parametrize("of_pod", CRASHES.values(), ids=CRASHES)
+def test_no_level_is_raised_while_a_node_crashes_although_the_roll_is_over(of_pod: dict[str, Any]) -> None:
+    told = after_the_roll(**of_pod)
+    roll = rolled(told, changes=(RAISE,))
+    refused(roll, Reason.ROLLOUT_HALTED)
+    decision = decide(Wanted({"metadata.version": 30}, rollout=ROLLOUT), told, roll=roll)
+    assert isinstance(decision, Stalled)
+    assert decision.reason is Reason.ROLLOUT_HALTED
+
+
+@pytest.mark.parametrize("which", ["has run for an hour since", "is a new pod", "was evicted by kubelet"])
+def test_what_is_no_crash_keeps_no_level(which: str) -> None:
+    assert rolled(after_the_roll(**STEADY[which]), changes=(RAISE,)).decision is None
+
+
+def test_a_crash_keeps_no_level_from_going_down_and_makes_nothing_unready_that_wants_nothing() -> None:
+    """To go back may be what helps."""
+    told = after_the_roll(**CRASHES["was started again"])
+    assert rolled(told, changes=(UpdateFeature("share.version", 2, 1),)).decision is None
+    assert rolled(told).decision is None
+    assert not rolled(told).is_active

@@ -37,6 +37,8 @@ LEVELS: Mapping[str, tuple[int, ...]] = {
     "streams.version": (0, 1),
 }
 """That histories ask for, and that somebody else sets."""
+LAGS_FOR_MS = 15_000
+"""A node that follows the log slowly is so far behind; the first broker may be cut off from it for ever."""
 KEPT_FOR_MS = 280_000
 """A broker keeps a request that no controller takes for about so long; the operator waits a little longer."""
 
@@ -76,6 +78,8 @@ class RecordedWorld(World):
         self._away: set[int] | None = None  # None while it is being made, and where it has no partitions
         self.levels_before: dict[str, int] | None = None
         """Before the last one moved; None while none has."""
+        self.moved_ms = START_MS
+        """When that was."""
         super().__init__(plan, now_ms=START_MS, random=random)
         if plan.topics:
             self._away = self.away()
@@ -96,6 +100,7 @@ class RecordedWorld(World):
         outcome = super().update_features(at, updates, validate_only=validate_only)
         after = self.levels
         if after != before:
+            self.moved_ms = self.now_ms
             self.levels_before = {name: level for name, level in before.items() if level}
         for name in sorted(before.keys() | after.keys()):
             if before.get(name, 0) != after.get(name, 0):
@@ -213,6 +218,9 @@ class _Client(SimulatedCluster):
             return Failure(FailureKind.TIMED_OUT, one.role.value.lower(), "no answer in time")
         before = self._recorded.levels_before
         if leads or before is None or not isinstance(one.answer, NodeAnswer):
+            return None
+        is_cut_off = one.id == min(self._recorded.image.brokers, default=-1)
+        if not is_cut_off and self.world.now_ms - self._recorded.moved_ms > LAGS_FOR_MS:
             return None
         if self._random.random() >= self._roads.lagging:
             return None

@@ -16,8 +16,11 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from tests.reliability.branches import Branch, Reached, is_watched
+from tests.reliability.branches import told as told_branches
 from tests.reliability.checker import violations
 from tests.reliability.records import Sent
 from tests.reliability.simulation import simulate, trace_of
@@ -28,7 +31,7 @@ TWICE = 5
 
 @dataclass
 class Tally:
-    """Of some histories. `broken`: lines for people."""
+    """Of some histories. `broken`: lines for people. `branches`: that were reached by those that were `watched`."""
 
     runs: int = 0
     reconciliations: int = 0
@@ -36,6 +39,8 @@ class Tally:
     virtual: float = 0.0
     busy: float = 0.0
     broken: list[str] = field(default_factory=list)
+    watched: int = 0
+    branches: set[Branch] = field(default_factory=set)
 
     def add(self, other: Tally) -> None:
         self.runs += other.runs
@@ -44,15 +49,19 @@ class Tally:
         self.virtual += other.virtual
         self.busy += other.busy
         self.broken += other.broken
+        self.watched += other.watched
+        self.branches |= other.branches
 
 
 def judged(seeds: range) -> Tally:
     """In this process. `busy`: its processor time, with that of the clusters, the API server and the checker."""
     gc.collect()  # what the histories before left behind
-    tally, began = Tally(), time.process_time()
+    tally, reached, began = Tally(), Reached(), time.process_time()
     for seed in seeds:
         try:
-            history = simulate(seed)
+            with reached if is_watched(seed) else nullcontext():
+                history = simulate(seed)
+            tally.watched += is_watched(seed)
             found = [str(one) for one in violations(history)]
         except Exception as error:  # whatever it is, the seed must not get lost
             tally.broken.append(f"seed {seed}: {type(error).__name__}: {error}")
@@ -62,7 +71,7 @@ def judged(seeds: range) -> Tally:
         tally.effects += sum(isinstance(one, Sent) for one in history.records)
         tally.virtual += history.seconds
         tally.broken += [f"seed {seed}: {one}" for one in found]
-    tally.busy = time.process_time() - began
+    tally.busy, tally.branches = time.process_time() - began, reached.branches
     return tally
 
 
@@ -106,6 +115,8 @@ def simulated(seed: int, runs: int, processes: int) -> int:
     different = differing(seed, runs)
     for other in different:
         print(f"seed {other}: not the same history in another process")
+    if tally.watched:
+        print(told_branches(tally.branches, tally.watched))
     rate = tally.reconciliations / tally.busy if tally.busy else 0.0
     print(
         f"simulation: runs={tally.runs} reconciliations={tally.reconciliations} effects={tally.effects} "

@@ -1,0 +1,54 @@
+"""What histories never reach is told, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests.reliability import branches
+from tests.reliability.branches import Reached, all_branches, told
+from tests.reliability.simulation import simulate
+
+DECIDE = Path(__file__).parents[2] / "operator" / "kafkafeatures" / "core" / "decide.py"
+
+
+def line_of(words: str) -> int:
+    """Of `core/decide.py`."""
+    lines = DECIDE.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.startswith(words))
+
+
+def test_what_a_history_runs_is_reached_and_what_none_runs_is_not() -> None:
+    begun = (
+        "core/decide.py",
+        line_of("    if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:"),
+    )
+    with Reached() as reached:
+        simulate(2)
+    assert begun in reached.branches
+    assert reached.branches < all_branches()
+    text = told(reached.branches, 1)
+    assert text.startswith(f"branches: {len(all_branches()) - len(reached.branches)} of {len(all_branches())} are not")
+    for name, line in reached.branches:
+        assert str(line) not in next((one for one in text.splitlines() if f" {name}: " in one), "").split()
+
+
+def test_a_branch_is_where_something_may_happen() -> None:
+    source = '''
+def one(value):
+    """Of a function, its first line that does something."""
+    if value:
+        return 1
+    else:
+        pass
+    match value:
+        case 2:
+            return 2
+        case _:
+            assert_never(value)
+
+class Port(Protocol):
+    def never_run(self):
+        ...
+'''
+    assert sorted(branches._lines(ast.parse(source))) == [4, 5, 10]

@@ -195,7 +195,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a window is always open", "    if opens is None:\n", "    if True:\n"),
         ("maxParallel is not kept", "    if not question.is_full:\n", "    if True:\n"),
         ("single replicas need no consent", "    if not never:\n", "    if True:\n"),
-        ("a pod that is not known is not waited for", "    if not question.fleet.waits:\n", "    if True:\n"),
+        ("a pod that is not known is not waited for", "    if not unknown:\n", "    if True:\n"),
     ),
     *_of(
         "rolls",

@@ -176,8 +176,16 @@ class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
     total: int = 0
 
 
+class NodeSince(StatusRecord, frozen=True, kw_only=True):
+    """Since when something is so of a node."""
+
+    node_id: int
+    since: Stamp
+
+
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
-    """A rolling restart. `waiting_for`: what has to happen before the next node; empty where nothing has to.
+    """A rolling restart. `waiting_for`: what has to happen before the next node, and since when it says so; empty where
+    nothing has to. `unconfirmed`: nodes of which it is not certain which pod is theirs.
 
     `restarted`, `node_seconds`: restarts that were completed, and how long each took, on average; `nodes`: of which
     nodes, as "1-3, 7". `rounds`: how many restarts one after the other it takes; 0 where that is not known. `notes`:
@@ -190,6 +198,8 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     total: int = 0
     done: int = 0
     waiting_for: str = ""
+    waiting_since: Stamp | None = None
+    unconfirmed: tuple[NodeSince, ...] = ()
     restarted: int = 0
     nodes: str = ""
     node_seconds: int = 0

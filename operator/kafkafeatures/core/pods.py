@@ -53,6 +53,17 @@ class PodWithoutNode(NamedTuple):
         return _is_outdated(self.pod, self.owner)
 
 
+class Awaited(NamedTuple):
+    """What is waited for before one more node is restarted, and what a person can do about it. `node`: whose pod is not
+    known for certain. `is_alone`: no other node has to wait for it, but those that share a partition with it.
+    """
+
+    text: str
+    remedy: str
+    node: Node | None = None
+    is_alone: bool = False
+
+
 class Fleet(Struct, frozen=True):
     """Nodes in their pods. By node id, only where it is certain which pod runs the node.
 
@@ -70,7 +81,7 @@ class Fleet(Struct, frozen=True):
     needing: Mapping[int, str] = field(default_factory=dict)
     unavailable: frozenset[int] = frozenset()
     blockers: tuple[Blocker, ...] = ()
-    waits: tuple[str, ...] = ()
+    waits: tuple[Awaited, ...] = ()
     without_node: tuple[PodWithoutNode, ...] = ()
     notes: tuple[str, ...] = ()
     kept: Mapping[int, str] = field(default_factory=dict)
@@ -178,7 +189,7 @@ class _Matching:
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
         self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
         self.blockers: list[Blocker] = []
-        self.waits: list[str] = []
+        self.waits: list[Awaited] = []
         self.without_node: list[PodWithoutNode] = []
         nodes = [
             node
@@ -208,6 +219,7 @@ class _Matching:
     def unavailable(self) -> Iterator[int]:
         """Nodes without a pod that runs and may stay."""
         yield from (node.id for node in self._homeless)
+        yield from (one.node.id for one in self.waits if one.node is not None)
         yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
 
     def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:
@@ -246,7 +258,13 @@ class _Matching:
             text = f"{node.title} may not be asked for its node id, so pod {pod.name} may run another node"
             self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, DESCRIBE_CONFIGS, (node,)))
         else:
-            self.waits.append(f"{node.title} has not confirmed its node id at an address of pod {pod.name} yet")
+            # A controller may be of an old revision, and goes before any broker.
+            text = f"{node.title} has not confirmed its node id at an address of pod {pod.name}"
+            remedy = (
+                f"see `kubectl logs {pod.name}`, and whether the operator reaches {_few(pod.ips) or 'the pod'}; if the "
+                "node hangs, delete the pod: the operator does not evict one that may run another node"
+            )
+            self.waits.append(Awaited(text, remedy, node, Role.CONTROLLER not in node.roles))
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:
         """The second fact. An address that several pods share tells them apart only by the node's port."""
@@ -268,7 +286,8 @@ class _Matching:
                 if pod is not None and owner is not None and not is_running(pod):
                     self.certain[node.id] = pod, owner
             elif creating or (starting and node.state is not NodeState.LIVE):
-                self.waits.append(f"{node.title}{where} has no pod yet")
+                remedy = "see `kubectl describe` of its StatefulSet, and of its pods that do not run"
+                self.waits.append(Awaited(f"{node.title}{where} has no pod", remedy, node))
             elif node.state is not NodeState.LIVE and not is_due:
                 continue
             elif node.state is not NodeState.GHOST:
@@ -354,10 +373,11 @@ def _of_templates(reading: WorkloadsReading) -> Iterator[str]:
             )
 
 
-def _of_controllers(reading: WorkloadsReading) -> Iterator[str]:
+def _of_controllers(reading: WorkloadsReading) -> Iterator[Awaited]:
     for one in reading.stateful_sets:
         if not one.observed:
-            yield f"Kubernetes has not processed the change of StatefulSet {one.name} yet"
+            text = f"Kubernetes has not processed the change of StatefulSet {one.name} yet"
+            yield Awaited(text, "if it stays so, look at kube-controller-manager")
 
 
 def _blocker(reason: Reason, message: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Blocker:

@@ -20,7 +20,7 @@ from kafkafeatures.core.excuses import MOST_MARKS, told
 from kafkafeatures.core.node_sets import holds
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, Unknown
 from kafkafeatures.core.plan import undo_of
-from kafkafeatures.core.pods import PodWithoutNode
+from kafkafeatures.core.pods import Awaited, PodWithoutNode
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.replication import NAMED, format_partitions
@@ -218,9 +218,17 @@ def _restarted_before(question: RestartQuestion, id_: int) -> bool:
 
 def pods_are_known(question: RestartQuestion) -> Refusal | None:
     """Which pod is which node, and of which revision: one that is not known yet may have to go first."""
-    if not question.fleet.waits:
+    unknown = [one for one in question.fleet.waits if not one.is_alone]
+    if not unknown:
         return None
-    return waiting(question) if question.in_flight else Wait(Reason.ROLLING_NODES, question.fleet.waits[0], after=2.0)
+    return waiting(question) if question.in_flight else unconfirmed(question, unknown[0])
+
+
+def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") -> Wait:
+    """What is waited for, since when, and what to do about it. `meanwhile`: what the others wait for."""
+    since = f" since {question.unconfirmed[one.node.id]}" if one.node is not None else ""
+    text = f"{one.text}{since}; {one.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
+    return Wait(Reason.ROLLING_NODES, text, after=2.0)
 
 
 def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:

@@ -7,12 +7,13 @@ Made by `core/roll.py` in every reconciliation of a resource whose nodes are res
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.core import planner
 from kafkafeatures.core.binaries import supported_by
@@ -100,6 +101,14 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     def not_excused(self) -> Mapping[str, int]:
         """Topics that no restart of their brokers leaves available and that no consent is for: how many partitions."""
         return come_later(self.excused, self.replication.never_available()) if self.replication is not None else {}
+
+    @cached_property
+    def unconfirmed(self) -> Mapping[int, Stamp]:
+        """Nodes of which it is not certain which pod is theirs, and since when."""
+        rollout, now = self.remembered.status.rollout, self.remembered.now.astimezone(UTC)
+        known = {one.node_id: one.since for one in rollout.unconfirmed} if rollout is not None else {}
+        nodes = (one.node.id for one in self.fleet.waits if one.node is not None)
+        return {id_: known.get(id_) or Stamp(f"{now:%Y-%m-%dT%H:%M:%SZ}") for id_ in nodes}
 
     @cached_property
     def flying(self) -> frozenset[int]:

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from kafkafeatures.api.names import QUORUM_OF_ONE
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import ExcusedTopics
 from kafkafeatures.api.values import replace
 from kafkafeatures.core import planner
@@ -35,6 +36,7 @@ from kafkafeatures.core.restart_checks import (
     is_halted_for,
     levels_go_first,
     refusal,
+    unconfirmed,
     unread,
     waiting,
     window_is_open,
@@ -66,7 +68,8 @@ class Roll(Struct, frozen=True):
     that need a restart, and why. decision: None where there is nothing to restart, or not now. levels_first: some
     finalized level must be downgraded before. limits: how long it takes, and why.
     is_read: False where the pods could not be read, so that nothing is known of what is done. withdrawn: nodes that a
-    person was asked to restart, and must not restart now, or does not have to; and why.
+    person was asked to restart, and must not restart now, or does not have to; and why. unconfirmed: nodes of which it
+    is not certain which pod is theirs, and since when.
     """
 
     id: str
@@ -79,6 +82,7 @@ class Roll(Struct, frozen=True):
     limits: Limits = Limits()
     is_read: bool = True
     withdrawn: Mapping[int, str] = field(default_factory=dict)
+    unconfirmed: Mapping[int, Stamp] = field(default_factory=dict)
 
     @property
     def is_active(self) -> bool:
@@ -146,6 +150,7 @@ def roll_of(
         limits=_limits(question, frozenset(needing)),
         is_read=driver is not Driver.STATEFUL_SET or isinstance(seen.workloads, Known),
         withdrawn=withdrawn,
+        unconfirmed=question.unconfirmed,
     )
 
 
@@ -229,7 +234,23 @@ def _on_parallelism(
 
 
 def _next(question: RestartQuestion, needing: frozenset[int]) -> Next:
-    """One more restart, or why not."""
+    """One more restart, or why not. A broker that does not say who it is keeps only those from going that share a
+    partition with it; what is left to wait for then is that broker.
+    """
+    alone = next((one for one in question.fleet.waits if one.is_alone), None)
+    if alone is None or needing or question.in_flight:
+        chosen = _chosen(question, needing)
+    else:
+        return refusal((*FOR_ANY_NODE, *OF_PODS), question) or unconfirmed(question, alone)
+    if alone is None or question.in_flight or not isinstance(chosen, Wait) or chosen.reason in _NOT_OF_NODES:
+        return chosen
+    return replace(unconfirmed(question, alone, chosen.message), blockers=chosen.blockers)
+
+
+_NOT_OF_NODES = (Reason.WAITING_FOR_WINDOW, Reason.WAITING_FOR_BUDGET)
+
+
+def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
     refused = refusal(FOR_ANY_NODE, question)
     if refused is not None:
         return refused

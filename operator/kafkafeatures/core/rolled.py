@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import ExcusedTopics, RolloutStatus, Status, WorkloadStatus
+from kafkafeatures.api.status import ExcusedTopics, NodeSince, RolloutStatus, Status, WorkloadStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.conditions import Said
 from kafkafeatures.core.decisions import Act, Decision, Held, Stalled
@@ -18,6 +18,10 @@ from kafkafeatures.core.readings import FailureKind
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll import Roll
+
+
+MOST = 8
+"""Nodes that are named one by one in a status."""
 
 
 def workload_statuses(observation: Observation, previous: Status) -> tuple[WorkloadStatus, ...]:
@@ -47,17 +51,20 @@ def rollout_status(
     if roll is None:
         return None
     if not roll.is_read or (not roll.needing and not roll.in_flight and roll.decision is not None):  # not known
-        return replace(before, waiting_for=_told(decision)) if before is not None else None
+        if before is None and roll.unconfirmed:
+            before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
+        return _waiting(before, roll, decision, before, now) if before is not None else None
     if not roll.is_active:
-        return replace(before, done=before.total, waiting_for="") if before is not None else None
+        if before is None:
+            return None
+        return replace(before, done=before.total, waiting_for="", waiting_since=None, unconfirmed=())
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
     started_at = (before.started_at if goes_on and before is not None else None) or now
-    return RolloutStatus(
+    status = RolloutStatus(
         id=roll.id,
         started_at=None if _waits_for_levels(roll) else started_at,
         total=roll.total,
         done=roll.done,
-        waiting_for=_told(decision),
         restarted=before.restarted if goes_on and before is not None else 0,
         nodes=before.nodes if goes_on and before is not None else "",
         node_seconds=before.node_seconds if goes_on and before is not None else 0,
@@ -66,6 +73,17 @@ def rollout_status(
         excused=excused,
         unknown=before.unknown if before is not None else {},
     )
+    return _waiting(status, roll, decision, before, now)
+
+
+def _waiting(
+    status: RolloutStatus, roll: Roll, decision: Decision, before: RolloutStatus | None, now: Stamp
+) -> RolloutStatus:
+    """With what is waited for, and since when that has been the same."""
+    told = _told(decision)
+    since = before.waiting_since if before is not None and before.waiting_for == told else None
+    unconfirmed = tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted(roll.unconfirmed.items())[:MOST])
+    return replace(status, waiting_for=told, waiting_since=(since or now) if told else None, unconfirmed=unconfirmed)
 
 
 def _waits_for_levels(roll: Roll) -> bool:

@@ -96,7 +96,7 @@ def test_a_node_that_did_not_say_who_it_is_is_not_restarted_and_a_missing_right_
     silent = replace(in_pod(1), proved_at="")
     fleet = judged(silent, pods=(pod(1),))
     assert not fleet.needing
-    assert fleet.waits == ("broker 1 has not confirmed its node id at an address of pod broker-1 yet",)
+    assert [one.text for one in fleet.waits] == ["broker 1 has not confirmed its node id at an address of pod broker-1"]
     denied = Unknown(Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster"))
     told = replace(seen(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
     (blocker,) = fleet_of(told, ROLLOUT).blockers
@@ -130,7 +130,7 @@ def test_a_pod_that_is_not_heard_of_may_still_run_a_node() -> None:
 def test_a_node_that_starts_in_a_pod_of_an_old_revision_is_waited_for() -> None:
     fleet = judged(in_pod(1, state=NodeState.FENCED, said=SILENT), pods=(pod(1, ready=False),))
     assert not fleet.needing
-    assert fleet.waits == ("broker 1 has not confirmed its node id at an address of pod broker-1 yet",)
+    assert [one.text for one in fleet.waits] == ["broker 1 has not confirmed its node id at an address of pod broker-1"]
 
 
 def test_what_needs_no_restart_needs_no_proof() -> None:
@@ -206,7 +206,7 @@ def test_while_a_pod_is_being_created_its_node_is_waited_for(state: NodeState) -
     fleet = judged(in_pod(1), in_pod(2, state=state, said=SILENT), pods=(pod(1),), replicas=2)
     assert not fleet.blockers
     assert len(fleet.waits) == 1
-    assert "broker 2" in fleet.waits[0]
+    assert "broker 2" in fleet.waits[0].text
 
 
 def test_a_new_pod_is_waited_for_until_its_node_registers_and_named_when_it_does_not() -> None:
@@ -244,7 +244,7 @@ def test_a_pod_of_another_revision_needs_a_restart_and_says_which() -> None:
 def test_a_status_of_an_older_template_says_nothing() -> None:
     fleet = judged(in_pod(1), pods=(pod(1),), observed=False)
     assert not fleet.needing
-    assert fleet.waits == ("Kubernetes has not processed the change of StatefulSet broker yet",)
+    assert [one.text for one in fleet.waits] == ["Kubernetes has not processed the change of StatefulSet broker yet"]
     assert not judged(in_pod(1), pods=(pod(1),), update_revision="").needing
 
 

@@ -46,6 +46,15 @@ def test_helm_finds_no_crd_to_install_once_and_never_upgrade() -> None:
     assert not (FOLDER / "crds").exists()
 
 
+def test_its_templates_have_the_name_of_the_chart_in_theirs() -> None:
+    """Names of templates are shared by all charts of a release: of two `labels` the parent chart's would win."""
+    every = "".join(TEMPLATES.values())
+    defined = re.findall(r'define "(.+?)"', every)
+    assert len(defined) == len(set(defined))
+    assert [one for one in defined if not one.startswith(f"{CHART['name']}.")] == []
+    assert set(re.findall(r'(?:include|template) "(.+?)"', every)) == set(defined)
+
+
 # --- values ---
 
 

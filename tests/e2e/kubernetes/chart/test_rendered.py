@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.e2e.kubernetes.chart.rendering import (
     CHART,
@@ -47,6 +52,27 @@ def test_without_values_it_brings_the_operator_its_rights_the_crd_and_nothing_el
 def test_a_release_of_another_name_has_the_name_of_the_chart_in_all_it_makes() -> None:
     names = {one["metadata"]["name"] for one in render(name="kff")} - {CRD_NAME}
     assert all(one.startswith(f"kff-{NAME}") for one in names)
+
+
+def test_in_a_chart_of_charts_that_has_templates_of_its_own_nothing_changes(tmp_path: Path) -> None:
+    """Helm has one name for a template in all charts of a release, and the parent's wins."""
+    shutil.copytree(CHART, tmp_path / "charts" / NAME)
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: platform\nversion: 0.0.1\n")
+    (tmp_path / "templates").mkdir()
+    defined = re.findall(r'define "(?:.+\.)?(.+?)"', "".join(one.read_text() for one in _templates(CHART)))
+    assert {"name", "labels", "selector", "account", "image"} <= set(defined)
+    ours = "".join(f'{{{{- define "{name}" }}}}of: the-parent{{{{ end -}}}}\n' for name in defined)
+    (tmp_path / "templates" / "_helpers.tpl").write_text(ours)
+    pipeline = {"enabled": True, "tables": {"existingClaim": "tables"}, "logs": {"existingClaim": "logs"}}
+    values = {**EVERYTHING, "pipeline": {**pipeline, "executors": {"instances": 2}}}
+    done = helm("template", NAME, str(tmp_path), "-n", NS, "--kube-version", KUBERNETES, values={NAME: values})
+    assert done.returncode == 0, done.stderr
+    inside = [one for one in yaml.safe_load_all(done.stdout) if one]
+    assert sorted(map(json.dumps, inside)) == sorted(map(json.dumps, render(values)))
+
+
+def _templates(chart: Path) -> Iterator[Path]:
+    return (one for one in (chart / "templates").rglob("*") if one.is_file())
 
 
 def test_there_is_one_writer_and_it_may_finish_what_it_began() -> None:

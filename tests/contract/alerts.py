@@ -80,7 +80,9 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesNotRecorded",
-        "time() - kafkafeatures_recorder_last_success_timestamp_seconds > 3600"
+        # Since then it was looked at (each minute also where a document or a Secret is not valid), and not recorded.
+        "kafkafeatures_last_success_timestamp_seconds - on (instance, namespace, name)"
+        " kafkafeatures_recorder_last_success_timestamp_seconds > 3600"
         # Never since the operator started: a metric that is there wherever it records says whether that is wanted.
         " or (kafkafeatures_last_success_timestamp_seconds"
         " unless on (instance, namespace, name) kafkafeatures_recorder_last_success_timestamp_seconds)"

@@ -48,23 +48,28 @@ _NOT_RECORDED = page(
 
     The reason is in parentheses; `kafkafeatures_recorder_failures_total{reason=...}` counts how often.
 
-    Fix: The recorder tries again every minute, so it needs no restart.
+    Fix: The recorder tries again with each look at the cluster (`spec.drift.checkEvery`, at most once a minute), so
+    except for a volume that hangs it needs no restart.
 
+    - `hangs`: the volume did not answer for five minutes, as network storage may. Once it answers, the recorder
+      continues; if it does not, repair the storage and delete the operator's pod.
     - `disk`: the volume is read-only, inaccessible, or not writable for the user of the pod. `kubectl describe pvc` and
       the storage say why. Its group is `recorder.fsGroup`; a `hostPath` or NFS folder has to belong to user 65532.
     - `limit`: nothing may be removed to make room. Raise `recorder.perCluster`, `recorder.allClusters` or the size of
       the claim; or, if the line in the log says so, remove recordings that contradict each other.
     - `unread`: the operator does not follow the log. Its Ready or Reachable condition says why if the cluster cannot be
       read; if `status.source` is `ApiRequests`, the user needs `CLUSTER_ACTION` and a controller that can be
-      reached (<connect>). A cluster in ZooKeeper mode has no such log.
+      reached (<connect>).
     - `kafka`, `log`: the leader does not answer as it should; see its own log.
     - `busy`: another operator records the same resource in the same folder, or its file system keeps a lock of a client
       that is gone.
     - `refused`: the cluster id cannot be the name of a folder; Kafka does not make such ids.
     - `bug`: report it with this line of the log, which contains no secrets.
 
-    A resource whose `spec.drift.checkEvery` is more than an hour is recorded only as seldom as that. Silence the alert
-    for a resource that needs no history.
+    A resource that is suspended is recorded like any other, and one that is looked at only every few hours as seldom as
+    that: neither is a reason for this alert, and a cluster in ZooKeeper mode, which has no such log, is none either. Of a
+    resource whose document or Secret is not valid nothing is recorded: see its conditions. Silence the alert for a
+    resource that needs no history.
     """
 )
 _RECORDING_GAP = page(
@@ -108,7 +113,7 @@ OF_ALERTS: Mapping[str, AlertPage] = {
     ),
     "NotRecorded": AlertPage(
         "Action required",
-        "the recorder is enabled, but for hours it did not write all of this cluster's metadata log to its volume",
+        "the recorder is enabled, but while this cluster was looked at, for more than an hour not all of its metadata log was written to the volume",
         _NOT_RECORDED,
     ),
     "RecordingGap": AlertPage(

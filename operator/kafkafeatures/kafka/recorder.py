@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.observation import MetadataMode
 from kafkafeatures.core.words import printable
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, ServerError
@@ -36,6 +38,9 @@ TURN = 15.0
 """Seconds of a turn, after which the others have theirs. A snapshot is not cut off by it."""
 SNAPSHOT_WITHIN = 60.0
 """Seconds for a snapshot."""
+
+HANGS = 300.0
+"""Seconds after which a turn is said to hang: with all its snapshots it is over much sooner."""
 
 T = TypeVar("T")
 
@@ -108,14 +113,25 @@ class LogRecorder:
         )
         self._known: dict[Resource, _Recording] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._begun: dict[Resource, float] = {}
+        """Of the turns that are under way, since when."""
         self._thread = ThreadPoolExecutor(1, "recorder")
 
-    def saw(self, resource: Resource, cluster: object, cluster_id: str) -> None:
-        """A look at the cluster of a resource is over. Returns at once. The id is empty where it was never read."""
+    def saw(self, resource: Resource, cluster: object, status: Status) -> None:
+        """A look at the cluster of a resource is over. Returns at once."""
+        cluster_id = status.cluster_id
         if not cluster_id:
+            return  # it was never read
+        if status.metadata_mode == MetadataMode.ZOOKEEPER:
+            self._watcher.recorded(resource)  # there is no metadata log, so nothing of it is missing
             return
         one = self._known.setdefault(resource, _Recording(resource))
-        if one.turn is not None or self._monotonic() < one.next_at:
+        now = self._monotonic()
+        if one.turn is not None:
+            if now - min(self._begun.values(), default=now) > HANGS:
+                self._say(one, "hangs", f"a turn has not ended for {HANGS:g} s: the volume does not answer")
+            return
+        if now < one.next_at:
             return
         source = cluster.followed(cluster_id) if isinstance(cluster, FollowsLog) else None
         if source is None:
@@ -146,6 +162,7 @@ class LogRecorder:
     async def _turn(self, one: _Recording, source: LogSource) -> None:
         try:
             async with self._turns:
+                self._begun[one.resource] = self._monotonic()
                 complete = await self._record(one, source)
                 if one.log is not None:
                     room = await self._with_files(partial(self._recordings.room, one.log))
@@ -161,6 +178,7 @@ class LogRecorder:
             self._say(one, reason, text)
         finally:
             one.turn = None
+            self._begun.pop(one.resource, None)
             self._watcher.holds(self._recordings.held)
 
     async def _record(self, one: _Recording, source: LogSource) -> bool:

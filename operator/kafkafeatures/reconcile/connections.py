@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from kafkafeatures.api.spec import ClusterSpec
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.kafka.settings import ClusterSettings
@@ -51,8 +52,8 @@ class OpenCluster(KafkaPort, Protocol):
 class LogRecorder(Protocol):
     """Records the metadata logs that are followed: see `kafka/recorder.py`."""
 
-    def saw(self, resource: Key, cluster: OpenCluster, cluster_id: str) -> None:
-        """A look at its cluster is over, of which the status has the id. Returns at once."""
+    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None:
+        """A look at its cluster is over, of which this is the status. Returns at once."""
 
     def forgot(self, resource: Key) -> None:
         """It is gone."""
@@ -61,7 +62,7 @@ class LogRecorder(Protocol):
 class _NotRecorded:
     """Where none is."""
 
-    def saw(self, resource: Key, cluster: OpenCluster, cluster_id: str) -> None: ...
+    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None: ...
 
     def forgot(self, resource: Key) -> None: ...
 

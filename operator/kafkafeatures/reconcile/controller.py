@@ -273,7 +273,7 @@ class Controller:
         settled = await self._settled(key, known, version)
         if settled is None:
             return None
-        self._recorder.saw(key, settled.cluster, settled.status.cluster_id)
+        self._recorder.saw(key, settled.cluster, settled.status)
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, known, version, settled.check_every)
 
@@ -337,12 +337,12 @@ class Controller:
         if is_new:
             known.settled = None
         if await self._settled(key, known, store.version):
-            self._recorder.saw(key, cluster, store.status.cluster_id)
+            self._recorder.saw(key, cluster, store.status)
             return _Pause("done", check_every)
         known.settled = None
         pods = self._pods_of(key, resource.wanted.rollout)
         last = await reconcile(self._context_of(key, known, store, cluster, pods), resource)
-        self._recorder.saw(key, cluster, last.status.cluster_id)
+        self._recorder.saw(key, cluster, last.status)
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         if (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None):

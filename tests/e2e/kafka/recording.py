@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from kafkafeatures.api.status import Status
 from kafkafeatures.core.readings import LogReading
 from kafkafeatures.kafka import recorder, recordings
 from kafkafeatures.kafka.cluster import Cluster
@@ -30,7 +31,7 @@ async def main(controllers: str, cluster_id: str, folder: str, close_at: str) ->
             if not seen:
                 seen = isinstance((await cluster.read()).log, LogReading)
             if seen:
-                recording.saw(RESOURCE, cluster, cluster_id)
+                recording.saw(RESOURCE, cluster, Status(cluster_id=cluster_id))
                 turns = [one for one in asyncio.all_tasks() if one.get_name().startswith("record ")]
                 await asyncio.gather(*turns)
 

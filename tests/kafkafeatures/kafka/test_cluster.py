@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.api.status import Status
 from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.readings import Failure, LogReading, Role
 from kafkafeatures.kafka import cluster as module
@@ -69,7 +70,7 @@ async def test_the_log_that_is_followed_is_recorded_byte_for_byte_over_the_conne
             readings = await cluster.read()
             assert cluster.followed("of-another-cluster") is None
             before = requests(metrics)
-            recorder.saw(("kafka", "orders"), cluster, CLUSTER_ID)
+            recorder.saw(("kafka", "orders"), cluster, Status(cluster_id=CLUSTER_ID))
             await asyncio.gather(*(one for one in asyncio.all_tasks() if one.get_name().startswith("record ")))
             assert (requests(metrics) - before).keys() == {"Fetch"}
         assert cluster.followed(CLUSTER_ID) is None  # it has no connection any more

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.api.status import Status
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka import recorder, recordings
 from kafkafeatures.kafka.log_source import LogSource
@@ -94,7 +95,7 @@ class Rig:
         self.recorder = LogRecorder(self.settings, self.heard, environment)
 
     async def look(self, leader: Leader, until: int = 105, resource: Resource = ORDERS, cluster_id: str = ID) -> None:
-        self.recorder.saw(resource, Cluster(leader, until, cluster_id), cluster_id)
+        self.recorder.saw(resource, Cluster(leader, until, cluster_id), Status(cluster_id=cluster_id))
         await settled()
         self.seconds += 60
 
@@ -226,9 +227,9 @@ async def test_a_cluster_whose_log_is_not_followed_records_nothing_and_that_is_s
 ) -> None:
     async with recording(tmp_path) as rig:
         for _ in range(3):
-            rig.recorder.saw(ORDERS, Cluster(whole(1), 1), "of-another-cluster")
-            rig.recorder.saw(("kafka", "bills"), object(), ID)
-            rig.recorder.saw(("kafka", "new"), object(), "")  # it was never read
+            rig.recorder.saw(ORDERS, Cluster(whole(1), 1), Status(cluster_id="of-another-cluster"))
+            rig.recorder.saw(("kafka", "bills"), object(), Status(cluster_id=ID))
+            rig.recorder.saw(("kafka", "new"), object(), Status())  # it was never read
     assert rig.found() == []
     assert caplog.text.count("is not followed") == 2
 
@@ -306,13 +307,42 @@ async def test_a_volume_that_hangs_holds_up_nobody_and_nothing_piles_up(
             leaders = [whole(3) for _ in range(50)]
             for _ in range(3):
                 for number, leader in enumerate(leaders):
-                    rig.recorder.saw(("kafka", f"c{number}"), Cluster(leader, 3), ID)
+                    rig.recorder.saw(("kafka", f"c{number}"), Cluster(leader, 3), Status(cluster_id=ID))
                 for _ in range(20):
                     await asyncio.sleep(0)
                 rig.seconds += 60
             assert sum(bool(one.asked) for one in leaders) <= recorder.AT_ONCE
             async with asyncio.timeout(5):
                 await rig.recorder.close()
+
+
+async def test_a_volume_that_hangs_is_said_once_of_each_resource_and_so_is_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    resources = [("kafka", f"c{number}") for number in range(recorder.AT_ONCE + 2)]  # two wait for their turn
+    async with recording(tmp_path) as rig:
+        with hanging(monkeypatch):
+            for _ in range(10):
+                for resource in resources:
+                    rig.recorder.saw(resource, Cluster(whole(3), 3), Status(cluster_id=ID))
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert (rig.seconds > recorder.HANGS) is bool(caplog.records)
+                rig.seconds += 60
+            assert caplog.text.count("is not recorded (hangs): a turn has not ended for 300 s") == len(resources)
+            assert len(caplog.records) == len(resources)
+        await settled()
+        await rig.look(whole(3), 3, resources[0])
+        assert caplog.records[-1].getMessage().startswith("the metadata log is recorded in ")
+
+
+async def test_a_cluster_without_a_metadata_log_has_nothing_that_is_not_recorded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with recording(tmp_path) as rig:
+        rig.recorder.saw(ORDERS, object(), Status(cluster_id=ID, metadata_mode="ZooKeeper"))
+    assert (rig.heard.complete, rig.found(), caplog.text) == ([ORDERS], [], "")
 
 
 async def test_a_leader_that_fails_or_serves_what_is_no_log_is_counted_and_asked_again(
@@ -432,7 +462,7 @@ async def test_recordings_that_were_removed_meanwhile_are_begun_anew(tmp_path: P
 async def test_who_is_deleted_while_a_snapshot_is_recorded_leaves_no_lock_behind(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         leader = Leader()
-        rig.recorder.saw(ORDERS, Cluster(leader, 105), ID)
+        rig.recorder.saw(ORDERS, Cluster(leader, 105), Status(cluster_id=ID))
         while not rig.found("*.part"):  # noqa: ASYNC110 - a file tells nobody that it is there
             await asyncio.sleep(0)
         rig.recorder.forgot(ORDERS)
@@ -475,7 +505,7 @@ async def test_who_is_deleted_in_the_middle_of_a_turn_is_forgotten(
 ) -> None:
     async with recording(tmp_path) as rig:
         with hanging(monkeypatch):
-            rig.recorder.saw(ORDERS, Cluster(whole(3), 3), ID)
+            rig.recorder.saw(ORDERS, Cluster(whole(3), 3), Status(cluster_id=ID))
             for _ in range(5):
                 await asyncio.sleep(0)
             rig.recorder.forgot(ORDERS)

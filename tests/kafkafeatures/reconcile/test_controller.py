@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.api.status import Status
 from kafkafeatures.core.events import EventRecord
 from kafkafeatures.core.readings import Readings
 from kafkafeatures.core.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected, UpdateFeature
@@ -80,9 +81,9 @@ class Recorder:
     looks: list[tuple[Key, str]] = field(default_factory=list)
     forgotten: list[Key] = field(default_factory=list)
 
-    def saw(self, resource: Key, cluster: OpenCluster, cluster_id: str) -> None:
+    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None:
         assert isinstance(cluster, Kafka)
-        self.looks.append((resource, cluster_id))
+        self.looks.append((resource, status.cluster_id))
 
     def forgot(self, resource: Key) -> None:
         self.forgotten.append(resource)

@@ -1,0 +1,87 @@
+"""When the alert of a log that is not recorded fires: its rule, over the metrics of an operator, minute by minute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kafkafeatures.api.status import Status
+from kafkafeatures.environment import Environment
+from kafkafeatures.kube.api import Key
+from kafkafeatures.metrics import Metrics, RecorderMetrics
+from tests.contract.alerts import ALERTS
+from tests.contract.promql import Vector, evaluated
+
+ORDERS = Key("kafka", "orders")
+START = datetime(2026, 1, 2, tzinfo=UTC)
+(RULE,) = (one for one in ALERTS if one.name == "KafkaFeaturesNotRecorded")
+assert RULE.lasting == "1h"
+HOUR, DAY = 60, 24 * 60
+Look = Callable[[int, Metrics, RecorderMetrics], None]
+"""What happens in a minute."""
+
+
+def fired_after(happens: Look, minutes: int = 2 * DAY) -> int | None:
+    """Minutes until the rule held for an hour without a break; None where it never did."""
+    now = START
+    metrics = Metrics(Environment(lambda: now, lambda: 0.0, lambda: 0.5))
+    recorder, held = metrics.of_recorder(), 0
+    for minute in range(minutes):
+        now = START + timedelta(minutes=minute)
+        happens(minute, metrics, recorder)
+        found = evaluated(RULE.expression, _samples(metrics), now.timestamp())
+        held = held + 1 if found else 0
+        assert all({"namespace", "name"} <= dict(labels).keys() for labels in found)  # which the summary names
+        if held > HOUR:
+            return minute
+    return None
+
+
+def _samples(metrics: Metrics) -> Mapping[str, Vector]:
+    """As they are scraped of a pod."""
+    found: dict[str, Vector] = {}
+    for family in metrics.registry.collect():
+        for sample in family.samples:
+            labels = frozenset({**sample.labels, "instance": "10.0.0.1:8080", "pod": "operator-0"}.items())
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+def looks(every: int, *, recorded: Callable[[int], bool]) -> Look:
+    """A reconciliation ends; what the recorder then does is over before the next scrape."""
+
+    def look(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
+        if minute % every == 0:
+            metrics.passed(ORDERS, "success", 0.1, Status())
+            if recorded(minute):
+                recorder.recorded(ORDERS)
+
+    return look
+
+
+@pytest.mark.parametrize("every", [1, 3 * HOUR, DAY])
+def test_a_log_that_is_recorded_at_each_look_is_no_alarm_however_seldom_that_is(every: int) -> None:
+    assert fired_after(looks(every, recorded=lambda _: True)) is None
+
+
+@pytest.mark.parametrize(("every", "latest"), [(1, 2 * HOUR + 2), (3 * HOUR, 4 * HOUR + 2)])
+def test_a_log_that_is_recorded_no_more_is_an_alarm_an_hour_after_the_looks_went_on_without(
+    every: int, latest: int
+) -> None:
+    """Also where the looks are at a document or a Secret that is not valid: such a reconciliation ends as well."""
+    fired = fired_after(looks(every, recorded=lambda minute: minute == 0))
+    assert fired is not None
+    assert HOUR < fired <= latest
+
+
+@pytest.mark.parametrize("every", [1, 3 * HOUR])
+def test_a_volume_that_hangs_from_the_start_on_is_an_alarm_after_an_hour(every: int) -> None:
+    assert fired_after(looks(every, recorded=lambda _: False)) == HOUR
+
+
+def test_an_operator_that_does_not_record_is_no_alarm() -> None:
+    metrics = Metrics()
+    metrics.passed(ORDERS, "success", 0.1, Status())
+    assert evaluated(RULE.expression, _samples(metrics), 0.0) == {}

@@ -84,8 +84,9 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@touch $@
 
-# Spark is most of what is ever fetched, and only what runs on it needs it: it comes on top of .dev. It has no wheel on PyPI, and
-# is built with the setuptools of build.lock.
+# Spark is most of what is ever fetched, and only what runs on it needs it: it comes on top of .dev. It alone has no wheel on PyPI,
+# and is built with the setuptools of build.lock.
 $(VENV)/.spark: $(VENV)/.dev requirements/pipeline.lock
-	@$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --require-hashes -r requirements/pipeline.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --only-binary :all: --no-binary pyspark --no-build-isolation --require-hashes \
+	  -r requirements/pipeline.lock
 	@touch $@

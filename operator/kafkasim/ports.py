@@ -124,9 +124,9 @@ class SimulatedCluster:
     def _stops(self) -> list[Node]:
         """Those that listen still; a request never leaves for one that does not."""
         way = self._route()
-        return [] if way.closed else self._reached([*((way.controller,) if way.controller else ()), *way.brokers])
+        return [] if way.closed else self._reached(way.stops)
 
-    def _reached(self, stops: list[ProbedNode]) -> list[Node]:
+    def _reached(self, stops: Sequence[ProbedNode]) -> list[Node]:
         return [node for one in stops if (node := self._client.reached(one.role, one.id)) is not None]
 
     def _ask(self, node: Node, changes: Sequence[UpdateFeature], *, validate_only: bool) -> Verdict | None:

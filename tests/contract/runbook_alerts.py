@@ -66,10 +66,10 @@ _NOT_RECORDED = page(
     - `refused`: the cluster id cannot be the name of a folder; Kafka does not make such ids.
     - `bug`: report it with this line of the log, which contains no secrets.
 
-    A resource that is suspended is recorded like any other, and one that is looked at only every few hours as seldom as
-    that: neither is a reason for this alert, and a cluster in ZooKeeper mode, which has no such log, is none either. Of a
-    resource whose document or Secret is not valid nothing is recorded: see its conditions. Silence the alert for a
-    resource that needs no history.
+    A resource that is suspended is recorded like any other, and one that is looked at every few hours only as seldom
+    as that; a cluster in ZooKeeper mode has no such log. None of the three is a reason for this alert. Nothing is
+    recorded of a resource whose document or Secret is not valid: see its conditions. Silence the alert for a resource
+    that needs no history.
     """
 )
 _RECORDING_GAP = page(
@@ -113,7 +113,8 @@ OF_ALERTS: Mapping[str, AlertPage] = {
     ),
     "NotRecorded": AlertPage(
         "Action required",
-        "the recorder is enabled, but while this cluster was looked at, for more than an hour not all of its metadata log was written to the volume",
+        "the recorder is enabled, and the operator looked at the cluster, but for hours it did not write all of its "
+        "metadata log to the volume",
         _NOT_RECORDED,
     ),
     "RecordingGap": AlertPage(

@@ -37,3 +37,11 @@ def test_a_part_that_takes_long_can_be_run_alone(part: str) -> None:
 def test_the_makefile_runs_suites_that_there_are() -> None:
     names = " ".join(re.findall(r"-m tests\.run ?(.*)$", MAKEFILE, re.MULTILINE)).split()
     assert set(names) <= {suite.name for suite in SUITES}
+
+
+def test_spark_is_installed_as_its_image_is_made_and_nothing_but_spark_is_built() -> None:
+    image = (ROOT / "Dockerfile.pipeline").read_text()
+    flags = "--require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation"
+    for text in (MAKEFILE, image):
+        (found,) = re.findall(r"pip (?:install|wheel)((?:(?!pip ).)*?)-r requirements/pipeline\.lock", text, re.DOTALL)
+        assert set(flags.split()) <= set(found.split())

@@ -15,6 +15,7 @@ from kafkafeatures.api.status import Status, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Wait
 from kafkafeatures.core.readings import Role
+from kafkafeatures.core.route import route_to_controller
 from kafkafeatures.core.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.reconcile.act import reconcile
@@ -174,6 +175,15 @@ async def test_a_change_goes_through_a_broker_where_no_controller_can_be_reached
     assert level(sim) == 25
     assert isinstance(await sim.update(RAISE), Applied)
     assert level(sim) == 27
+
+
+async def test_a_dry_run_asks_three_brokers_as_in_production_however_many_listen() -> None:
+    for dead, found in ((2, DryRunAccepted), (3, DryRunUnavailable)):
+        sim = SimulatedCluster(world(plan(dict.fromkeys(range(1, 6), "4.2"), metadata_version=25)), CUT_OFF)
+        asked = [one.id for one in route_to_controller((await sim.read()).probe).brokers]
+        for broker in asked[:dead]:
+            sim.world.stop(Role.BROKER, broker, kill=True)
+        assert isinstance(await sim.validate([RAISE]), found)
 
 
 async def test_nothing_is_changed_while_what_the_controllers_support_cannot_be_read() -> None:

@@ -41,7 +41,7 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
         type=_seconds,
         default=DEFAULT_TIMEOUT,
         metavar="SECONDS",
-        help="timeout of each request, including the connection (default: %(default)s)",
+        help="timeout of each request, and of each connection (default: %(default)s)",
     )
 
 

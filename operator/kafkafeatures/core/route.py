@@ -18,6 +18,9 @@ from kafkafeatures.core.readings import (
     Role,
 )
 
+BROKERS_TRIED = 3
+"""For one request: without a leader each of them takes its time not to answer."""
+
 
 class Route(Struct, frozen=True):
     """Where a change can be sent. `closed`: why nothing may be sent now."""
@@ -25,6 +28,12 @@ class Route(Struct, frozen=True):
     controller: ProbedNode | None
     brokers: tuple[ProbedNode, ...] = ()
     closed: Failure | None = None
+
+    @property
+    def stops(self) -> tuple[ProbedNode, ...]:
+        """In the order they are tried."""
+        direct = (self.controller,) if self.controller else ()
+        return (*direct, *self.brokers[:BROKERS_TRIED])
 
 
 def route_to_controller(probe: ClusterProbe) -> Route:

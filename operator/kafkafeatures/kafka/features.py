@@ -29,7 +29,7 @@ from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.status import Via
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.readings import ClusterProbe, Failure, Role
-from kafkafeatures.core.route import route_to_controller
+from kafkafeatures.core.route import BROKERS_TRIED, route_to_controller
 from kafkafeatures.core.settling import DELIVERED_WITHIN
 from kafkafeatures.core.steps import (
     Applied,
@@ -59,8 +59,6 @@ from kafkafeatures.kafka.wire.messages import (
     UpdateFeaturesResponse,
 )
 
-_BROKERS_TRIED = 3
-
 _NO = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -84,7 +82,7 @@ class AddressRoute(Struct, frozen=True):
     def stops(self) -> tuple[tuple[Address, Role], ...]:
         """In the order they are tried."""
         direct = ((self.controller, Role.CONTROLLER),) if self.controller else ()
-        return direct + tuple((address, Role.BROKER) for address in self.brokers[:_BROKERS_TRIED])
+        return direct + tuple((address, Role.BROKER) for address in self.brokers[:BROKERS_TRIED])
 
 
 def route(probe: ClusterProbe) -> AddressRoute:

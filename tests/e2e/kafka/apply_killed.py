@@ -2,7 +2,8 @@
 
     python apply_killed.py DOCUMENT N
 
-Prints the points it passed, and ends like `apply` when N is beyond the last.
+Prints the points it passed, and ends like `apply` when N is beyond the last. It waits half a second for what one
+before it may have sent, and not thirty.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
+from kafkafeatures.cli import apply
 from kafkafeatures.cli.main import main
 from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.kafka.features import PreparedChange
 from kafkafeatures.reconcile.file_store import FileStore
 
 LEFT = [int(sys.argv[2])]
-POINTS = ((Cluster, "read"), (Cluster, "validate"), (Cluster, "update"), (FileStore, "write_status"))
+POINTS = ((Cluster, "read"), (Cluster, "validate"), (PreparedChange, "send"), (FileStore, "write_status"))
 
 
 def point(name: str) -> None:
@@ -40,6 +44,7 @@ def deadly(owner: type, name: str) -> None:
     setattr(owner, name, call)
 
 
+apply.ON_ITS_WAY = timedelta(seconds=0.5)  # type: ignore[attr-defined]
 for owner, name in POINTS:
     deadly(owner, name)
 sys.exit(main(["apply", "-f", sys.argv[1]]))

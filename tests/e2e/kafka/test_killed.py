@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from kafkafeatures.core.settling import ON_ITS_WAY
 from tests.e2e.kafka.cli import KAFKAFEATURES, run, write_document
+from tests.e2e.kafka.cut import Link
 from tests.e2e.kafka.wire import feature_records, meddle
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
 
-INSTANTS = 60 if os.environ.get("SOAK") else 20
-SCRIPT = Path(__file__).with_name("apply_killed.py")
+INSTANTS = 60 if os.environ.get("SOAK") else 12
+SCRIPT, CUT, MOVED = (Path(__file__).with_name(f"apply_{how}.py") for how in ("killed", "cut", "moved"))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +48,8 @@ def ends_well(cluster: Cluster, document: Path, before: int, *features: str) -> 
     state = document.with_suffix(".status.yaml")
     if state.exists():
         assert yaml.safe_load(state.read_text())["kind"] == "KafkaFeatures"
-    again = run("apply", "-f", str(document))
+    command = [sys.executable, str(SCRIPT), str(document), "1000"]
+    again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert again.returncode == 0, again.stderr
     status = yaml.safe_load(state.read_text())["status"]
     assert "intents" not in status
@@ -65,8 +70,8 @@ def test_killed_at_every_named_point(cluster: Cluster, tmp_path: Path) -> None:
         assert done.returncode == -signal.SIGKILL, done.stderr
         points.append(done.stdout.splitlines()[-1])
         ends_well(cluster, document, before, "share.version")
-    assert {name.split(" ")[1] for name in points} == {"read", "validate", "update", "write_status"}
-    assert points.count("before update") == points.count("after update") == 1
+    assert {name.split(" ")[1] for name in points} == {"read", "validate", "send", "write_status"}
+    assert points.count("before send") == points.count("after send") == 1
     meddle(cluster, "share.version", 0)
 
 
@@ -84,6 +89,77 @@ def test_killed_at_random_instants(cluster: Cluster, tmp_path: Path) -> None:
             process.kill()
             process.wait()
         ends_well(cluster, document, before, *BOTH)
+
+
+def test_what_a_network_kept_never_arrives_and_one_that_was_killed_is_waited_for(
+    cluster: Cluster, tmp_path: Path, cut: list[Link]
+) -> None:
+    """A kernel would go on sending it, for a process that gave up and for one that is gone: the level would move when
+    everybody was told that nothing came of it. Here one is killed, and another one gives up meanwhile.
+    """
+    before = feature_records(cluster)
+    killed = asking_for(tmp_path / "killed", cluster, "share.version")
+    given_up = asking_for(tmp_path / "given-up", cluster, "streams.version")
+    cut_off(cut, killed, "killed")
+    assert cut[0].bytes_kept == 0
+    began = time.monotonic()
+    successor = subprocess.Popen([*KAFKAFEATURES, "apply", "-f", str(killed)], stdout=subprocess.DEVNULL)
+    cut_off(cut, given_up)
+    assert cut[1].bytes_kept == 0
+    while cut:
+        cut.pop().heal()
+    assert successor.wait(120) == 0
+    waited = time.monotonic() - began
+    for document, undone in (killed, "Unverified"), (given_up, "NotApplied"):  # while the one waited a level was moved
+        status = yaml.safe_load(document.with_suffix(".status.yaml").read_text())["status"]
+        assert [one["result"] for one in status["history"]] == [undone, "Applied"]
+    print(f"settled {waited:.1f} s after it was killed")
+    assert waited > ON_ITS_WAY.total_seconds()
+    assert feature_records(cluster) == before + 2
+    for feature in BOTH:
+        meddle(cluster, feature, 0)
+
+
+@pytest.fixture
+def cut() -> Iterator[list[Link]]:
+    """Those that are."""
+    links: list[Link] = []
+    yield links
+    for link in links:
+        link.heal()
+
+
+def cut_off(cut: list[Link], document: Path, *how: str) -> None:
+    """`apply` to its end, with its first change lost on the way; the connection is still cut."""
+    command = [sys.executable, str(CUT), str(document), *how]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    client, node = map(int, done.stdout.splitlines()[0].split())
+    cut.append(Link(client, node))
+    assert done.returncode == (-signal.SIGKILL if how else 0), done.stderr
+
+
+def test_a_level_that_moves_before_the_request_is_not_downgraded_under_the_consent_of_another(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    meddle(cluster, "transaction.version", 0)
+    meddle(cluster, "transaction.version", 1)
+    folder = tmp_path / "moved"
+    folder.mkdir()
+    document = write_document(
+        folder / "levels.yaml", {"transaction.version": 0}, bootstrapServers=cluster.bootstrap_servers
+    )
+    asked_for = json.loads(document.read_text())
+    asked_for["spec"]["consents"] = ["transaction.version:1->0"]
+    document.write_text(json.dumps(asked_for))
+    before = feature_records(cluster)
+    script = [sys.executable, str(MOVED), str(document), str(cluster.nodes[cluster.leader()].port)]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 4, done.stderr
+    assert "transaction.version is at 2 by now, not at 1" in document.with_suffix(".status.yaml").read_text()
+    status = yaml.safe_load(document.with_suffix(".status.yaml").read_text())["status"]
+    assert [one["result"] for one in status["history"]] == ["NotSent"]
+    assert not status.get("spentConsents")
+    assert feature_records(cluster) == before + 1  # by somebody else
 
 
 def test_the_second_of_two_at_once_says_who_holds_the_state(cluster: Cluster, tmp_path: Path) -> None:

@@ -58,7 +58,9 @@ def real_clusters(settings: OperatorSettings, environment: Environment = SYSTEM)
         )
     )
     images = PartitionImages(
-        settings.max_partition_images, "or have the operator's maxPartitionImages raised (--max-partition-images)"
+        settings.max_partition_images,
+        "or have the operator's maxPartitionImages raised (--max-partition-images)",
+        environment.monotonic,
     )
     return lambda cluster, recorder: Cluster(
         cluster, recorder=recorder, memory=memory, images=images, environment=environment

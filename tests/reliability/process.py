@@ -331,7 +331,7 @@ class _Connection:
         same = {name: getattr(before, name) for name in ("offset", "epoch", "timestamp_ms", "counts", "partitioned")}
         return before == replace(cluster.world.image, **same)
 
-    def release_partitions(self) -> None:
+    def release_partitions(self, *, at_once: bool = True) -> None:
         """Nothing is kept."""
 
     async def release_idle_connections(self) -> None:

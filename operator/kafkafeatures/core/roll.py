@@ -210,6 +210,12 @@ def _limits(question: RestartQuestion, needing: frozenset[int]) -> Limits:
     if question.has_unknown_binary:
         found.append("what the new image supports cannot be told from its template: one node is restarted first, alone")
     brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
+    wanted, most = question.wanted.rollout.max_parallel, planner.MOST_IN_FLIGHT
+    asked = wanted.number * sum(Role.BROKER in one.roles for one in question.seen.nodes) // 100
+    if (asked if wanted.percent else wanted.number) > most and len(brokers) > most:
+        found.insert(
+            0, f"at most {most} nodes at a time: rollout.maxParallel is {wanted}, and never more are in flight"
+        )
     if question.replication is not None:
         cap, availability = question.cap, question.wanted.rollout.availability
         of_brokers = planner.bounds(question.replication, brokers, most=cap, availability=availability)

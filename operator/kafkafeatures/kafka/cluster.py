@@ -75,7 +75,7 @@ class Cluster:
         environment: Environment = SYSTEM,
     ) -> None:
         self._settings, self._environment = settings, environment
-        self._images = images or PartitionImages()
+        self._images = images or PartitionImages(monotonic=environment.monotonic)
         self._recorder = recorder
         self._share = Share(memory or MemoryBudget(), self._forget)
         self._connect = partial(connect, meter=self._share, environment=environment)
@@ -114,7 +114,7 @@ class Cluster:
                 self._levels.complete(log, self._last.cluster_id)
         reader, refused = self._partition_reader() if partitions else (None, NOT_ASKED)
         if reader is None:
-            self._without_partitions()
+            self._without_partitions(waits=partitions)
         controllers_known = asyncio.Event()
         if self._settings.bootstrap_controllers:
             controllers_known.set()
@@ -180,9 +180,10 @@ class Cluster:
         timeout = self._settings.request_timeout
         return LogSource(link, of.epoch, cluster_id=cluster_id, timeout=timeout, until=self._committed)
 
-    def release_partitions(self) -> None:
+    def release_partitions(self, *, at_once: bool = True) -> None:
         """Give up what is kept of partitions; the next reading that needs them reads them anew."""
-        self._without_partitions()
+        if at_once or self._images.is_due(self):
+            self._without_partitions()
 
     async def release_idle_connections(self) -> None:
         """Keep no connection but the one to the active controller."""
@@ -274,10 +275,12 @@ class Cluster:
             self._identities = Identities(self._pool)
         return self._identities
 
-    def _without_partitions(self) -> None:
+    def _without_partitions(self, *, waits: bool = False) -> None:
+        """`waits`: for its turn."""
         self._log.hold_partitions(False)
         self._partitions = None
-        self._images.give_back(self)
+        if not waits:
+            self._images.give_back(self)
 
     def _forget(self) -> None:
         """Give up the memory that the metadata log takes. It is read anew by the next reading."""

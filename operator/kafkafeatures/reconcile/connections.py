@@ -39,8 +39,10 @@ class OpenCluster(KafkaPort, Protocol):
     async def unchanged(self) -> bool:
         """Whether nothing happened since the last look, for certain."""
 
-    def release_partitions(self) -> None:
-        """No restart is decided on for a while: other clusters may have theirs in memory."""
+    def release_partitions(self, *, at_once: bool = True) -> None:
+        """No restart is decided on for a while: other clusters may have theirs in memory. Not `at_once`: the roll may
+        continue at any moment, so only where others wait, and after its turn.
+        """
 
     async def release_idle_connections(self) -> None:
         """The next reading is a while away."""

@@ -29,6 +29,7 @@ from kafkafeatures.core.report import (
     status_of_pending,
     status_of_unreachable,
 )
+from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.soak import LOOKS_WITHIN
 from kafkafeatures.core.steps import Applied, Rejected
 from kafkafeatures.core.wanted import Driver, Mode, Rollout
@@ -348,8 +349,9 @@ class Controller:
         if (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None):
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
             known.settled = _Settled(store.version, until, applies, check_every, store.status, cluster, pods)
-        if _is_held_back(last.decision, last.status):
-            cluster.release_partitions()
+        held_back = _is_held_back(last.decision, last.status)
+        if held_back or all(intent.kind != RestartNode.kind for intent in last.status.intents):
+            cluster.release_partitions(at_once=held_back)
         if rests:
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))

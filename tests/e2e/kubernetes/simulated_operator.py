@@ -26,7 +26,7 @@ class Cluster(SimulatedCluster):
         """Nobody else is in that world."""
         return self.world.active is not None
 
-    def release_partitions(self) -> None:
+    def release_partitions(self, *, at_once: bool = True) -> None:
         """Nothing is kept."""
 
     async def release_idle_connections(self) -> None:

@@ -161,6 +161,15 @@ def test_nothing_is_restarted_on_what_is_not_known_or_not_safe(told: Observation
     refused(rolled(told), reason)
 
 
+def test_where_the_document_allows_more_than_are_ever_in_flight_the_status_says_so() -> None:
+    ids = range(1, 71)
+    pods, nodes = {id_: a_pod(id_) for id_ in ids}, {id_: a_node(id_) for id_ in ids}
+    many = cluster({**ROLLED_CONTROLLERS, **pods}, nodes, replicas=70)
+    for wanted, notes in ((MaxParallel(100), 1), (MaxParallel(64), 0), (MaxParallel(39, percent=True), 0)):
+        found = rolled(many, rollout=replace(ROLLOUT, max_parallel=wanted)).limits.notes
+        assert sum("at most 64 nodes at a time: rollout.maxParallel is 100" in note for note in found) == notes
+
+
 def test_a_consent_lets_partitions_without_a_second_replica_be_unavailable_and_is_good_for_one_roll() -> None:
     told = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
     consents = frozenset({"single-replica-topics"})

@@ -30,8 +30,8 @@ async def test_one_more_than_may_be_waits_and_is_told_how_to_allow_it() -> None:
     assert isinstance(found, Failure)
     assert found.kind.may_pass
     assert str(found) == (
-        "partitions: they are held in memory for 2 other clusters whose nodes are being restarted; "
-        "this one waits until one is done; have the operator's maxPartitionImages raised"
+        "partitions: they are held in memory for 2 other clusters whose nodes are being restarted "
+        "(maxPartitionImages is 2); this one waits until one is done, or waits itself; have the operator's maxPartitionImages raised"
     )
 
 
@@ -57,3 +57,33 @@ async def test_one_that_only_waits_takes_nothing_from_others() -> None:
     assert await waits(second)
     await second.close()
     assert await waits(third)
+
+
+async def test_rolls_that_only_wait_take_turns_so_that_every_cluster_is_rolled_in_the_end() -> None:
+    now = [0.0]
+    images = PartitionImages(2, monotonic=lambda: now[0])
+    every = clusters(images, 3)
+    had: list[list[bool]] = []
+    for _ in range(12):
+        had.append([not await waits(each) for each in every])
+        for each in every:
+            each.release_partitions(at_once=False)
+        now[0] += 20.0
+    assert had[0] == [True, True, False]
+    assert all(sum(look) <= 2 for look in had)
+    assert all(sum(look[place] for look in had) >= 4 for place in range(3))
+
+
+async def test_a_roll_keeps_what_it_has_while_no_other_waits_and_one_that_asks_no_more_loses_its_place() -> None:
+    now = [0.0]
+    images = PartitionImages(1, monotonic=lambda: now[0])
+    first, second, third = clusters(images, 3)
+    assert not await waits(first)
+    now[0] = 1000.0
+    first.release_partitions(at_once=False)
+    assert await waits(second)
+    assert await waits(third)
+    now[0] = 1200.0
+    assert await waits(third)
+    first.release_partitions()
+    assert not await waits(third)

@@ -64,8 +64,8 @@ class Kafka(Cluster):
         self.during_question()
         return self.same
 
-    def release_partitions(self) -> None:
-        self.released += 1
+    def release_partitions(self, *, at_once: bool = True) -> None:
+        self.released += at_once
 
     async def release_idle_connections(self) -> None:
         """There are no connections."""

@@ -31,7 +31,8 @@ async def test_one_more_than_may_be_waits_and_is_told_how_to_allow_it() -> None:
     assert found.kind.may_pass
     assert str(found) == (
         "partitions: they are held in memory for 2 other clusters whose nodes are being restarted "
-        "(maxPartitionImages is 2); this one waits until one is done, or waits itself; have the operator's maxPartitionImages raised"
+        "(maxPartitionImages is 2); this one waits until one is done, or waits itself; "
+        "have the operator's maxPartitionImages raised"
     )
 
 

@@ -1,32 +1,114 @@
 """Where a large file is cut, so that several workers read it: at the boundaries of batches, and nowhere else.
 
-What it decides: the ranges of a file. Called when a run is planned. A cut is made only where everything before it was
-read, is in order up to the checksum, and goes on in order: a reader of the pieces then finds what a reader of the whole
-finds, whatever the bytes are. From the first damage on a file is one piece.
+What it decides: the ranges of a file. Called when a run is planned: workers look at one span each (`survey`), and what
+they found is put together here (`joined`). A cut is made only where everything before it was read, is in order up to
+the checksum, and goes on in order: a reader of the pieces then finds what a reader of the whole finds, whatever the
+bytes are. From the first damage on a file is one piece.
 """
 
 from __future__ import annotations
 
-from kraftlog.batches import MAX_BATCH, Head, Pieces, head_at
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from kraftlog.batches import MAX_BATCH, Pieces
+from kraftlog.walks import Run, Walk
 
 PIECE = 16 * 1024 * 1024
-"""Bytes that a piece has at least, unless it is the last one."""
+"""Bytes that a piece has, but for what the batch has in which it begins; the last one has up to twice as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where to look. until: all batches begin before it. end: nothing behind it is read."""
+
+    begin: int
+    until: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Batches one behind the other, in order. first: where the first of them begins; base_offset, epoch: its own. end:
+    behind the last one; end_offset, end_epoch: what the next one has at least. is_whole: it goes so far as was asked.
+    """
+
+    first: int
+    base_offset: int
+    epoch: int
+    end: int
+    end_offset: int
+    end_epoch: int
+    is_whole: bool = True
+
+    def moved(self, by: int) -> Survey:
+        """Of the same bytes, where they lie elsewhere."""
+        return replace(self, first=self.first + by, end=self.end + by)
+
+
+def spans(start: int, size: int, piece: int = PIECE) -> list[Span]:
+    """Of a file, from `start` on, where a batch begins; none of what is less than two pieces."""
+    places = [*range(start, size - piece, piece), size] if size - start > 2 * piece else []
+    return [Span(begin, until, min(until + MAX_BATCH, size)) for begin, until in pairwise(places)]
+
+
+def survey(data: Pieces, begin: int, until: int) -> Survey | None:
+    """The first batches that begin from `begin` on, up to `until`; None where none does."""
+    walk, found = Walk(data, begin), None
+    while walk.position < until and walk.is_open:
+        run = walk.run()
+        if run is not None:
+            found = _with(found, run, until)
+            if found is None or not found.is_whole:
+                break
+        elif found is not None:
+            return replace(found, is_whole=False)
+        else:
+            for _ in walk.next():
+                pass
+    return found
+
+
+def _with(found: Survey | None, run: Run, until: int) -> Survey | None:
+    """And the batches of a run, as far as they are asked for, and in order."""
+    asked = bisect_left(run.starts, until - run.position, 0, len(run.starts) - 1)
+    count = min([asked, *run.breaks])
+    if not count:
+        return found and replace(found, is_whole=False)
+    last = run.batch(count - 1)
+    end = run.position + run.starts[count], last.last_offset + 1, last.leader_epoch
+    if found is None:
+        first = run.batch(0)
+        return Survey(first.position, first.base_offset, first.leader_epoch, *end, is_whole=count == asked)
+    return Survey(found.first, found.base_offset, found.epoch, *end, is_whole=count == asked)
+
+
+def joined(start: int, size: int, wanted: Sequence[Span], surveys: Iterable[Survey | None]) -> list[tuple[int, int]]:
+    """The ranges, from `start` to the end of the file. surveys: one for each span, and no more are taken than tell."""
+    begins: list[int] = []
+    last: Survey | None = None
+    for span, found in zip(wanted, surveys, strict=False):
+        if last is not None and last.end >= span.until:
+            continue  # a batch that is larger than a span
+        if found is None or not _follows(found, last, start):
+            break
+        begins.append(found.first)
+        last = found
+        if not last.is_whole:
+            break
+    begins = begins or [start]
+    return list(zip(begins, [*begins[1:], size], strict=True)) if start < size else []
+
+
+def _follows(found: Survey, last: Survey | None, start: int) -> bool:
+    if last is None:
+        return found.first == start
+    return (found.first, found.base_offset) == (last.end, last.end_offset) and found.epoch >= last.end_epoch
 
 
 def ranges(data: Pieces, start: int, piece: int = PIECE) -> list[tuple[int, int]]:
-    """From `start`, where a batch begins, to the end of the data; what is less than two pieces is not looked at."""
-    begun, position, size = start, start, len(data)
-    found: list[tuple[int, int]] = []
-    follows: tuple[int, int] | None = None
-    while size - begun > 2 * piece:
-        head = head_at(data, position) if position < size else None
-        if not isinstance(head, Head) or head.size > MAX_BATCH:
-            break
-        if follows is not None and (head.base_offset != follows[0] or head.leader_epoch < follows[1]):
-            break
-        if position - begun >= piece:
-            found.append((begun, position))
-            begun = position
-        follows = head.base_offset + head.last_offset_delta + 1, head.leader_epoch
-        position += head.size
-    return [*found, (begun, size)] if begun < size else found
+    """Of a file that is looked at here, from `start` on, where a batch begins."""
+    wanted = spans(start, len(data), piece)
+    return joined(start, len(data), wanted, (survey(data, one.begin, one.until) for one in wanted))

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from featurelog import cuts, manifest, stores
+from featurelog.cuts import Survey
 from featurelog.disk import Disk
 from featurelog.layout import InputsError, NodeLog, Root
 from featurelog.ledger import Due, Ledger, Node, due
@@ -63,6 +64,23 @@ class Problem:
 
 Outcome = Part | Problem
 """Of a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A span of a file to look at, to know where the file can be cut. uri, path, version: as of a task."""
+
+    uri: str
+    path: str
+    where: str
+    version: str
+    begin: int
+    until: int
+    end: int
+
+
+Seen = Survey | Problem | None
+"""Of a span; None where no batch begins in it."""
 Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
 """The tables of a cluster, by name."""
 Derived = Mapping[str, TableFile]
@@ -72,8 +90,11 @@ Derived = Mapping[str, TableFile]
 class Engine(Protocol):
     """Who reads, and who makes the tables of clusters: gives what came of each, in the order in which they are given.
 
-    derive: what `pickle` can write, if the engine is not this process.
+    surveys: of the spans of each file; not all of them need be taken. derive: what `pickle` can write, if the engine is
+    not this process.
     """
+
+    def surveys(self, files: Sequence[Sequence[Look]]) -> Iterable[Iterable[Seen]]: ...
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterable[Outcome]: ...
 
@@ -84,6 +105,10 @@ class OneCore:
     """This process, one task and one cluster after the other."""
 
     name = "one core"
+
+    def surveys(self, files: Sequence[Sequence[Look]]) -> Iterator[Iterator[Seen]]:
+        """As they are asked for."""
+        return (map(seen, looks) for looks in files)
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
         """As the tasks are asked for."""
@@ -104,6 +129,18 @@ def outcome(task: Task, folder: str) -> Outcome:
         return Problem(str(error))
     except OSError as error:
         return Problem(f"{task.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
+
+
+def seen(look: Look) -> Seen:
+    """Of one span; sent to workers in the same way."""
+    try:
+        data = open_range(look.uri, look.path, look.begin, look.end, look.where, version=look.version)
+        found = cuts.survey(data, 0, look.until - look.begin)
+    except InputChangedError as error:
+        return Problem(str(error))
+    except OSError as error:
+        return Problem(f"{look.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
+    return found and found.moved(look.begin)
 
 
 def derived(derive: Derive, cluster: ClusterCopies, output: Path) -> Derived:
@@ -229,12 +266,9 @@ class Run:
         """Those that were read to their end."""
         tasks: list[tuple[Task, str]] = []
         owners = []
-        for one, found in zip(group, stores.each(self._planned, group, *self.settings.inputs), strict=True):
-            if isinstance(found, Problem):
-                self.summary.problems.append(found.text)
-                continue
+        for one, found in self._planned(engine, group):
             owners.append((one, len(found)))
-            tasks += found
+            tasks += ((task, self._folder(one.node)) for task in found)
         results = iter(engine.outcomes(tasks))
         for one, count in owners:
             outcomes = [next(results) for _ in range(count)]
@@ -249,28 +283,52 @@ class Run:
             if len(parts) == count:
                 yield one, parts
 
-    def _planned(self, one: Due) -> list[tuple[Task, str]] | Problem:
+    def _planned(self, engine: Engine, group: Sequence[Due]) -> Iterator[tuple[Due, list[Task]]]:
+        """Those that can be read; a large file is looked at by whoever reads."""
+        dues, versions = [], []
+        for one, version in zip(group, stores.each(self._version, group, *self.settings.inputs), strict=True):
+            if isinstance(version, Problem):
+                self._gone(version)
+                continue
+            dues.append(one)
+            versions.append(version)
+        wanted = [cuts.spans(one.start, one.file.size, self.settings.piece) for one in dues]
+        looks = [
+            [Look(one.uri, one.file.path, one.where, version, each.begin, each.until, each.end) for each in found]
+            for one, version, found in zip(dues, versions, wanted, strict=True)
+        ]
+        for one, version, found, surveys in zip(dues, versions, wanted, engine.surveys(looks), strict=True):
+            problems: list[Problem] = []
+            ranges = cuts.joined(one.start, one.file.size, found, _surveys(surveys, problems))
+            if problems:
+                self._gone(problems[0])
+            else:
+                yield one, [self._task(one, version, start, end) for start, end in ranges]
+
+    def _gone(self, problem: Problem) -> None:
+        if problem.is_lost:
+            raise _lost(problem.text)
+        self.summary.problems.append(problem.text)
+
+    def _version(self, one: Due) -> str | Problem:
+        """Of the object as it is now, which is as it was listed."""
         try:
-            return [(task, self._folder(one.node)) for task in self._tasks(one)]
+            data = open_range(one.uri, one.file.path, 0, one.file.size, one.where)
+            if data.version and not one.file.is_as_listed(one.uri):
+                return Problem(f"{one.where}: replaced since it was listed; run again")
         except InputChangedError as error:
             return Problem(str(error))
         except OSError as error:
-            if stores.is_lost(error):
-                raise _lost(f"{one.where}: {stores.reason(error)}") from None
-            return Problem(f"{one.where}: {stores.reason(error)}")
+            return Problem(f"{one.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
+        return data.version
 
-    def _tasks(self, one: Due) -> Iterator[Task]:
-        size = one.file.size
-        data = open_range(one.uri, one.file.path, 0, size, one.where)
-        if data.version and not one.file.is_as_listed(one.uri):
-            raise InputChangedError(f"{one.where}: replaced since it was listed; run again")
-        for start, end in cuts.ranges(data, one.start, self.settings.piece):
-            yield Task(
-                uri=one.uri, path=one.file.path, cluster=one.node.cluster, node=one.node.node, file=one.file.name,
-                fingerprint=one.fingerprint, lead=one.lead if start == one.start else start, start=start, end=end,
-                is_open=one.is_open and end == size, mode=self.settings.mode, redact=self.settings.redact,
-                version=data.version,
-            )  # fmt: skip
+    def _task(self, one: Due, version: str, start: int, end: int) -> Task:
+        return Task(
+            uri=one.uri, path=one.file.path, cluster=one.node.cluster, node=one.node.node, file=one.file.name,
+            fingerprint=one.fingerprint, lead=one.lead if start == one.start else start, start=start, end=end,
+            is_open=one.is_open and end == one.file.size, mode=self.settings.mode, redact=self.settings.redact,
+            version=version,
+        )  # fmt: skip
 
     def _keep(self, one: Due, read: Sequence[Part]) -> None:
         self.summary.files += 1
@@ -352,6 +410,15 @@ class _Rows:
     def __call__(self) -> Iterator[pa.RecordBatch]:
         for path in self.paths:
             yield from pq.ParquetFile(path).iter_batches(columns=COLUMNS)
+
+
+def _surveys(seen: Iterable[Seen], problems: list[Problem]) -> Iterator[Survey | None]:
+    """Up to the first problem, which is kept."""
+    for one in seen:
+        if isinstance(one, Problem):
+            problems.append(one)
+            return
+        yield one
 
 
 def _id(cluster: ClusterCopies) -> tuple[str, str | None]:

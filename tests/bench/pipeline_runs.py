@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from featurelog.parts import Task
-from featurelog.run import Derive, Derived, Engine, OneCore, Outcome, Run, Settings
+from featurelog.run import Derive, Derived, Engine, Look, OneCore, Outcome, Run, Seen, Settings
 from featurelog.tables import NO_DOCUMENTS, ClusterCopies, Judging, tables_of
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -36,6 +36,13 @@ class Timed:
     def __init__(self, engine: Engine, *, derives: bool) -> None:
         self._engine, self._derives = engine, derives
         self.reading, self.deriving, self.peak = 0.0, 0.0, 0
+
+    def surveys(self, files: Sequence[Sequence[Look]]) -> list[Iterable[Seen]]:
+        """Counted as reading."""
+        began = time.monotonic()
+        found: list[Iterable[Seen]] = [list(each) for each in self._engine.surveys(files)]
+        self.reading += time.monotonic() - began
+        return found
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
         """All of them, so that no time of others is counted. Workers that are idle are looked at before they go."""

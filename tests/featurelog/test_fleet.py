@@ -170,6 +170,8 @@ def worsen(logs: Path, cluster: str, data: st.DataObject) -> str:
         case "snapshots gone":
             for one in node.rglob("*.checkpoint"):
                 one.unlink()
+        case _:
+            pass
     return f"{what} {path.relative_to(logs)}"
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from featurelog import cuts
 from featurelog.disk import Disk, LockedError
 from featurelog.manifest import OutputError, load
 from featurelog.parts import DROPMALFORMED, FAILFAST, DamagedInputError, Task
-from featurelog.run import MOST_PARTS, Engine, OneCore, Outcome
+from featurelog.run import MOST_PARTS, Engine, Look, OneCore, Outcome, Seen
 from tests.featurelog.inputs import SEGMENT, files, fleet, made_log, put, run, tables
 from tests.kraftlog.build import batch, level, no_op
 
@@ -181,6 +182,47 @@ def test_a_file_that_shrinks_between_list_and_read_is_named_and_read_by_the_next
     assert summary.problems == [f"orders/1/{SEGMENT}: changed while it was read; run again"]
     assert not run([tmp_path / "in"], tmp_path / "out").problems
     assert tables(tmp_path / "out")["metadata_records"]
+
+
+def test_a_large_file_is_looked_at_by_whoever_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one core looks at all of it while the others wait."""
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
+    put(tmp_path / "in", "orders", "2", SEGMENT, made_log(5))
+    looked: list[Look] = []
+    read: list[tuple[int, int]] = []
+
+    class Elsewhere(OneCore):
+        def surveys(self, files: Sequence[Sequence[Look]]) -> Iterator[Iterator[Seen]]:
+            looked.extend(look for looks in files for look in looks)
+            with monkeypatch.context() as patch:
+                patch.setattr(cuts, "survey", survey)
+                return iter([iter([*each]) for each in super().surveys(files)])
+
+        def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
+            read.extend((task.start, task.end) for task, _ in tasks)
+            return super().outcomes(tasks)
+
+    survey = cuts.survey
+    monkeypatch.setattr(cuts, "survey", None)
+    run([tmp_path / "in"], tmp_path / "out", piece=1000, start_engine=Elsewhere)
+    assert {look.where for look in looked} == {f"orders/1/{SEGMENT}"}, "the other one is one piece"
+    assert len(read) == len(looked) + 1
+    monkeypatch.undo()
+    run([tmp_path / "in"], tmp_path / "all", piece=10**6)
+    assert tables(tmp_path / "out")["feature_timeline"] == tables(tmp_path / "all")["feature_timeline"]
+
+
+def test_a_file_that_shrinks_before_it_is_looked_at_is_named(tmp_path: Path) -> None:
+    path = put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
+
+    class Shrinking(OneCore):
+        def surveys(self, files: Sequence[Sequence[Look]]) -> Iterator[Iterator[Seen]]:
+            path.write_bytes(made_log()[:700])
+            return super().surveys(files)
+
+    summary = run([tmp_path / "in"], tmp_path / "out", start_engine=Shrinking)
+    assert summary.problems == [f"orders/1/{SEGMENT}: changed while it was read; run again"]
+    assert summary.files == 0
 
 
 def test_two_clusters_under_one_name_are_told_and_kept_apart(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ import struct
 import time
 from unittest import mock
 
+import google_crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog import walks
-from kraftlog.batches import HEADER, HEADER_SIZE, Batch, Damage
+from kraftlog.batches import HEADER, HEADER_SIZE, MAX_BATCH, Batch, Damage
 from kraftlog.walks import Walk
 from tests.kraftlog.build import batch, no_op
 from tests.kraftlog.one_place_at_a_time import measured
@@ -59,7 +60,7 @@ def test_the_length_of_a_longer_batch_ends_with_a_small_byte() -> None:
 @settings(max_examples=400, deadline=None)
 @given(
     data=DATA, searched=st.sampled_from([1, 5, 64, 1000]), many=st.sampled_from([1, 32, 1 << 20]),
-    most=st.sampled_from([61, 80, 200, walks.MAX_BATCH]), checked=st.sampled_from([0, 1, 16]),
+    most=st.sampled_from([61, 80, 200, MAX_BATCH]), checked=st.sampled_from([0, 1, 16]),
 )  # fmt: skip
 def test_what_is_found_at_once_is_what_is_found_place_by_place(
     data: bytes, searched: int, many: int, most: int, checked: int
@@ -72,7 +73,7 @@ def test_what_is_found_at_once_is_what_is_found_place_by_place(
 
 @pytest.mark.parametrize("before", [0, 1, 59, 60, 61, 5000])
 def test_a_batch_that_is_a_header_alone_is_found_at_the_end(before: int) -> None:
-    crc = struct.pack(">I", walks.google_crc32c.value(HEAD[21:]))
+    crc = struct.pack(">I", google_crc32c.value(HEAD[21:]))
     alone = HEAD[:17] + crc + HEAD[21:]
     *_, last = walked(b"\xff" * before + alone)[0]
     assert isinstance(last, Batch)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,8 +21,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from featurelog.cuts import Survey
 from featurelog.parts import EngineError, Part, Task
-from featurelog.run import Derive, Derived, Outcome, Problem, derived, outcome
+from featurelog.run import Derive, Derived, Look, Outcome, Problem, Seen, derived, outcome, seen
 from featurelog.spark import archive
 from featurelog.spark.session import first_reason
 from featurelog.tables import ClusterCopies
@@ -50,6 +51,17 @@ class OnSpark:
         code = Path(self._folder.name) / "kafkafeatures-pipeline.zip"
         archive.write(code)
         self._context.addPyFile(str(code))
+
+    def surveys(self, files: Sequence[Sequence[Look]]) -> list[Iterator[Seen]]:
+        """All of them, of all files at once; raises EngineError."""
+
+        def looked(fields: _Plain) -> tuple[str, _Plain] | None:
+            found = seen(Look(**fields))
+            return None if found is None else (type(found).__name__, asdict(found))
+
+        results = iter(self._each(looked, [asdict(look) for looks in files for look in looks]))
+        plain = [[next(results) for _ in looks] for looks in files]
+        return [map(_seen, each) for each in plain]
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
         """All of them; raises EngineError."""
@@ -103,6 +115,13 @@ class OnSpark:
         except (Py4JError, PySparkException, OSError) as error:
             raise EngineError(f"Spark failed: {first_reason(str(error))}; what was committed before is kept") from None
         return found
+
+
+def _seen(plain: tuple[str, _Plain] | None) -> Seen:
+    if plain is None:
+        return None
+    name, fields = plain
+    return Survey(**fields) if name == Survey.__name__ else Problem(**fields)
 
 
 def bundled(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:

@@ -28,7 +28,7 @@ from tests.reliability.facts import (
     wants,
     writer,
 )
-from tests.reliability.records import Approved, Asked, Calmed, Ended, History, Jumped, Looked, Sent, Stored
+from tests.reliability.records import Approved, Asked, Calmed, Ended, History, Jumped, Left, Looked, Moved, Sent, Stored
 from tests.reliability.roll_rules import ROLL_RULES
 from tests.reliability.violations import Violation
 
@@ -38,6 +38,8 @@ HAND_OVER = 32.0
 """Seconds in which a process that was replaced may write on; with the API server's whole seconds."""
 SEEN_WITHIN = 2.0
 """Seconds by which an operator may know of a node later than the world does: of a look, and the way there."""
+COMMITTED_WITHIN = 0.1
+"""Seconds until what a controller wrote is what all of them say."""
 HOUR = 3600.0
 CORRECTIONS = 2
 """Foreign changes of one level that are corrected within an hour."""
@@ -98,6 +100,24 @@ def no_downgrade_without_a_consent_and_none_twice(facts: Facts) -> Iterator[Viol
             if kept and earlier.sent.number in facts.moved_by:
                 yield Violation("consent", sent.at, f"{consent} was used by effect {earlier.sent.number} already")
         used[sent.uid, consent] = act
+
+
+def a_downgrade_is_of_the_level_that_was_there(facts: Facts) -> Iterator[Violation]:
+    """What Kafka did needs the consent, and not what the operator took it for; but for what came after it had left."""
+    acts = {act.sent.number: act for act in facts.acts}
+    left = {one.number: one.at for _, one in facts.of_kind(Left)}
+    for number, moves in facts.moved_by.items():
+        act = acts.get(number or 0)
+        for place, moved in moves:
+            if act is None or act.begun is None or moved.after >= moved.before:
+                continue
+            if f"{moved.feature}:{moved.before}->{moved.after}" in (act.begun.spec.get("consents") or ()):
+                continue
+            asked = left.get(act.sent.number, moved.at) - COMMITTED_WITHIN
+            meanwhile = (one for at, one in facts.of_kind(Moved) if asked < one.at and at < place)
+            if not any((one.cluster_id, one.feature) == (moved.cluster_id, moved.feature) for one in meanwhile):
+                text = f"{act.sent}, but it went from {moved.before} to {moved.after}, to which nobody consents"
+                yield Violation("consent", moved.at, text)
 
 
 def _closes(act: Act) -> bool:
@@ -441,6 +461,7 @@ RULES: tuple[Rule, ...] = (
     the_effect_log_tells_of_every_effect,
     nothing_is_done_that_the_owner_does_not_ask_for,
     no_downgrade_without_a_consent_and_none_twice,
+    a_downgrade_is_of_the_level_that_was_there,
     never_on_a_wrong_cluster,
     a_status_tells_of_one_cluster,
     what_is_open_stays_alone,

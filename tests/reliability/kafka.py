@@ -51,7 +51,9 @@ class Roads:
     `mute_leader`: that the active controller does not say what it supports, so that requests go through a broker;
     `leader_dies`: as a change arrives; `quorum_lost`: all controllers do; `overtaken`: somebody else moves the level
     then. `lagging`: that a node that does not lead still says what was so before a level moved last; `log_behind`: that
-    the log was read up to some seconds before the nodes were asked.
+    the log was read up to some seconds before the nodes were asked. `late`: that a request which has left is on its way
+    for seconds, whatever becomes of who sent it; `queued`: that the controller has it in a queue that does not go on;
+    `twice`: that a broker which kept it forwards it once more.
     """
 
     lost_before: float = 0.0
@@ -65,6 +67,9 @@ class Roads:
     overtaken: float = 0.0
     lagging: float = 0.0
     log_behind: float = 0.0
+    late: float = 0.0
+    queued: float = 0.0
+    twice: float = 0.0
 
 
 class RecordedWorld(World):
@@ -78,6 +83,9 @@ class RecordedWorld(World):
         self._away: set[int] | None = None  # None while it is being made, and where it has no partitions
         self.levels_before: dict[str, int] | None = None
         """Before the last one moved; None while none has."""
+        self.twice = 0.0
+        self.busy_until_ms = 0
+        """Until then the active controller's queue does not go on; what is asked of it meanwhile waits in it."""
         self.moved_ms = START_MS
         """When that was."""
         super().__init__(plan, now_ms=START_MS, random=random)
@@ -94,6 +102,22 @@ class RecordedWorld(World):
     def seconds(self) -> float:
         """Since the beginning of the history."""
         return (self.now_ms - START_MS) / 1000
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether nothing is taken out of the active controller's queue."""
+        return self.now_ms < self.busy_until_ms
+
+    def later(self, at: Node, delay_ms: int, change: FeatureUpdate) -> None:
+        """What is on its way to a node, and arrives if it is the same process that listens then."""
+        number, life = self.sender, at.incarnation
+
+        def arrive() -> None:
+            if at.running and at.incarnation == life:
+                with self.sent_by(number), suppress(NoActiveControllerError):
+                    self.update_features(at, [change], validate_only=False)
+
+        self.after(delay_ms, arrive)
 
     def update_features(self, at: Node, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> ControllerAnswer:
         before = self.levels
@@ -170,6 +194,8 @@ class RecordedWorld(World):
         def deliver() -> None:
             """Somebody leads again; the broker hears of it sooner or later."""
             self.after(self.random.choice((0, 200, 5_000, 60_000)), arrive)
+            if self.random.random() < self.twice:
+                self.after(self.random.randrange(60_000, 120_000), arrive)
 
         super().keep(at, deliver)
 
@@ -286,7 +312,7 @@ class Cluster:
     def move(self, feature: str, level: int) -> None:
         """By somebody else, at the active controller."""
         leader = self.world.active_node
-        if leader is not None:
+        if leader is not None and not self.world.is_busy:
             down = level < self.world.levels.get(feature, 0)
             update = FeatureUpdate(feature, level, UpgradeType.SAFE_DOWNGRADE if down else UpgradeType.UPGRADE)
             with self.world.sent_by(None):

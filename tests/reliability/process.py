@@ -43,13 +43,16 @@ from kafkafeatures.reconcile.pods import Pods as PodsOfResource
 from kafkafeatures.reconcile.queue import Queue
 from kafkafeatures.resources import Resources
 from kafkasim.ports import REFUSED
+from kafkasim.rules import FeatureUpdate, UpgradeType
 from kraftlog import Image
-from tests.reliability.kafka import LEVELS, Cluster, Pods, Roads
-from tests.reliability.records import Looked, Nodes
+from tests.reliability.kafka import LEVELS, Cluster, Pods, RecordedWorld, Roads
+from tests.reliability.records import Left, Looked, Nodes
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Request, refusal
 
 RESYNC = 240.0
+DELIVERED_MS = 9_500
+"""What a socket was given arrives within so long: then it is closed by reset (TCP_USER_TIMEOUT)."""
 REQUEST_TIMEOUT_MS = 2_000
 
 
@@ -304,6 +307,7 @@ class _Connection:
         cluster = await self._reached()
         if cluster is None or self._client is None:
             return Readings(nobody(self._process.world.wall()), _NOWHERE)
+        cluster.world.twice = self._weather.roads.twice
         cluster.world.grants_cluster_action = not self._draw(self._weather.roads.no_log)
         readings = await self._client.read(partitions=partitions)
         looked = self._looked(cluster)
@@ -349,13 +353,20 @@ class _Connection:
         if self._draw(self._weather.roads.lost_before):
             yield NotSent("no connection")
             return
+        before_it, after_it = self._draw(self._weather.roads.overtaken), self._draw(self._weather.roads.overtaken)
+        if before_it:
+            self._overtake(change)
         async with self._client.prepared(change) as request:
             await self._back()
+            if after_it and not before_it:
+                self._overtake(change)
             yield request if isinstance(request, NotSent) else _Prepared(self, request, change)
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         cluster = await self._reached()
         if cluster is None or self._client is None or self._draw(self._weather.roads.lost_before):
+            return DryRunUnavailable("timed out")
+        if cluster.world.is_busy:
             return DryRunUnavailable("timed out")
         with cluster.world.sent_by(None):
             verdict = await self._client.validate(changes)
@@ -379,12 +390,44 @@ class _Connection:
         if self._draw(roads.quorum_lost):
             for node in cluster.world.voting():
                 cluster.kill(node)
-        if self._draw(roads.overtaken):
-            cluster.move(change.feature, self._random.choice(LEVELS.get(change.feature, (change.before,))))
+
+        def leaves() -> str | None:
+            why = withheld()
+            if why is None:
+                world.record(Left(cluster.world.seconds, number))
+            return why
+
         with cluster.world.sent_by(number):
-            outcome = await request.send(withheld)
+            delay = self._on_its_way(cluster.world, request, leaves, change)
+            outcome = await request.send(leaves) if delay is None else OutcomeUnknown("timed out")
+        if delay is not None:  # nothing of it arrives any more once its connection was closed
+            await asyncio.sleep(min(delay, DELIVERED_MS) / 1000)
         await self._back()
         return OutcomeUnknown("EOF") if self._draw(roads.lost_after) else outcome
+
+    def _overtake(self, change: UpdateFeature) -> None:
+        """Somebody else moves the level between the look and the request."""
+        assert self._cluster is not None
+        self._cluster.move(change.feature, self._random.choice(LEVELS.get(change.feature, (change.before,))))
+
+    def _on_its_way(
+        self, world: RecordedWorld, request: PreparedUpdate, withheld: Withheld, change: UpdateFeature
+    ) -> int | None:
+        """It has left, and arrives by itself in so many ms; or it waits in the queue of the active controller for as
+        long as that one leads. None: it is sent, and answered, as usual.
+        """
+        roads, leader = self._weather.roads, world.active_node
+        late, queued = self._draw(roads.late), self._draw(roads.queued)
+        if leader is None or request.via is not Via.CONTROLLER or not (late or queued or world.is_busy):
+            return None
+        if world.finalized(leader)[0].get(change.feature, 0) != change.before or withheld():
+            return None
+        if queued and not world.is_busy:
+            world.busy_until_ms = world.now_ms + self._random.randrange(1_000, 60_000)
+        kind = UpgradeType.SAFE_DOWNGRADE if change.is_downgrade else UpgradeType.UPGRADE
+        delay = world.busy_until_ms - world.now_ms if world.is_busy else self._random.randrange(DELIVERED_MS)
+        world.later(leader, delay, FeatureUpdate(change.feature, change.after, kind))
+        return delay
 
     @property
     def _uid(self) -> str:

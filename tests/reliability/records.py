@@ -159,6 +159,14 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """The first byte of an effect was written to a connection: nothing that is asked later keeps it back."""
+
+    at: float
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """A controller wrote a level. `by`: the number of the effect, or None for somebody else."""
 
@@ -206,7 +214,7 @@ class Calmed:
     cluster_of: Mapping[str, str]
 
 
-Record = Stored | Looked | Sent | Asked | Stopped | Whole | Ended | Moved | Kept | Jumped | Approved | Calmed
+Record = Stored | Looked | Sent | Asked | Stopped | Whole | Ended | Left | Moved | Kept | Jumped | Approved | Calmed
 
 
 @dataclass(slots=True)

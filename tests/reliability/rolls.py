@@ -75,6 +75,14 @@ def replicas_fall_behind(scene: Scene) -> None:
     world.fall_behind(broker, for_ms=int(60_000 * scene.random.random()))
 
 
+def a_node_hangs(scene: Scene) -> None:
+    """It answers nobody for a while, although its session goes on."""
+    world, pods = scene.clusters["a"].world, _pods(scene)
+    node = pods.node_of(scene.random.choice(pods.names()))
+    world.hung.add(node)
+    scene.loop.call_later(90.0 * scene.random.random(), world.hung.discard, node)
+
+
 def partitions_are_moved(scene: Scene) -> None:
     """By Cruise Control, say."""
     world = scene.clusters["a"].world
@@ -115,6 +123,7 @@ ACTS: tuple[tuple[int, Callable[[Scene], Any]], ...] = (
     (4, a_container_dies),
     (3, a_kubernetes_node_is_drained),
     (5, replicas_fall_behind),
+    (3, a_node_hangs),
     (3, partitions_are_moved),
     (4, a_budget_changes),
     (2, more_replicas_are_needed),

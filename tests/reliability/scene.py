@@ -106,6 +106,7 @@ class Scene:
 
         roads = Roads(chance(0.3), chance(0.5), chance(1.0), chance(0.6), chance(0.5), chance(0.3), chance(0.5))
         roads.overtaken, roads.lagging, roads.log_behind = chance(0.5), chance(0.5), chance(0.5)
+        roads.late, roads.queued, roads.twice = chance(0.5), chance(0.3), chance(1.0)
         return Weather(
             chance(0.04), chance(0.1), chance(0.1), chance(0.15), chance(0.5), chance(0.6), chance(0.3), roads
         )

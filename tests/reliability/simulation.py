@@ -251,6 +251,7 @@ class Simulation(Scene):
     async def _heal(self, cluster: Cluster) -> None:
         """Every node runs the newest release, and what cannot run is unregistered; in pods, they can be rolled."""
         cluster.world.hung.clear()
+        cluster.world.twice = 0.0
         if cluster.pods is not None:
             await rolls.heal(self, cluster)
             return

@@ -138,7 +138,8 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
                 context.on_settled()
         return await _report(context, found.with_decision(withdrawn, status))
     cluster_id = found.observation.cluster_id
-    context.effects(EffectRecord(found.resource.name, cluster_id.value if isinstance(cluster_id, Known) else "", step))
+    told = cluster_id.value if isinstance(cluster_id, Known) else ""
+    context.effects(EffectRecord(found.resource.name, told, step, via))
     outcome = await send(partial(_withheld, context, found, began))
     if not others and not _may_be_on_its_way(step, outcome, asked_before=asked_before):
         context.on_settled()

@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Owner
-from kafkafeatures.core.steps import BROKER_KEEPS
+from kafkafeatures.core.settling import ON_ITS_WAY
+from kafkafeatures.core.steps import BROKER_KEEPS, UpdateFeature
 from kafkafeatures.core.wanted import Driver, Mode
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
@@ -27,6 +29,17 @@ _Life = tuple[Key, str]
 
 SENT_FOR = BROKER_KEEPS.total_seconds()
 """Seconds for which a step may be on its way; an eviction is not longer than a change of a level."""
+STRAIGHT_FOR = ON_ITS_WAY.total_seconds()
+"""The same for a change of a level that no broker passes on."""
+
+
+class _Acting(Struct, frozen=True):
+    """An open step: where, and until when it may be on its way. `noted`: it was read in a status, and not sent here."""
+
+    cluster_id: str
+    until: float
+    seconds: float = 0.0
+    noted: bool = False
 
 
 class Claim(Struct, frozen=True):
@@ -59,8 +72,7 @@ class Claims:
         """Those that apply; under "" those whose cluster was never read, until they were reconciled."""
         self._of_set: dict[tuple[str, str], set[Key]] = {}
         """Those that apply and restart the pods of a StatefulSet, by namespace and name."""
-        self._acting: dict[_Life, tuple[str, float]] = {}
-        """Those with an open step: the cluster, and until when it may be on its way there."""
+        self._acting: dict[_Life, _Acting] = {}
 
     @property
     def clusters(self) -> int:
@@ -85,8 +97,9 @@ class Claims:
         )
         if claim != before:
             self._put(key, claim)
-        if (resource.get("status") or {}).get("intents"):
-            self._acting.setdefault((key, claim.uid), (claim.cluster_id, self._monotonic() + SENT_FOR))
+        intents = (resource.get("status") or {}).get("intents")
+        if intents:
+            self._note_step((key, claim.uid), claim.cluster_id, _on_its_way_for(intents))
         elif read:
             self._acting.pop((key, claim.uid), None)
 
@@ -96,20 +109,20 @@ class Claims:
         if claim is not None and not claim.passed:
             self._put(key, replace(claim, passed=True))
 
-    def acts(self, key: Key) -> None:
-        """It sends a step: until what became of that is known."""
+    def acts(self, key: Key, *, straight: bool = False) -> None:
+        """It sends a step: until what became of that is known. `straight`: to the active controller."""
         now, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
             return
         # What is over is kept for a resource that is there and may still say that it is open: else it began anew.
-        self._acting = {life: step for life, step in self._acting.items() if step[1] > now or self._is_there(life)}
-        self._acting[key, claim.uid] = claim.cluster_id, now + SENT_FOR
+        self._acting = {life: step for life, step in self._acting.items() if step.until > now or self._is_there(life)}
+        self._acting[key, claim.uid] = _Acting(claim.cluster_id, now + (STRAIGHT_FOR if straight else SENT_FOR))
 
     def acted(self, key: Key) -> None:
         """Nothing of it is on its way any more, whether or not its status can say so: it may be deleted by now."""
         claim = self._claims.get(key)
         if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
-            self._acting[key, claim.uid] = claim.cluster_id, self._monotonic()
+            self._acting[key, claim.uid] = _Acting(claim.cluster_id, self._monotonic())
 
     def forget(self, key: Key) -> None:
         """It is gone."""
@@ -136,7 +149,9 @@ class Claims:
             return Owner(_told(owner, key), known=True)
         now, us = self._monotonic(), (key, ours.uid)
         acting = [
-            life for life, (there, until) in self._acting.items() if there == cluster_id and until > now and life != us
+            life
+            for life, step in self._acting.items()
+            if step.cluster_id == cluster_id and step.until > now and life != us
         ]
         if acting:
             return Owner(_told(min(acting)[0], key), known=False, is_acting=True)
@@ -148,6 +163,12 @@ class Claims:
         ours = self._claims.get(key)
         older = self._oldest(self._of_set.get((key.namespace, stateful_set), ()), ours) if ours else None
         return f"KafkaFeatures {older.name}" if older else ""
+
+    def _note_step(self, life: _Life, cluster_id: str, seconds: float) -> None:
+        """Counted from when it was seen first; anew where a step that takes longer is seen in place of it."""
+        known = self._acting.get(life)
+        if known is None or (known.noted and known.seconds < seconds):
+            self._acting[life] = _Acting(cluster_id, self._monotonic() + seconds, seconds, noted=True)
 
     def _oldest(self, keys: Iterable[Key], than: Claim) -> Key | None:
         claims = ((self._claims[key].age, key) for key in keys)
@@ -184,6 +205,17 @@ def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
     if not isinstance(named, Mapping):
         return frozenset()
     return frozenset(str(one) for kind in ("brokers", "controllers") for one in named.get(kind) or ())
+
+
+def _on_its_way_for(intents: Any) -> float:
+    """Of what a status says that is open, whoever wrote it."""
+    if not isinstance(intents, list):
+        return SENT_FOR
+    straight = (
+        isinstance(one, Mapping) and (one.get("kind"), one.get("via")) == (UpdateFeature.kind, Via.CONTROLLER)
+        for one in intents
+    )
+    return STRAIGHT_FOR if all(straight) else SENT_FOR
 
 
 def _cluster_of(resource: Mapping[str, Any]) -> str:

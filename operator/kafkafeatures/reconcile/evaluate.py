@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from kafkafeatures import __version__
 from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import Result, Status
+from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
 from kafkafeatures.core.decisions import Act, Decision
@@ -57,11 +57,12 @@ def no_other_owner(cluster_id: str) -> Owner | None:
 
 
 class EffectRecord(Struct, frozen=True):
-    """A step that left this process: of which resource, and which cluster the decision was made on."""
+    """A step that leaves this process: of which resource, which cluster the decision was made on, and which way."""
 
     resource: str
     cluster_id: str
     step: Step
+    via: Via
 
 
 Effects = Callable[[EffectRecord], None]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.core.decide import Owner
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import Key
-from kafkafeatures.reconcile.claims import SENT_FOR, Claims
+from kafkafeatures.reconcile.claims import SENT_FOR, STRAIGHT_FOR, Claims
 
 NEW_ACTS = Owner("ns/new", known=False, is_acting=True)
 
@@ -122,6 +123,64 @@ def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
     for _ in range(2):
         assert made.competing_owner(key("old"), "c") is None
         made.note(sent, read=True)
+
+
+STRAIGHT = {"kind": "UpdateFeature", "target": "group.version", "via": "Controller"}
+PASSED_ON = {**STRAIGHT, "via": "Broker"}
+
+
+@pytest.mark.parametrize(
+    ("intents", "seconds"),
+    [
+        ([STRAIGHT], STRAIGHT_FOR),
+        ([{**STRAIGHT, "outcome": "Applied"}], STRAIGHT_FOR),
+        ([PASSED_ON], SENT_FOR),
+        ([STRAIGHT, PASSED_ON], SENT_FOR),
+        ([{"kind": "RestartNode", "via": "ApiServer"}], SENT_FOR),
+        ([{"kind": "Future", "via": "Controller"}], SENT_FOR),
+        (["?"], SENT_FOR),
+        ("?", SENT_FOR),
+    ],
+)
+def test_who_is_deleted_with_an_open_step_is_waited_for_as_long_as_the_way_it_took_may_keep_it(
+    intents: Any, seconds: float
+) -> None:
+    now = 0.0
+    old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
+    made = claims({**old, "status": {**old["status"], "intents": intents}}, new, monotonic=lambda: now)
+    made.forget(key("old"))  # its process is gone as well
+    now = seconds - 1
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False, is_acting=True)
+    now = seconds
+    assert made.competing_owner(key("new"), "c") is None
+
+
+def test_a_step_that_a_broker_may_keep_is_waited_for_also_where_another_was_seen_before_it() -> None:
+    now = 0.0
+    old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
+    made = claims(old, new, monotonic=lambda: now)
+    for step in (STRAIGHT, PASSED_ON, STRAIGHT):
+        now += 1
+        made.note({**old, "status": {**old["status"], "intents": [step]}})
+    made.forget(key("old"))
+    now = 2 + SENT_FOR - 1
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False, is_acting=True)
+    now += 1
+    assert made.competing_owner(key("new"), "c") is None
+
+
+@pytest.mark.parametrize(("straight", "seconds"), [(True, STRAIGHT_FOR), (False, SENT_FOR)])
+def test_a_step_of_ours_whose_answer_never_came_is_waited_for_as_long(straight: bool, seconds: float) -> None:
+    now = 0.0
+    old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
+    made = claims(old, new, monotonic=lambda: now)
+    made.acts(key("old"), straight=straight)
+    made.note({**old, "status": {**old["status"], "intents": [STRAIGHT if straight else PASSED_ON]}})
+    made.forget(key("old"))
+    now = seconds - 1
+    assert made.competing_owner(key("new"), "c") is not None
+    now = seconds
+    assert made.competing_owner(key("new"), "c") is None
 
 
 def test_of_another_namespace_no_name_is_told() -> None:

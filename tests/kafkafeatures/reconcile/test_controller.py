@@ -24,7 +24,7 @@ from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kube.api import Key
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.metrics import Metrics
-from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.claims import STRAIGHT_FOR, Claims
 from kafkafeatures.reconcile.connections import LONGEST_REQUEST, OpenCluster
 from kafkafeatures.reconcile.controller import CHECK_EVERY, SLOWEST_WAIT, Controller, OperatorContext
 from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
@@ -434,6 +434,8 @@ async def test_after_a_deletion_whoever_comes_next_waits_for_nothing_but_an_answ
         pass
     cluster = rig.kafka.world.cluster_id
     assert (rig.claims.competing_owner(Key("a", "b"), cluster) is not None) == blocked, deleted
+    rig.seconds += STRAIGHT_FOR  # it went straight to the active controller: no broker may keep it
+    assert rig.claims.competing_owner(Key("a", "b"), cluster) is None
 
 
 async def test_what_happened_before_a_write_was_lost_is_told_all_the_same() -> None:

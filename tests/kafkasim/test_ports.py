@@ -180,9 +180,9 @@ async def test_a_change_goes_through_a_broker_where_no_controller_can_be_reached
 async def test_a_dry_run_asks_three_brokers_as_in_production_however_many_listen() -> None:
     for dead, found in ((2, DryRunAccepted), (3, DryRunUnavailable)):
         sim = SimulatedCluster(world(plan(dict.fromkeys(range(1, 6), "4.2"), metadata_version=25)), CUT_OFF)
-        asked = [one.id for one in route_to_controller((await sim.read()).probe).brokers]
-        for broker in asked[:dead]:
-            sim.world.stop(Role.BROKER, broker, kill=True)
+        for broker in route_to_controller((await sim.read()).probe).brokers[:dead]:
+            assert broker.id is not None
+            sim.world.stop(Role.BROKER, broker.id, kill=True)
         assert isinstance(await sim.validate([RAISE]), found)
 
 

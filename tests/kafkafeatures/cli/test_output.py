@@ -64,7 +64,7 @@ def test_a_status_that_somebody_else_wrote_is_drawn_and_waited_for_in_printable_
 ) -> None:
     out, _ = streams(monkeypatch)
     status = statuses.stalled()
-    status["features"][0]["name"] = status["blockers"][0]["remedy"] = EVIL
+    status["features"][0]["name"], status["blockers"][0]["remedy"] = EVIL, f"{EVIL}, and more"
     for one in status["conditions"]:
         one["message"] = EVIL
     found = resource(status)

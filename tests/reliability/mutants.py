@@ -222,6 +222,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "rolls",
         "kafkafeatures/core/roll.py",
+        ("brokers go without a voter", "    too_few = voters_allow(question)\n", "    too_few = None\n"),
+        ("controllers go without another voter", "    too_few = voters_allow(question, id_)\n", "    too_few = None\n"),
         ("a crash after the roll keeps no level", "return bool(question.crashes) and any(", "return False and any("),
     ),
     *_of(

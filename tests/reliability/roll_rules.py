@@ -267,6 +267,17 @@ def controllers_keep_their_majority(facts: Facts) -> Iterator[Violation]:
             yield Violation("leader last", one.asked.at, f"{one}, which leads, before {sorted(behind - {node})}")
 
 
+def no_node_goes_while_a_voter_is_missing(facts: Facts) -> Iterator[Violation]:
+    """A broker neither. What cannot run may be replaced, and so may the voter that is missing."""
+    for one in restarts(facts):
+        nodes = one.nodes
+        if nodes is None or one.asked.node in nodes.stuck or _gone(facts, one):
+            continue
+        missing = {voter for voter, is_there in nodes.voters.items() if not is_there} - {one.asked.node}
+        if missing:
+            yield Violation("voters", one.asked.at, f"{one}, but the voters {sorted(missing)} are missing")
+
+
 def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
     """A node that does not come back within nodeTimeout, whatever its pod says, and whose log is not recovered."""
     for one in restarts(facts):
@@ -380,6 +391,7 @@ ROLL_RULES = (
     no_node_is_restarted_twice_for_one_revision,
     never_more_at_once_than_allowed,
     controllers_keep_their_majority,
+    no_node_goes_while_a_voter_is_missing,
     nothing_begins_after_a_halt,
     nothing_goes_where_a_node_crashes,
     no_controller_goes_that_could_not_read_its_log,

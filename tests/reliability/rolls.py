@@ -205,9 +205,27 @@ async def a_roll(scene: Scene) -> None:
         scene.edit(name, lambda one: one["spec"].update(suspend=True))
         await scene.wait(40.0 * random.random())
         scene.edit(name, lambda one: one["spec"].update(suspend=False))
-    else:
+    elif random.random() < 0.4:
         a_container_dies(scene)
+    else:
+        await _a_controller_is_drained(scene)
     await scene.wait(60.0 * random.random())
+
+
+async def _a_controller_is_drained(scene: Scene) -> None:
+    """Once only brokers are left to be restarted; its pod comes back a while later."""
+    pods, random = _pods(scene), scene.random
+    left = pods.nodes()
+    for _ in range(60):
+        left = pods.nodes()
+        if not left.behind & left.voters.keys():
+            break
+        await scene.wait(2.0)
+    name = random.choice([one for one in pods.names() if pods.node_of(one) in left.voters])
+    pods.drain(name)
+    pods.delete(name)
+    await scene.wait(30.0 + 60.0 * random.random())
+    pods.uncordon(name)
 
 
 # --- the end ---

@@ -83,7 +83,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.UPDATING_FEATURES: "an UpdateFeatures request is in progress",
             Reason.VERIFYING: "a level is being verified, or the outcome of an update is not known yet",
             Reason.WAITING_FOR_NODES: "a node runs an older Kafka, or its supported range is not known",
-            Reason.WAITING_FOR_QUORUM: "no active controller with a majority",
+            Reason.WAITING_FOR_QUORUM: "no active controller with a majority, or a roll waits for a missing voter",
             Reason.WAITING_FOR_WINDOW: "no window of spec.rollout is open; the message says when the next one opens",
             Reason.SOAKING: "an irreversible change waits until every node has been healthy for finalizeAfter",
             Reason.MIGRATING: "a migration from ZooKeeper is in progress",

@@ -151,7 +151,7 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
 
 
 def _crashed(crash: Crash) -> Stalled:
-    """It holds up levels as well: which cannot be taken back while nodes fail."""
+    """It holds up levels as well: most of them are there to stay."""
     counts = f"it counts until the container has run for {format_span(STEADY_AFTER)}"
     return _stalled(
         str(crash),

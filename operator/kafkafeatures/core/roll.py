@@ -46,6 +46,7 @@ from kafkafeatures.core.restarts import MOST_LAGGING, Phase, RestartNode, mark_o
 from kafkafeatures.core.small_quorums import is_only_voter, refused_by_small_quorum
 from kafkafeatures.core.stages import nodes_to_restart
 from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.voters import voters_allow
 from kafkafeatures.core.wanted import Availability, Driver, Wanted
 from kafkafeatures.core.words import cut
 
@@ -346,6 +347,9 @@ def _allowed(question: RestartQuestion, id_: int, given: str = "") -> Wait | Sta
     too_small = refused_by_small_quorum(question, id_, given)
     if too_small is not None:
         return too_small
+    too_few = voters_allow(question, id_)
+    if too_few is not None:
+        return too_few
     if not is_only_voter(question, id_) and question.is_controller(id_) and isinstance(question.seen.quorum, Known):
         down = (question.flying | question.unavailable) - {id_}
         why = may_restart(id_, question.seen.quorum.value, down)
@@ -381,6 +385,9 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     replication, admission = question.replication, question.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0)
+    too_few = voters_allow(question)
+    if too_few is not None:
+        return too_few
     availability = question.wanted.rollout.availability
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
     kept: Wait | None = None

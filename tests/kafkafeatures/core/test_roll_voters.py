@@ -1,0 +1,120 @@
+"""No node is stopped while a voter is missing, behind or crashing: the next failure would take the quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.decisions import Wait
+from kafkafeatures.core.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.readings import Failure, FailureKind
+from kafkafeatures.core.steps import UpdateFeature
+from kafkafeatures.core.wanted import Driver, Rollout
+from tests.kafkafeatures.core.fleets import NEW, OLD
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    PARTITIONS,
+    ROLLED_CONTROLLERS,
+    a_node,
+    a_pod,
+    cluster,
+    current,
+    refused,
+    rolled,
+    sent,
+    voting,
+    who,
+)
+from tests.kafkafeatures.worlds import NOW, SILENT
+
+RAISE = UpdateFeature("metadata.version", 27, 30)
+
+
+def silent(*ids: int, kind: FailureKind = FailureKind.UNREACHABLE) -> Mapping[int, Node]:
+    why = Unknown(Failure(kind, "controller", "no answer"))
+    return {id_: replace(a_node(id_), state=NodeState.UNREACHABLE, answer=why, proved_at="") for id_ in ids}
+
+
+def crashed(id_: int, **fields: Any) -> Mapping[int, Any]:
+    again = {"restarts": 3, "ended_for": "Error", "started_at": NOW - timedelta(minutes=9)}
+    return {id_: a_pod(id_, **{"revision": NEW, **again, **fields})}
+
+
+MISSING: Mapping[str, tuple[Observation, str]] = {
+    "it does not answer": (cluster(ROLLED_CONTROLLERS, silent(3002)), "controller 3002 does not answer"),
+    "it is behind": (cluster(ROLLED_CONTROLLERS, quorum=voting(behind=[3002])), "controller 3002 is behind the leader"),
+    "its pod stops": (
+        cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, terminating=True)}),
+        "controller 3002 is about to stop, with its pod controller-3002",
+    ),
+    "it is drained": (
+        cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, draining=True)}),
+        "controller 3002 is about to stop, with its pod controller-3002",
+    ),
+    "its pod does not run": (
+        cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, waiting="ErrImagePull", phase="Pending")}),
+        "controller 3002 is not there: its pod controller-3002 does not run: ErrImagePull",
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "said"), MISSING.values(), ids=MISSING)
+def test_no_broker_is_stopped_while_a_voter_is_missing_which_is_named_with_what_to_do(
+    told: Observation, said: str
+) -> None:
+    decision = rolled(told).decision
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.WAITING_FOR_QUORUM
+    assert decision.message.startswith(f"no node is restarted while a voter is missing: {said}; ")
+    (blocker,) = decision.blockers
+    assert (blocker.kind, [node.id for node in blocker.nodes]) == (BlockerKind.QUORUM, [3002])
+    assert blocker.remedy in decision.message
+    assert "kubectl logs controller-3002" in blocker.remedy
+
+
+def test_nor_one_that_was_decided_and_not_sent() -> None:
+    for told, _ in MISSING.values():
+        assert isinstance(rolled(told, sent(3)).decision, Wait)
+
+
+def test_nor_is_a_person_asked_to_stop_one() -> None:
+    told = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
+    assert who(rolled(told, rollout=Rollout(Driver.MANUAL), changes=(RAISE,))) == 3002
+    two = replace(cluster(quorum=voting(behind=[3002, 3003])), workloads=Unknown(SILENT))
+    refused(rolled(two, rollout=Rollout(Driver.MANUAL), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
+
+
+def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_whatever_it_runs() -> None:
+    """It is of a revision that is being left, so that no roll is halted for it: it is restarted itself, no other is."""
+    old = crashed(3003, revision=OLD)
+    assert who(rolled(cluster({**current(3001, 3002), **old}))) == 3003
+    assert who(rolled(cluster(old))) == 3003
+    again = refused(rolled(cluster({**old, **crashed(3002, revision=OLD)})), Reason.WAITING_FOR_QUORUM)
+    assert "controller 3003 crashes: the container of its pod controller-3003 was restarted 3 times" in again
+    long_ago = crashed(3003, revision=OLD, started_at=NOW - timedelta(minutes=11))
+    assert who(rolled(cluster(long_ago))) == 3002
+
+
+def test_the_voter_that_is_missing_may_be_restarted_itself_and_no_other_controller() -> None:
+    assert who(rolled(cluster(current(3002), quorum=voting(behind=[3003])))) == 3003
+    told = cluster(current(3003), quorum=voting(behind=[3003]))
+    assert "controller 3003 is behind" in refused(rolled(told), Reason.WAITING_FOR_QUORUM)
+
+
+def test_where_no_controller_answers_and_the_leader_vouches_for_all_of_them_none_is_missing() -> None:
+    """Only brokers can be reached: what the leader says of its followers has to do."""
+    for kind in (FailureKind.UNREACHABLE, FailureKind.NOT_ASKED):
+        assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(*CONTROLLERS, kind=kind)))) in BROKERS
+    assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(3003, kind=FailureKind.NOT_ASKED)))) in BROKERS
+
+
+def test_a_controller_that_is_no_voter_keeps_nobody() -> None:
+    told = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
+    observer = replace(silent(3003)[3003], id=3009, roles=())
+    assert who(rolled(replace(told, nodes=(*told.nodes, observer)))) in BROKERS

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from tests.reliability.end_rules import CORRECTIONS, HOUR, it_settles_and_rests
 from tests.reliability.facts import (
     APPROVE,
     OPERATOR,
@@ -28,7 +29,7 @@ from tests.reliability.facts import (
     wants,
     writer,
 )
-from tests.reliability.records import Approved, Asked, Calmed, Ended, History, Jumped, Left, Looked, Moved, Sent, Stored
+from tests.reliability.records import Approved, Ended, History, Jumped, Left, Looked, Moved, Sent, Stored, Validated
 from tests.reliability.roll_rules import ROLL_RULES
 from tests.reliability.violations import Violation
 
@@ -40,9 +41,6 @@ SEEN_WITHIN = 2.0
 """Seconds by which an operator may know of a node later than the world does: of a look, and the way there."""
 COMMITTED_WITHIN = 0.1
 """Seconds until what a controller wrote is what all of them say."""
-HOUR = 3600.0
-CORRECTIONS = 2
-"""Foreign changes of one level that are corrected within an hour."""
 
 
 Rule = Callable[[Facts], Iterator[Violation]]
@@ -118,6 +116,24 @@ def a_downgrade_is_of_the_level_that_was_there(facts: Facts) -> Iterator[Violati
             if not any((one.cluster_id, one.feature) == (moved.cluster_id, moved.feature) for one in meanwhile):
                 text = f"{act.sent}, but it went from {moved.before} to {moved.after}, to which nobody consents"
                 yield Violation("consent", moved.at, text)
+
+
+def the_controller_is_asked_first(facts: Facts) -> Iterator[Violation]:
+    """By a dry run of the change that is sent, after the cluster was read; kraft.version alone is judged when sent."""
+    for act in facts.acts:
+        sent = act.sent
+        if sent.feature == "kraft.version":
+            continue
+        asked = next(
+            (
+                one
+                for one in reversed(facts.records[: act.place])
+                if isinstance(one, Validated) and (one.process, one.uid) == (sent.process, sent.uid)
+            ),
+            None,
+        )
+        if asked is None or not asked.accepted or (sent.feature, sent.after) not in asked.changes:
+            yield Violation("dry run", sent.at, f"{sent}, but the last that was asked is {asked}")
 
 
 def _closes(act: Act) -> bool:
@@ -279,6 +295,10 @@ def ready_means_read(facts: Facts) -> Iterator[Violation]:
                 for name, level in bundle(version).items()
                 if name not in named and there.get(name, 0) < level
             }
+            for node, said in look.said.items():
+                others = {name for name in named if name != "kraft.version" and said.get(name, 0) != named[name]}
+                if ready.get("observedGeneration") == version.generation and others:
+                    yield Violation("ready", version.at, f"Ready, but node {node} reports {said}: not {sorted(others)}")
             if ready.get("observedGeneration") == version.generation and wrong:
                 yield Violation("ready", version.at, f"Ready, but {wrong} is not what is there: {dict(look.levels)}")
             if intents(version):
@@ -411,51 +431,6 @@ def two_operators_stop(facts: Facts) -> Iterator[Violation]:
             yield Violation("two operators", act.sent.at, text)
 
 
-def it_settles_and_rests(facts: Facts) -> Iterator[Violation]:
-    """Once faults stop, everything is in sync in bounded time; from then on nothing is sent and nothing written."""
-    over = next((each for each in facts.of_kind(Calmed) if each[1].over), None)
-    if over is None:
-        return
-    place, calmed = over
-    latest = {
-        uid: max((each for each in versions if each[0] < place), default=versions[0], key=lambda each: each[0])[1]
-        for uid, versions in facts.versions.items()
-    }
-    ages = {uid: (latest[uid].object["metadata"]["creationTimestamp"], uid) for uid in calmed.wants}
-    for uid, levels in calmed.wants.items():
-        cluster_id, version = calmed.cluster_of[uid], latest[uid]
-        owner = min((ages[one], one) for one in calmed.wants if calmed.cluster_of[one] == cluster_id)[1]
-        ready = condition(version, "Ready")
-        if owner != uid:
-            if ready.get("reason") != "DuplicateOwner":
-                yield Violation("settles", version.at, f"{uid} does not own its cluster: {dict(ready)}")
-            continue
-        look = next(
-            (one for one in reversed(facts.records[:place]) if isinstance(one, Looked) and one.uid == uid), None
-        )
-        there = {feature: look.levels.get(feature, 0) for feature in levels} if look else {}
-        fought = ready.get("reason") == "ConflictDetected" and _was_fought_over(facts, uid, calmed.at)
-        driver = (version.spec.get("workload") or {}).get("driver")  # a person restarts only what a level asks for
-        if driver == "StatefulSet" and look is not None and look.nodes is not None and look.nodes.behind:
-            yield Violation("settles", version.at, f"{uid}: {sorted(look.nodes.behind)} are not rolled: {dict(ready)}")
-        if (there != dict(levels) or ready.get("status") != "True") and not fought:
-            yield Violation("settles", version.at, f"{uid} wants {dict(levels)} and has {there}: {dict(ready)}")
-    for record in facts.records[place:]:
-        if isinstance(record, Sent | Asked) or (isinstance(record, Stored) and record.by.startswith(OPERATOR)):
-            yield Violation("rests", record.at, f"not at rest: {type(record).__name__} {record.uid}")
-            return
-
-
-def _was_fought_over(facts: Facts, uid: str, until: float) -> bool:
-    """Whether a feature was corrected as often as it may be within the last hour."""
-    corrected = [
-        act.sent.feature
-        for act in facts.acts
-        if act.sent.uid == uid and act.sent.number in facts.restores and until - act.sent.at < HOUR
-    ]
-    return any(corrected.count(feature) >= CORRECTIONS for feature in corrected)
-
-
 RULES: tuple[Rule, ...] = (
     the_intent_is_written_before_the_act,
     the_effect_log_tells_of_every_effect,
@@ -475,6 +450,7 @@ RULES: tuple[Rule, ...] = (
     approvals_are_for_one_plan,
     drift_is_corrected_only_where_that_is_asked_for,
     an_irreversible_change_soaks,
+    the_controller_is_asked_first,
     it_settles_and_rests,
     *ROLL_RULES,
 )

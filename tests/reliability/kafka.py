@@ -215,7 +215,7 @@ class _Sender:
         self._world.sender = self._before
 
 
-class _Client(SimulatedCluster):
+class LaggingClient(SimulatedCluster):
     """One whose nodes may be silent, or behind: the active controller does not say what it supports while the metadata
     log is read from it; a node that hangs says nothing; another one has not heard of the last level yet.
     """
@@ -223,6 +223,8 @@ class _Client(SimulatedCluster):
     def __init__(self, world: RecordedWorld, access: Access, roads: Roads, random: Random) -> None:
         super().__init__(world, access)
         self._recorded, self._roads, self._random = world, roads, random
+        self.said: dict[int, dict[str, int]] = {}
+        """Levels as nodes told them in the last reading that had not heard of the last one."""
 
     async def read(self, *, partitions: bool = False) -> Readings:
         log = None
@@ -231,7 +233,11 @@ class _Client(SimulatedCluster):
             self._pass_time(int(1_000 * self._random.random()))
         readings = await super().read(partitions=partitions)
         changed = {one.id: found for one in readings.probe.nodes if (found := self._said_by(one)) is not None}
+        self.said = {}
         if changed:
+            away = self._recorded.away()
+            lagging = {id_: one.finalized for id_, one in changed.items() if isinstance(one, NodeAnswer)}
+            self.said = {id_: dict(levels) for id_, levels in lagging.items() if id_ is not None and id_ not in away}
             nodes = tuple(replace(one, answer=changed.get(one.id, one.answer)) for one in readings.probe.nodes)
             self._last = replace(readings.probe, nodes=nodes)
             readings = readings._replace(probe=self._last)
@@ -303,11 +309,11 @@ class Cluster:
         else:
             self.pods.kill_node(node.id)
 
-    def client(self, roads: Roads, random: Random) -> SimulatedCluster:
+    def client(self, roads: Roads, random: Random) -> LaggingClient:
         """What one connection reaches, for as long as it lasts."""
         detour = random.random() < roads.by_broker
         access = Access(controllers=not detour, reaches_controllers=not detour)
-        return _Client(self.world, access, roads, random)
+        return LaggingClient(self.world, access, roads, random)
 
     def move(self, feature: str, level: int) -> None:
         """By somebody else, at the active controller."""

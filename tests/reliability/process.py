@@ -23,6 +23,7 @@ from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import (
     Applied,
     DryRun,
+    DryRunAccepted,
     DryRunUnavailable,
     NotSent,
     Outcome,
@@ -46,7 +47,7 @@ from kafkasim.ports import REFUSED
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kraftlog import Image
 from tests.reliability.kafka import LEVELS, Cluster, Pods, RecordedWorld, Roads
-from tests.reliability.records import Left, Looked, Nodes
+from tests.reliability.records import Left, Looked, Nodes, Validated
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Request, refusal
 
@@ -312,7 +313,7 @@ class _Connection:
         readings = await self._client.read(partitions=partitions)
         looked = self._looked(cluster)
         has_log = isinstance(readings.log, LogReading)
-        self._process.world.record(looked if has_log else replace(looked, log=False))
+        self._process.world.record(replace(looked, log=has_log, said=self._client.said))
         self._image = readings.log.image if isinstance(readings.log, LogReading) else None
         await self._back()
         return readings
@@ -363,13 +364,18 @@ class _Connection:
             yield request if isinstance(request, NotSent) else _Prepared(self, request, change)
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
-        cluster = await self._reached()
-        if cluster is None or self._client is None or self._draw(self._weather.roads.lost_before):
+        cluster, verdict = await self._reached(), None
+        assert cluster is not None
+        assert self._client is not None
+        if not self._draw(self._weather.roads.lost_before) and not cluster.world.is_busy:
+            with cluster.world.sent_by(None):
+                verdict = await self._client.validate(changes)
+        asked = tuple((one.feature, one.after) for one in changes)
+        accepted = isinstance(verdict, DryRunAccepted)
+        told = cluster.world.seconds, self._process.name, self._uid, asked, accepted
+        self._process.world.record(Validated(*told))
+        if verdict is None:
             return DryRunUnavailable("timed out")
-        if cluster.world.is_busy:
-            return DryRunUnavailable("timed out")
-        with cluster.world.sent_by(None):
-            verdict = await self._client.validate(changes)
         await self._back()
         return verdict
 

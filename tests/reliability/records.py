@@ -46,7 +46,8 @@ class Looked:
     """An operator read a cluster for a resource: what was true of it at that moment.
 
     `quorum`: a controller was active, and a majority of the voters ran. `ranges`: what every node that counts supports,
-    registered or a voter, live or not. `log`: whether it could read the metadata log.
+    registered or a voter, live or not. `log`: whether it could read the metadata log. `said`: levels as
+    nodes told them that are wholly there, and behind.
     """
 
     at: float
@@ -58,6 +59,7 @@ class Looked:
     ranges: Mapping[str, tuple[int, int]]
     nodes: Nodes | None = None
     log: bool = True
+    said: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,17 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
+class Validated:
+    """A dry run of these changes was asked for. `accepted`: the active controller said yes to all."""
+
+    at: float
+    process: str
+    uid: str
+    changes: tuple[tuple[str, int], ...]
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """The first byte of an effect was written to a connection: nothing that is asked later keeps it back."""
 
@@ -214,7 +227,22 @@ class Calmed:
     cluster_of: Mapping[str, str]
 
 
-Record = Stored | Looked | Sent | Asked | Stopped | Whole | Ended | Left | Moved | Kept | Jumped | Approved | Calmed
+Record = (
+    Stored
+    | Looked
+    | Sent
+    | Asked
+    | Stopped
+    | Whole
+    | Ended
+    | Validated
+    | Left
+    | Moved
+    | Kept
+    | Jumped
+    | Approved
+    | Calmed
+)
 
 
 @dataclass(slots=True)

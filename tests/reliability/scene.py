@@ -151,7 +151,8 @@ class Scene:
         if self.theme == "soak" or random() < 0.05:
             spec["features"]["finalizeAfter"] = pick(("10s", "30s", "2m"))
         if random() < 0.3:
-            spec["cluster"]["clusterId"] = self.clusters[cluster].world.cluster_id
+            named = pick(sorted(self.clusters)) if random() < 0.3 else cluster
+            spec["cluster"]["clusterId"] = self.clusters[named].world.cluster_id
         if random() < 0.6:
             spec["consents"] = self.consents(cluster)
         if self.theme == ROLL:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
-from tests.reliability import checker, facts, records, roll_rules
+from tests.reliability import checker, end_rules, facts, records, roll_rules
 from tests.reliability import violations as told
 from tests.reliability.calibration import DEFECTS, Defect, defective, source_of, tried
 from tests.reliability.checker import violations
@@ -52,7 +52,14 @@ def test_the_same_seed_is_the_same_history() -> None:
 
 
 def test_the_checker_knows_nothing_of_the_operator() -> None:
-    for module in (checker.__file__, facts.__file__, records.__file__, roll_rules.__file__, told.__file__):
+    for module in (
+        checker.__file__,
+        end_rules.__file__,
+        facts.__file__,
+        records.__file__,
+        roll_rules.__file__,
+        told.__file__,
+    ):
         imported = {
             name.name if isinstance(node, ast.Import) else node.module
             for node in ast.walk(ast.parse(Path(module).read_text()))

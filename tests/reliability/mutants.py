@@ -338,8 +338,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "adapters",
         "kafkafeatures/reconcile/claims.py",
         ("nobody is older", "return min(older)[1] if older else None", "return None"),
-        ("a step of another one holds nobody", "there == cluster_id and until > now and life != us",
-         "there == cluster_id and until > now and life == us"),
+        ("a step of another one holds nobody", "step.until > now and life != us",
+         "step.until > now and life == us"),
     ),
     *_of(
         "adapters",

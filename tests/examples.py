@@ -95,7 +95,8 @@ def steady(text: str) -> str:
     """Without what differs from run to run: offsets, ages, who leads, and whether a node is a moment behind."""
     text = re.sub(r"^Verifying: .* still reports .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"offset [0-9]+, epoch [0-9]+", "offset 43, epoch 1", text)
-    text = re.sub(r"(?<=, for )[0-9]+s\b|\b[0-9]+s(?= ago)", "0s", text)
+    text = re.sub(r"(?<=, for )[0-9]+[smh]\b|\b[0-9]+[smh](?= ago)", "0s", text)
+    text = re.sub(r" \((not ready|ready|unknown) for [0-9]+[smh]\)$", "", text, flags=re.MULTILINE)
     text = re.sub(r"active controller [0-9]+", "active controller 3001", text)
     text = re.sub(r"(?<=revision )([a-z]+)-[0-9a-z]{8,10}\b", rf"\1-{REVISION}", text)
     return re.sub(r" +$", "", text, flags=re.MULTILINE)

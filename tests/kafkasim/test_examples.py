@@ -52,3 +52,9 @@ def test_a_node_that_is_a_moment_behind_is_chance_and_stands_in_no_page() -> Non
     applied, done = "UpdateFeatures share.version 0 -> 1: Applied\n", "InSync: finalized\n"
     behind = "Verifying: broker 1 still reports share.version 0, and 1 more readings are behind\n"
     assert steady(applied + behind + done) == applied + done
+
+
+def test_ages_are_of_one_length_on_a_page_however_long_a_scene_took() -> None:
+    said = "kafka/orders  not ready: ApprovalRequired, for {}\nsha256:1  created {} ago\n"
+    for age, longer in (("3s", ""), ("2m", " (not ready for 4m)"), ("1h", " (not ready for 2h)")):
+        assert steady(said.format(age + longer, age)) == said.format("0s", "0s")

@@ -31,7 +31,7 @@ from kafkafeatures.core.steps import UpdateFeature
 NOBODY_LOOKED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
 """Of the newest. Irreversible changes are shown however many came after them."""
-WORTH_SAYING = timedelta(minutes=1)
+WORTH_SAYING = timedelta(seconds=90)
 """By how much Ready has to be older than its reason for both ages to be said."""
 
 _CHANGE = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})$")

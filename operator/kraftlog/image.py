@@ -101,27 +101,40 @@ class Registrations:
     unregistered: Mapping[int, int] = field(default_factory=dict, compare=False)
 
 
+Moves = tuple[tuple[int, int], ...]
+"""Of a feature: the end of the batch that moved it and the level since then, in the order of the log."""
+MOST_MOVES = 16
+"""The newest of a feature, that are kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class FormerLevels:
     """Levels above 0 that were finalized, and given up.
 
     left: of a feature and a level, when it was given up last, in ms. It is complete from `since_offset` on, the end of
     the snapshot that the reader began with, whose last record is of `since_ms`; 0 and -1 where it began with the log.
+    moves: of the same time, by feature, kraft.version and level 0 among them; the newest `MOST_MOVES`.
     """
 
     left: Mapping[tuple[str, int], int] = field(default_factory=dict)
     since_offset: int = 0
     since_ms: int = -1
+    moves: Mapping[str, Moves] = field(default_factory=dict)
 
     def with_earlier(self, earlier: FormerLevels, until: int) -> FormerLevels:
         """With what another reading of the same log knew, up to `until`; unless there is a gap between the two."""
         if until < self.since_offset or earlier.since_offset > self.since_offset:
             return self
         left = {**earlier.left, **self.left}
+        moves = {
+            name: tuple(sorted({*earlier.moves.get(name, ()), *self.moves.get(name, ())}))[-MOST_MOVES:]
+            for name in {**earlier.moves, **self.moves}
+        }
         return FormerLevels(
             {key: max(at, earlier.left.get(key, at)) for key, at in left.items()},
             earlier.since_offset,
             earlier.since_ms,
+            moves,
         )
 
 

@@ -466,9 +466,7 @@ class SnapshotReader:
         replay._rules, replay._wanted = _rules_of(replay._sections)
         replay._offset, replay._epoch = self._id
         replay._timestamp_ms = state.snapshot_timestamp_ms
-        state.leader_id = None
-        state.features_offset = state.began_offset = replay._offset
-        state.began_ms = replay._timestamp_ms
+        state.begin_with_snapshot(replay._offset)
         return replay
 
     def _hold(self, more: memoryview) -> None:

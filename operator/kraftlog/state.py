@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from kraftlog.errors import ContradictionError
 from kraftlog.image import (
+    MOST_MOVES,
     BrokerRegistration,
     ControllerRegistration,
     Endpoint,
     FinalizedFeatures,
     FormerLevels,
     Migration,
+    Moves,
     Quorum,
     Registrations,
     Section,
@@ -59,6 +61,7 @@ class State:
         "kraft_version",
         "leader_id",
         "left",
+        "moves",
         "offset",
         "partitions",
         "snapshot_timestamp_ms",
@@ -75,6 +78,7 @@ class State:
         self.features: VersionedMap[str, int] = VersionedMap(_weight_of_level)
         self.features_offset = 0
         self.left: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
+        self.moves = _no_moves()
         self.began_offset, self.began_ms = 0, -1  # the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
@@ -92,10 +96,17 @@ class State:
     @property
     def weight(self) -> int:
         """Bytes of memory, roughly."""
-        kept = self.brokers, self.controllers, self.unregistered, self.features, self.left
+        kept = self.brokers, self.controllers, self.unregistered, self.features, self.left, self.moves
         partitions = self.partitions.weight if self.partitions is not None else 0
         clients = self.clients.weight if self.clients is not None else 0
         return self.voters_weight + partitions + clients + sum(each.weight for each in kept)
+
+    def begin_with_snapshot(self, end_offset: int) -> None:
+        """All of it was read: it says what is so, and not since when, nor who leads."""
+        self.leader_id = None
+        self.features_offset = self.began_offset = end_offset
+        self.began_ms = self.snapshot_timestamp_ms
+        self.moves = _no_moves()
 
     def section(
         self, section: Section
@@ -106,7 +117,7 @@ class State:
                 return Registrations(self.brokers.view(), self.controllers.view(), self.unregistered.view())
             case Section.FEATURES:
                 kraft = self.kraft_version, self.feature_record_kraft_version
-                former = FormerLevels(self.left.view(), self.began_offset, self.began_ms)
+                former = FormerLevels(self.left.view(), self.began_offset, self.began_ms, self.moves.view())
                 return FinalizedFeatures(self.features.view(), *kraft, self.features_offset, former)
             case Section.QUORUM:
                 return Quorum(self.voters, self.leader_id)
@@ -160,6 +171,10 @@ def _weight_of_node(_: int, node: BrokerRegistration | ControllerRegistration) -
 
 def _weight_of_level(name: str, _: int) -> int:
     return _LEVEL + getsizeof(name)
+
+
+def _no_moves() -> VersionedMap[str, Moves]:
+    return VersionedMap(lambda name, moves: _LEVEL * (1 + len(moves)) + getsizeof(name))
 
 
 def _endpoints(items: tuple[Data, ...]) -> tuple[Endpoint, ...]:
@@ -260,6 +275,8 @@ def _set_level(state: State, name: str, level: int) -> None:
     before = state.features.get(name)
     if before is not None and before != level:
         state.left.put((name, before), state.timestamp_ms)
+    if (before or 0) != level:
+        _moved(state, name, level)
     if level == 0:
         state.features.drop(name)
     else:
@@ -282,7 +299,13 @@ def _snapshot_footer(state: State, data: Data) -> None:
     """Says only that the file is whole, which is `replay`'s to check."""
 
 
+def _moved(state: State, name: str, level: int) -> None:
+    state.moves.put(name, (*(state.moves.get(name) or ()), (state.offset, level))[-MOST_MOVES:])
+
+
 def _kraft_version(state: State, data: Data) -> None:
+    if state.kraft_version != data["kRaftVersion"]:
+        _moved(state, KRAFT_VERSION_FEATURE, data["kRaftVersion"])
     state.kraft_version = data["kRaftVersion"]
     state.features_offset = state.offset
 

@@ -13,6 +13,7 @@ from kraftlog import DamagedError, FormerLevels, GapError, Image, Replay, Snapsh
 from kraftlog import replay as replay_module
 from kraftlog.batches import Codec, Record, head_at
 from kraftlog.encoding import encode_batch
+from kraftlog.image import MOST_MOVES
 from kraftlog.records import Decoded, encode, frame
 from kraftlog.schema import table
 from tests.kraftlog.build import (
@@ -159,10 +160,32 @@ def test_the_image_says_which_levels_were_given_up_and_when() -> None:
     assert former.since_ms >= 0
 
 
+def test_the_image_says_where_each_level_was_moved_and_to_which_level() -> None:
+    data = log([level("a", 1)], [level("a", 1)], [level("a", 0), level("b", 3)], [no_op()], [level("a", 1)])
+    data += control_batch(6, (table.KRAFT_VERSION, {"version": 0, "kRaftVersion": 1}))
+    image = image_of(data)
+    moves = image.former_levels.moves
+    assert dict(moves) == {"a": ((1, 1), (4, 0), (6, 1)), "b": ((4, 3),), "kraft.version": ((7, 1),)}
+    assert image_of(data, below=6).former_levels.moves["a"][-1] == (6, 1)
+    assert image_of(data, below=5).former_levels.moves["a"][-1] == (4, 0)
+    often = image_of(log(*([level("a", 1 + n % 2)] for n in range(40)))).former_levels.moves["a"]
+    assert [end for end, _ in often] == list(range(40 - MOST_MOVES + 1, 41))
+
+
+def test_what_a_snapshot_holds_was_not_moved_there() -> None:
+    replay = Replay()
+    replay.load_snapshot(snapshot(level("a", 5)), end_offset=900, epoch=3)
+    assert dict(replay.image().former_levels.moves) == {}
+    replay.append(log([level("a", 5)], [level("a", 4)], start=900), below=ALL)
+    assert dict(replay.image().former_levels.moves) == {"a": ((902, 4),)}
+
+
 def test_former_levels_are_joined_where_two_readings_leave_no_gap() -> None:
-    earlier = FormerLevels({("a", 2): 50, ("a", 3): 60}, 100, 40)
-    later = FormerLevels({("a", 2): 90}, 200, 70)
-    assert later.with_earlier(earlier, 200) == FormerLevels({("a", 2): 90, ("a", 3): 60}, 100, 40)
+    earlier = FormerLevels({("a", 2): 50, ("a", 3): 60}, 100, 40, {"a": ((120, 3), (250, 2)), "b": ((130, 1),)})
+    later = FormerLevels({("a", 2): 90}, 200, 70, {"a": ((250, 2), (260, 3))})
+    moves = {"a": ((120, 3), (250, 2), (260, 3)), "b": ((130, 1),)}
+    assert later.with_earlier(earlier, 255) == FormerLevels({("a", 2): 90, ("a", 3): 60}, 100, 40, moves)
+    assert later.with_earlier(earlier, 200).since_offset == 100
     assert later.with_earlier(earlier, 199) == later
     assert earlier.with_earlier(later, 300) == earlier
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.status import Via
 from kafkafeatures.core.ports import PreparedUpdate, Withheld
-from kafkafeatures.core.readings import ClusterProbe, Failure, ProbedNode, Readings, Role
+from kafkafeatures.core.readings import ClusterProbe, EarlierMoves, Failure, ProbedNode, Readings, Role
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.route import Route, route_to_controller
 from kafkafeatures.core.steps import (
@@ -68,6 +68,13 @@ class SimulatedCluster:
     async def look_again(self) -> Readings:
         """The same: nothing that is asked again is answered in another way."""
         return await self.read(partitions=True)
+
+    async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
+        """The log of a simulated cluster is never cut off at its beginning."""
+        if self.world.log.diverging(offset, epoch) is not None:
+            return EarlierMoves(restored=True)
+        moves = self.world.image.former_levels.moves.items()
+        return EarlierMoves({name: tuple(one for one in of if one[0] > offset) for name, of in moves})
 
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:

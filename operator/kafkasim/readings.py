@@ -286,8 +286,13 @@ class Client:
             self._began_ms = newest if newest > self._world.began_ms else -1
         if image.finalized is None or self._began_ms < 0:
             return image
-        left = {key: at for key, at in image.former_levels.left.items() if at > self._began_ms}
-        return replace(image, finalized=replace(image.finalized, former=FormerLevels(left, 0, self._began_ms)))
+        known, since = image.former_levels, self._began_ms
+        left = {key: at for key, at in known.left.items() if at > since}
+        behind = (piece.base_offset for piece in self._world.log.pieces if piece.first_ms > since)
+        offset = next(behind, image.offset)
+        moves = {name: tuple(one for one in of if one[0] > offset) for name, of in known.moves.items()}
+        former = FormerLevels(left, offset, since, {name: of for name, of in moves.items() if of})
+        return replace(image, finalized=replace(image.finalized, former=former))
 
     # --- partitions ---
 

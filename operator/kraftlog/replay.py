@@ -85,7 +85,7 @@ class Replay:
     """A log as far as it was read. Empty at offset 0; not thread-safe.
 
     `sections`: what its images hold, all but the partitions unless told; records of others are counted and skipped.
-    `limit`: of `weight`; None: none.
+    `limit`: of `weight`; None: none. `at`: where it begins, if what lies before that is not to be known.
     """
 
     __slots__ = (
@@ -105,13 +105,13 @@ class Replay:
         "_wanted",
     )
 
-    def __init__(self, *, sections: Iterable[Section] = SMALL, limit: int | None = None) -> None:
+    def __init__(self, *, sections: Iterable[Section] = SMALL, limit: int | None = None, at: int = 0) -> None:
         self._sections = frozenset(sections)
         self._rules, self._wanted = _rules_of(self._sections)
         self._limit = limit
         self._state = State(self._sections)
         self._shown: dict[str, Any] | None = None  # the sections of the last image, until one may have changed
-        self._offset = 0
+        self._offset = at
         self._epoch = -1
         self._timestamp_ms = -1
         self._pending: list[Decoded] | None = None  # None outside of a transaction

@@ -8,6 +8,8 @@ PLURAL = "kafkafeatures"
 
 APPROVE = f"{GROUP}/approve"
 """Annotation: the hash of a plan."""
+ACCEPT_RESTORED_LOG = f"{GROUP}/accept-restored-log"
+"""Annotation: "<cluster id>@<epoch>" of a metadata log that was restored from a backup, and may be acted upon."""
 PAUSE = f"{GROUP}/pause"
 """Annotation: "true" is the same as `spec.suspend`."""
 CREDENTIALS = f"{GROUP}/credentials"

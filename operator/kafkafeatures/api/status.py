@@ -167,6 +167,13 @@ class ReadyReason(StatusRecord, frozen=True, kw_only=True):
     since: Stamp
 
 
+class LogPosition(StatusRecord, frozen=True, kw_only=True):
+    """An end of the metadata log (exclusive), and the leader epoch of what is before it."""
+
+    offset: int
+    epoch: int
+
+
 class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
     """How many pods of a StatefulSet run its update revision."""
 
@@ -229,7 +236,11 @@ class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
 
 
 class Status(StatusRecord, frozen=True, kw_only=True):
-    """All of it. `change_count`: effects applied in the life of the resource, and plans that ended without one."""
+    """All of it. `change_count`: effects applied in the life of the resource, and plans that ended without one.
+
+    `unverified_consents`: in the document at the first contact, so maybe used before. `log_position`: up to where each
+    move of a level in the metadata log is accounted for (`core/accounted.py`).
+    """
 
     observed_generation: int = 0
     progress: str = ""
@@ -238,6 +249,8 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     source: str = ""
     change_count: int = 0
     spent_consents: tuple[str, ...] = ()
+    unverified_consents: tuple[str, ...] = ()
+    log_position: LogPosition | None = None
     way_back: WayBack | None = None
     soak_started_at: Stamp | None = None
     metadata_mode: str = ""

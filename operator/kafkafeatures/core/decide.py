@@ -65,6 +65,7 @@ class Proposal(Struct, frozen=True):
     changes: tuple[UpdateFeature, ...]
     drifted: tuple[UpdateFeature, ...]
     plan: Plan
+    unverified: tuple[UpdateFeature, ...] = ()  # by a consent that may have been used before the status began
     excused: ExcusedTopics | None = None  # what the roll in progress may make unavailable, by a consent
 
     @property
@@ -101,7 +102,8 @@ def propose(
         excused=excused,
         excused_is_known=excused_is_known,
     )
-    return Proposal(desired, changes, drifted, plan, excused)
+    unverified = tuple(change for change in changes if change.is_downgrade and change.consent in memory.unverified)
+    return Proposal(desired, changes, drifted, plan, unverified, excused)
 
 
 def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:
@@ -127,13 +129,14 @@ def decide(
     owner: Owner | None = None,
     soak: Soak | None = None,
     roll: Roll | None = None,
+    log_says: Stalled | Wait | None = None,
 ) -> Decision:
     """Decide one reconciliation. `verdict`: of exactly `to_validate(propose(...).changes)`, None if it was not asked.
 
     `proposal`: what `propose` made of the same three, for who needed it before to ask for the verdict. `unsettled`:
     steps that may have been sent and whose outcome is open; `why_open`: what has to be there for it. `owner`: the older
     resource that owns this cluster, or may turn out to. `soak`: what an irreversible change waits for. `roll`: what
-    there is to restart.
+    there is to restart. `log_says`: that it is not the log that the status tells of.
     """
     if wanted.cluster_id and memory.cluster_id and wanted.cluster_id != memory.cluster_id:
         return Stalled(
@@ -142,6 +145,7 @@ def decide(
             "create a separate resource (and state file) for each cluster",
         )
     wrong = _wrong_cluster(observation, wanted.cluster_id or memory.cluster_id, lost=memory.lost_cluster)
+    wrong = wrong or log_says
     if wrong is not None:
         return wrong
     owned = owned_by(owner)
@@ -335,9 +339,13 @@ def _not_approved(wanted: Wanted, proposal: Proposal, *, of_roll: bool = False) 
             "approve this plan, or remove the approval",
             condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED),
         )
+    why = ""
+    if proposal.unverified:
+        consent = proposal.unverified[0].consent
+        why = f"; it is unknown whether consent {consent!r} was already used: it is older than the status"
     return Held(
         Reason.APPROVAL_REQUIRED,
-        f"approve plan {plan.hash[:HASH_SHOWN]}: {what}",
+        f"approve plan {plan.hash[:HASH_SHOWN]}: {what}{why}",
         condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING),
     )
 
@@ -352,9 +360,10 @@ def _another_is_approved(wanted: Wanted, plan: Plan) -> bool:
 
 def _waits_for_approval(wanted: Wanted, proposal: Proposal) -> bool:
     """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects, is
-    not. To correct drift by an irreversible change takes a new approval, whatever the policy.
+    not. To correct drift by an irreversible change takes a new approval, whatever the policy; so does a downgrade by a
+    consent that may have been used before. On the command line a person is asked.
     """
-    if wanted.policy is ApprovalPolicy.ALWAYS:
+    if wanted.policy is ApprovalPolicy.ALWAYS or (proposal.unverified and not wanted.may_approve_unseen):
         return True
     if wanted.policy is ApprovalPolicy.NEVER:
         return any(undo_of(change) is Undo.IMPOSSIBLE for change in proposal.changes if change in proposal.drifted)

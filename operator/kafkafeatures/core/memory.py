@@ -32,14 +32,16 @@ class Memory(Struct, frozen=True):
     """`reached`: levels that were once in sync as they are wanted now.
 
     `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
-    `lost_cluster`: a cluster was read before, and which one is not there any more. `excused`: what the roll of
-    `roll_id`, which is in progress, may make unavailable.
+    `unverified`: consents that may have been used before the status began. `lost_cluster`: a cluster was read before,
+    and which one is not there any more. `excused`: what the roll of `roll_id`, which is in progress, may make
+    unavailable.
     """
 
     cluster_id: str = ""
     lost_cluster: bool = False
     change_count: int = 0
     spent: frozenset[str] = frozenset()
+    unverified: frozenset[str] = frozenset()
     reached: Mapping[str, int] = field(default_factory=dict)
     corrections: Mapping[str, int] = field(default_factory=dict)
     plan: PlanStatus | None = None
@@ -54,6 +56,7 @@ def memory_of(status: Status, age_of: AgeOf) -> Memory:
         lost_cluster=lost_cluster(status),
         change_count=status.change_count,
         spent=frozenset(status.spent_consents),
+        unverified=frozenset(status.unverified_consents),
         reached={
             one.name: one.desired
             for one in status.features

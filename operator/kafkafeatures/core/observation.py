@@ -18,6 +18,7 @@ from kafkafeatures.core.readings import (
     NOT_ASKED,
     Failure,
     FailureKind,
+    Moves,
     NodeAnswer,
     PartitionsReading,
     QuorumAnswer,
@@ -190,12 +191,15 @@ class Source(Struct, frozen=True):
 
 class PastLevels(Struct, frozen=True):
     """Of the metadata log, as it was at `at`, by its own time: of a feature and a level above 0, when it was given up
-    last. Complete from `since` on; None: from the beginning of the cluster.
+    last. Complete from `since` on; None: from the beginning of the cluster. `moves`: of each feature, where it was
+    moved, from `since_offset` on.
     """
 
     left: Mapping[tuple[str, int], datetime]
     since: datetime | None
     at: datetime
+    since_offset: int = 0
+    moves: Mapping[str, Moves] = field(default_factory=dict)
 
 
 class Observation(Struct, frozen=True):

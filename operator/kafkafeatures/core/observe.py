@@ -128,7 +128,8 @@ def _source(probe: ClusterProbe, log: LogReading | None) -> Source:
 def _past_levels(log: LogReading) -> PastLevels:
     former = log.image.former_levels
     since = None if former.since_ms < 0 else _moment(former.since_ms)
-    return PastLevels({key: _moment(ms) for key, ms in former.left.items()}, since, _moment(log.image.timestamp_ms))
+    left = {key: _moment(ms) for key, ms in former.left.items()}
+    return PastLevels(left, since, _moment(log.image.timestamp_ms), former.since_offset, former.moves)
 
 
 def _moment(ms: int) -> datetime:

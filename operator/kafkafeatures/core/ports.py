@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kafkafeatures.api.status import Via
-    from kafkafeatures.core.readings import Failure, Readings
+    from kafkafeatures.core.readings import EarlierMoves, Failure, Readings
     from kafkafeatures.core.restarts import RestartNode
     from kafkafeatures.core.steps import DryRun, NotSent, Outcome, UpdateFeature
     from kafkafeatures.core.workloads import WorkloadsReading
@@ -51,6 +51,9 @@ class KafkaPort(Protocol):
 
         Nodes are not asked again: what they said is that of the last `read`, which was with partitions.
         """
+
+    async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
+        """Of levels, from this position of the metadata log up to where the last reading of it knows them."""
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         """One validateOnly of all the changes together; nothing is changed. Never with kraft.version."""

@@ -183,6 +183,20 @@ class LogReading(Struct, frozen=True):
     at: datetime
 
 
+Moves = tuple[tuple[int, int], ...]
+"""Of a feature: up to where the metadata log goes with the move, and the level since then; in the order of the log."""
+
+
+class EarlierMoves(Struct, frozen=True):
+    """What the metadata log shows between a position and the beginning of the reading.
+
+    `restored`: it never had that position. `moves`: by feature; empty also where the log does not go back so far.
+    """
+
+    moves: Mapping[str, Moves] = field(default_factory=dict)
+    restored: bool = False
+
+
 class PartitionsReading(Struct, frozen=True):
     """Every partition of the cluster: of the metadata log, or asked for and known to be complete.
 

@@ -86,6 +86,8 @@ def status_of(
         source=observation.source.kind.value,
         change_count=previous.change_count,
         spent_consents=previous.spent_consents,
+        unverified_consents=previous.unverified_consents,
+        log_position=previous.log_position,
         way_back=None if isinstance(decision, Act) and isinstance(decision.step, UpdateFeature) else previous.way_back,
         soak_started_at=previous.soak_started_at,
         metadata_mode=str(or_none(observation.mode) or ""),

@@ -31,8 +31,9 @@ def wanted_of(
     approvals: frozenset[str] = frozenset(),
     annotated: str = "",
     paused: bool = False,
+    accepted_log: str = "",
 ) -> Wanted:
-    """Resolve it. `approvals`, `annotated` (one more), `paused`: given beside the document.
+    """Resolve it. `approvals`, `annotated` (one more), `paused`, `accepted_log`: given beside the document.
 
     Raises InvalidDocument: UnknownRelease, and for a window that no schedule or no time zone is.
     """
@@ -47,6 +48,7 @@ def wanted_of(
         policy=ApprovalPolicy(spec.approval.policy),
         approvals=given,
         annotated=annotated,
+        accepted_log=accepted_log,
         on_drift=OnDrift(spec.drift.on_drift),
         cluster_id=spec.cluster.cluster_id or "",
         cluster_flags=_flags(spec.cluster),

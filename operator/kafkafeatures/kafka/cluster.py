@@ -17,6 +17,7 @@ from kafkafeatures.core.readings import (
     NOT_ASKED,
     ClusterProbe,
     ControllerList,
+    EarlierMoves,
     Failure,
     FailureKind,
     Host,
@@ -28,7 +29,7 @@ from kafkafeatures.core.readings import (
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.directory import hosts_from_registrations
 from kafkafeatures.kafka.errors import KafkaError, to_failure
-from kafkafeatures.kafka.level_history import LevelHistory
+from kafkafeatures.kafka.level_history import LevelHistory, moves_between
 from kafkafeatures.kafka.log_source import LogSource
 from kafkafeatures.kafka.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.metadata_log import MetadataLog
@@ -89,6 +90,7 @@ class Cluster:
         )
         self._identities: Identities | None = None  # which nobody asks for before partitions
         self._levels = LevelHistory()
+        self._earlier: tuple[tuple[str | Failure, int, int], EarlierMoves] | None = None  # from which position
         self._last: ClusterProbe | None = None
         self._as_read: LogReading | None = None  # the log of the last reading, as it came; None where it was not read
         self._committed = -1  # the end of the log, as of the last look at it
@@ -223,6 +225,26 @@ class Cluster:
         except KafkaError as error:
             return to_failure(error, "metadata log")
         return None
+
+    async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
+        """As the port says. What was read once is not read again: what came after it is in each reading."""
+        leader = self._log.leader()
+        if self._as_read is None or self._last is None or leader is None:
+            return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
+        asked = self._last.cluster_id, offset, epoch
+        if self._earlier is None or self._earlier[0] != asked:
+            source = LogSource(
+                leader[0],
+                leader[1].epoch,
+                cluster_id=self._log.leaders.cluster_id,
+                timeout=self._settings.request_timeout,
+                until=self._as_read.image.former_levels.since_offset,
+            )
+            found = await moves_between(source, offset, epoch, monotonic=self._environment.monotonic)
+            if isinstance(found, KafkaError):
+                return to_failure(found, "metadata log")
+            self._earlier = asked, found
+        return self._earlier[1]
 
     async def default_min_insync_replicas(self) -> int | Failure:
         """What applies to topics that set none: the highest of the brokers that answered in the last reading."""

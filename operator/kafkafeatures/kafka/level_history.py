@@ -1,4 +1,4 @@
-"""Which levels were given up, over all readings of a cluster's metadata log.
+"""Which levels were given up, over all readings of a cluster's metadata log, and where they were moved before them.
 
 Called by `cluster.py` with every reading. A follower that reads everything anew, as it does when partitions are wanted,
 begins with the leader's newest snapshot, which knows no past: what earlier readings knew is kept here. It joins only
@@ -7,13 +7,20 @@ readings of one cluster that leave no gap, and never those of a log that went ba
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Failure, LogReading
+from kafkafeatures.core.readings import EarlierMoves, Failure, LogReading
+from kafkafeatures.kafka.errors import ErrorCode, KafkaError, NoLeader, ServerError, TimedOut
+from kraftlog import KraftLogError, Replay, Section
 
 if TYPE_CHECKING:
+    from kafkafeatures.kafka.log_source import LogSource
     from kraftlog import FormerLevels
+
+WITHIN = 30.0
+"""Seconds for all of an earlier part of the log."""
 
 
 class LevelHistory:
@@ -34,3 +41,28 @@ class LevelHistory:
                 former = former.with_earlier(earlier, until)
         self._known = cluster_id, former, offset
         return replace(log, image=replace(log.image, finalized=replace(finalized, former=former)))
+
+
+async def moves_between(
+    source: LogSource, offset: int, epoch: int, *, monotonic: Callable[[], float]
+) -> EarlierMoves | KafkaError:
+    """Of levels, from a position of the log to where the source ends; none where the log begins later by now."""
+    replay, deadline = Replay(sections=[Section.FEATURES], at=offset), monotonic() + WITHIN
+    try:
+        while (before := replay.offset) < source.until:
+            reply = await source.fetch(before, replay.epoch if replay.epoch >= 0 else epoch)
+            if reply.diverging is not None:
+                return EarlierMoves(restored=True)
+            if reply.snapshot_id is not None:
+                return EarlierMoves()
+            replay.append(reply.records, below=min(source.until, reply.high_watermark))
+            if replay.offset == before:
+                return NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log changed while it was read")
+            if monotonic() >= deadline:
+                text = f"{replay.offset - offset} of {source.until - offset} records were read within {WITHIN:g} s"
+                return TimedOut(text)
+    except KafkaError as error:
+        return error
+    except KraftLogError as error:
+        return ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"it does not read: {error}")
+    return EarlierMoves(replay.image().former_levels.moves)

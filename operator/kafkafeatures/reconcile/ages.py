@@ -4,7 +4,8 @@ A status holds stamps of the wall clock, which may be a day wrong and set right 
 and counts once: when this process meets it. From then on the monotonic clock counts, and a stamp of the future is met
 as one of just now. What must not come too early, whatever a clock says, does not even take the hint: it counts from
 when this process met the stamp. One for each resource, for as long as the process works on it. Used by
-`reconcile/evaluate.py`. What the process saw of a soak is kept here as well: a stamp proves nothing of that.
+`reconcile/evaluate.py`. What the process saw of a soak, and of the metadata log, is kept here as well: no stamp
+proves that.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from kafkafeatures.environment import SYSTEM
 
 if TYPE_CHECKING:
+    from kafkafeatures.api.status import LogPosition
     from kafkafeatures.core.soak import Soak
 
 MOST = 256
@@ -23,11 +25,14 @@ MOST = 256
 
 
 class Ages:
-    """When this process first met each stamp of one resource. `monotonic` in seconds. `soak`: as of its last look."""
+    """When this process first met each stamp of one resource. `monotonic` in seconds. `soak`: as of its last look.
+    `read_until`: the end of the metadata log then, by cluster id.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = SYSTEM.monotonic) -> None:
         self.monotonic = self._monotonic = monotonic
         self.soak: Soak | None = None
+        self.read_until: dict[str, LogPosition] = {}
         self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
         self._ours: set[str] = set()
 

@@ -20,13 +20,14 @@ from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.accounted import missing_in, position_of, sent_by
 from kafkafeatures.core.decide import Owner, Proposal, approved_by, decide, propose, to_validate
-from kafkafeatures.core.decisions import Act, Decision
+from kafkafeatures.core.decisions import Act, Decision, Stalled
 from kafkafeatures.core.memory import Memory, lost_cluster, memory_of, with_result
 from kafkafeatures.core.observation import Known, MetadataMode, Observation, Unknown
 from kafkafeatures.core.observe import ClusterUnreachable, observe
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort
-from kafkafeatures.core.readings import NOT_ASKED, Failure
+from kafkafeatures.core.readings import NOT_ASKED, EarlierMoves, Failure
 from kafkafeatures.core.report import stamp, status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.restarts import Phase, RestartNode
 from kafkafeatures.core.settling import Open
@@ -36,6 +37,7 @@ from kafkafeatures.core.wanted import ApprovalPolicy, Driver, Mode, Wanted
 from kafkafeatures.core.windows import closed_until
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.aside import aside
+from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource, ResourceStore
 
@@ -126,6 +128,7 @@ class Evaluation(Struct, frozen=True):
     `remembered`: the status of before with what is known of it now: what was settled is closed in it. `verdict` None:
     there was nothing to ask the server about. `ours` False: another cluster answers, or one that cannot be told. `roll`
     None: no driver restarts nodes. `read_at`: before the cluster was asked, in seconds of `ReconcileContext.monotonic`.
+    `is_accounted`: `remembered` has all that the metadata log shows of levels.
     """
 
     resource: Resource
@@ -138,6 +141,7 @@ class Evaluation(Struct, frozen=True):
     now: datetime
     roll: Roll | None = None
     read_at: float = -inf
+    is_accounted: bool = False
 
     @property
     def wanted(self) -> Wanted:
@@ -150,7 +154,7 @@ class Evaluation(Struct, frozen=True):
             return status_of_wrong_cluster(
                 self.decision, generation=self.resource.generation, previous=self.resource.status, now=self.now
             )
-        return status_of(
+        status = status_of(
             self.decision,
             self.observation,
             self.proposal,
@@ -161,6 +165,10 @@ class Evaluation(Struct, frozen=True):
             approved_by=approved_by(self.wanted, self.proposal),
             roll=self.roll,
         )
+        position = position_of(self.observation) if self.is_accounted and not sent_by(status) else None
+        if position is None or (status == self.resource.status and status.log_position is not None):
+            return status  # the end of the log moves all the time: it goes with what is written anyway
+        return replace(status, log_position=position)
 
     def with_decision(self, decision: Decision, remembered: Status) -> Evaluation:
         """The same, where something else was decided at the last moment."""
@@ -183,7 +191,13 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
             error.failure, generation=resource.generation, previous=resource.status, now=context.now()
         )
         return Unread(resource, error.failure, status)
-    wanted, ours = resource.wanted, is_ours(resource, observation)
+    kept, wanted, ours = resource, resource.wanted, is_ours(resource, observation)
+    log_says, earlier = None, EarlierMoves()
+    if ours:
+        resource, log_says, earlier = await held_against_the_log(
+            context.kafka, context.ages, resource, observation, at=context.stamp(), age_of=context.age_of
+        )
+        ours = not isinstance(log_says, Stalled)
     remembered = resource.status
     unsettled: tuple[Step | UnknownStep, ...] = ()
     why_open = ""
@@ -192,11 +206,11 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     if ours:  # another cluster tells nothing about what became of what was sent to ours
         first = observation
         observation, remembered, restarts, unsettled, why_open = await _settled(context, resource, first, replication)
-        if observation is not first:
-            replication = await _replication(observation)
-    spent = tuple(one for one in remembered.spent_consents if one in wanted.consents)
-    if spent != remembered.spent_consents:
-        remembered = replace(remembered, spent_consents=spent)
+        replication = replication if observation is first else await _replication(observation)
+        remembered = accounted(resource, remembered, observation, earlier.moves)
+    remembered = replace(
+        remembered, spent_consents=tuple(one for one in remembered.spent_consents if one in wanted.consents)
+    )
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
     memory = memory_of(remembered, context.age_of) if ours else Memory(remembered.cluster_id, lost_cluster(remembered))
     proposal = propose(wanted, observation, memory, await _unavailable(wanted, replication))
@@ -221,20 +235,24 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         remembered = with_soak(remembered, soak)
         remembered = _after_roll(roll, wanted, remembered)
     context.ages.soak = soak
-    owner = None
-    if ours and wanted.mode is Mode.APPLY and isinstance(observation.cluster_id, Known):
-        owner = context.competing_owner(observation.cluster_id.value)
+    owner = _competing_owner(context, wanted, observation) if ours else None
     mine = ours and not (owner and owner.known)
     rolling = roll is not None and roll.decision is not None
     verdict = await _verdict_on(context.kafka, wanted, proposal, observation) if mine and not rolling else None
     decision = decide(
         wanted, observation, memory, proposal=proposal, unsettled=unsettled, why_open=why_open, verdict=verdict,
-        owner=owner, soak=soak, roll=roll,
+        owner=owner, soak=soak, roll=roll, log_says=log_says,
     )  # fmt: skip
     remembered = _not_asked(context, roll, decision, observation, _spending(decision, proposal, remembered))
     return Evaluation(
-        resource, observation, remembered, proposal, decision, verdict, ours, context.now(), roll, read_at
+        kept, observation, remembered, proposal, decision, verdict, ours, context.now(), roll, read_at, log_says is None
     )
+
+
+def _competing_owner(context: ReconcileContext, wanted: Wanted, seen: Observation) -> Owner | None:
+    if wanted.mode is not Mode.APPLY or isinstance(seen.cluster_id, Unknown):
+        return None
+    return context.competing_owner(seen.cluster_id.value)
 
 
 async def _replication(seen: Observation) -> Replication | None:
@@ -383,7 +401,7 @@ async def _settled(
         again = await _look(context, resource, await _workloads(context))
     except ClusterUnreachable:
         again = None
-    if again is None or not is_ours(resource, again):
+    if again is None or not is_ours(resource, again) or missing_in(again, status, position_of(observation)):
         return observation, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), why
     status, still_open, why = _close(context, status, still_open, observation, again, unjudged=unjudged)
     return again, status, tuple(restarts), (*unknown, *(one.step for one in still_open)), why

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.api.names import APPROVE, PAUSE
+from kafkafeatures.api.names import ACCEPT_RESTORED_LOG, APPROVE, PAUSE
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import KafkaFeatures
 from kafkafeatures.api.status import EMPTY, Status, read_status
@@ -101,6 +101,7 @@ class KubernetesStore:
             uid=metadata["uid"],
             annotated=annotations.get(APPROVE, "").strip(),
             paused=annotations.get(PAUSE) == "true",
+            accepted_log=annotations.get(ACCEPT_RESTORED_LOG, "").strip(),
         )
         return Resource(str(self._key), self.generation, wanted, self.status, self.invalid_fields)
 

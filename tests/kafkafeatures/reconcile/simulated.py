@@ -154,13 +154,15 @@ def without_levels(readings: Readings) -> Readings:
 class Store:
     """The resource `ns/name`, as production's own store reads and writes it; the process may die at a write.
 
-    `writes`: of its status.
+    `writes`: of its status. `met`: the status remembers the cluster.
     """
 
-    def __init__(self, cluster: Cluster, levels: Mapping[str, int]) -> None:
+    def __init__(self, cluster: Cluster, levels: Mapping[str, int], *, met: bool = True) -> None:
         self._cluster, self._wanted = cluster, Wanted(levels)
         self.server = ApiServer(cluster.now)
         self.server.create(*KEY, spec_of(self._wanted))
+        if met:
+            self.status = {"clusterId": cluster.world.cluster_id}
         operator = OperatorIdentity("", "operator", "test")
         self._store = KubernetesStore(self.server.client(), KEY, lambda: operator)
 

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -114,6 +114,11 @@ class Rig:
             current=lambda _: self.watched,
             recorder=self.recorder,
         )
+
+    def met(self) -> Self:
+        """The status remembers the cluster, so that a consent in the document is a new one."""
+        self.api.edit_status(lambda status: status.update(clusterId=self.kafka.world.cluster_id))
+        return self
 
     async def work(self) -> float:
         """A pass, and the time until the next one."""

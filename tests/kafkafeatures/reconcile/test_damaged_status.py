@@ -31,9 +31,11 @@ BOTH = {"levels": [{"name": "metadata.version", "level": 27}, {"name": "group.ve
 async def written_by_the_operator() -> dict[str, Any]:
     """A status with everything in it: a plan half done, an open intent, history, blockers, a used consent."""
     api, kafka = Orders(), Kafka({"metadata.version": 21, "group.version": 1})
-    api.edit(features=BOTH, consents=["group.version:1->0"])
-    kafka.outcomes = [None, OutcomeUnknown("EOF")]
+    api.edit(suspend=True)
     controller = controller_of(api, kafka)
+    await controller.reconcile(KEY)  # so that the consent is a new one
+    api.edit(features=BOTH, consents=["group.version:1->0"], suspend=False)
+    kafka.outcomes = [None, OutcomeUnknown("EOF")]
     for _ in range(2):
         await controller.reconcile(KEY)
     status = api.status

@@ -39,6 +39,8 @@ def finalizing(**spec: Any) -> Rig:
 def downgrading(**spec: Any) -> Rig:
     """group.version is about to be disabled, with a consent."""
     rig = Rig()
+    met = {"clusterId": rig.kafka.world.cluster_id}
+    rig.api.edit_status(lambda status: status.update(met))
     rig.kafka.move("metadata.version", 27)
     rig.kafka.move("group.version", 1)
     features = {"levels": [{"name": "group.version", "level": 0}]}

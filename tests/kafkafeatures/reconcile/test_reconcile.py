@@ -365,7 +365,7 @@ def test_a_look_without_levels_does_not_void_an_approval() -> None:
 
 def test_nothing_of_a_wrong_cluster_is_written_down() -> None:
     cluster = Cluster({"metadata.version": 27})
-    store = Store(cluster, {})
+    store = Store(cluster, {}, met=False)
     store.wanted = Wanted({"metadata.version": 27}, cluster_id="cluster-9")
     assert isinstance(run(cluster, store).decision, Stalled)
     assert store.status["clusterId"] == ""

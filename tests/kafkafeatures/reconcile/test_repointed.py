@@ -111,6 +111,8 @@ def test_a_status_that_lost_the_id_of_its_cluster_is_of_no_cluster_until_the_doc
             assert last.decision.reason is Reason.CLUSTER_ID_MISMATCH
     assert (other.sent, other.validated, len(ours.sent)) == ([], [], 1)
     store.wanted = replace(store.wanted, cluster_id=A)
+    assert isinstance(run(ours, store).decision, Held)  # what was used of the consents may be lost as well
+    store.wanted = replace(store.wanted, approvals=frozenset({store.status["plan"]["hash"]}))
     assert isinstance(run(ours, store).decision, Done)
     assert store.status["clusterId"] == A
 

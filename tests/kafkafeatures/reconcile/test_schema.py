@@ -93,7 +93,7 @@ async def test_a_status_that_is_refused_for_what_the_document_says_is_not_tried_
 
 async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used_again() -> None:
     """The schema of another release was there for a while; what it does not know is gone with the first write."""
-    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig = Rig(Orders(), Kafka({"metadata.version": 21})).met()
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
     for _ in range(4):
         await rig.work()
@@ -119,7 +119,7 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used
 async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_whatever_the_status_says_meanwhile(
     meanwhile: str, forgotten: tuple[str, ...]
 ) -> None:
-    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig = Rig(Orders(), Kafka({"metadata.version": 21})).met()
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"], drift={"onDrift": "Correct"})
     for _ in range(4):
         await rig.work()
@@ -149,7 +149,7 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_wh
 
 
 async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
-    rig = Rig(Orders(), Kafka({"metadata.version": 21}))
+    rig = Rig(Orders(), Kafka({"metadata.version": 21})).met()
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
     rig.api.server.schema = older("spentConsents", "intents")
     await rig.work()

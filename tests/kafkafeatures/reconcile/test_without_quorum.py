@@ -52,7 +52,7 @@ def reconciled(
     """The decision, and the status that says so. Nothing is sent."""
     cluster = Cluster({"metadata.version": 21})
     cluster.shows = lambda _: Readings(seen, log)  # kafkasim has no ZooKeeper, nor a leader without followers
-    store = Store(cluster, {})
+    store = Store(cluster, {}, met=False)
     store.wanted = wanted
     last = once(cluster, store)
     assert not isinstance(last.decision, Failure)

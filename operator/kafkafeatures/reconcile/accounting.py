@@ -1,0 +1,89 @@
+"""What a status remembers is held against the metadata log: is it the same log, and is each move of a level in it?
+
+Called by `reconcile/evaluate.py` with each look at the cluster of a resource, before and after what was sent is
+settled. It judges by `core/accounted.py`, and reads older parts of the log where something depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import Result, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.accounted import (
+    acceptance_of,
+    is_downgrade,
+    missing_in,
+    moved_unremembered,
+    position_of,
+    sent_by,
+    void_after,
+    void_all,
+    why_restored,
+)
+from kafkafeatures.core.decisions import Stalled, Wait
+from kafkafeatures.core.memory import AgeOf, with_result
+from kafkafeatures.core.observation import Known, Observation
+from kafkafeatures.core.ports import KafkaPort
+from kafkafeatures.core.readings import EarlierMoves, Failure, Moves
+from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.ports import Resource
+
+
+async def held_against_the_log(
+    kafka: KafkaPort, ages: Ages, resource: Resource, seen: Observation, *, at: Stamp, age_of: AgeOf
+) -> tuple[Resource, Stalled | Wait | None, EarlierMoves]:
+    """The resource, what is decided where the metadata log is not the one that the status tells of, and the moves of
+    levels from before the reading that its status does not account for.
+
+    Where a person accepts another log, nothing is known of what was sent, approved or allowed before.
+    """
+    cluster_id = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else ""
+    status = resource.status
+    missing = missing_in(seen, status, ages.read_until.get(cluster_id))
+    earlier = EarlierMoves() if missing is not None else await _earlier_moves(kafka, resource, seen)
+    if isinstance(earlier, Failure):
+        why = f"it could not be read whether levels were moved since the status was written: {earlier}"
+        return resource, Wait(Reason.PREFLIGHT, why, after=2.0), EarlierMoves()
+    if earlier.restored:
+        missing = status.log_position
+    if missing is not None and resource.wanted.accepted_log != acceptance_of(seen):
+        return resource, Stalled(Reason.CLUSTER_ID_MISMATCH, why_restored(seen, missing)), EarlierMoves()
+    if missing is not None:
+        for one in sent_by(status):
+            status = with_result(status, one, Result.UNVERIFIED, at=at, age_of=age_of)
+        resource, earlier = replace(resource, status=void_all(status, resource.wanted.consents)), EarlierMoves()
+    position = position_of(seen)
+    if position is not None:
+        ages.read_until[cluster_id] = position
+    return resource, None, earlier
+
+
+async def _earlier_moves(kafka: KafkaPort, resource: Resource, seen: Observation) -> EarlierMoves | Failure:
+    """Between what the status accounts for and the beginning of the reading, where something depends on it: all of a
+    log may be large.
+    """
+    status, past = resource.status, seen.past_levels
+    position = status.log_position
+    if position is None or past is None or past.since_offset <= position.offset:
+        return EarlierMoves()
+    unspent = resource.wanted.consents - {*status.spent_consents}
+    if status.plan is None and not any(map(is_downgrade, unspent)):
+        return EarlierMoves()
+    return await kafka.moves_since(position.offset, position.epoch)
+
+
+def accounted(resource: Resource, settled: Status, seen: Observation, earlier: Mapping[str, Moves]) -> Status:
+    """The status with what else is known of consents and approvals: what the log shows that it does not remember, and
+    that it remembers nothing at a first contact. `settled`: with what was sent closed as far as it is known.
+    """
+    before, consents = resource.status, resource.wanted.consents
+    moved = moved_unremembered(before, settled, seen, earlier)
+    if moved:
+        settled = void_after(before, settled, consents, moved)
+    if seen.past_levels is None and len(sent_by(settled)) < len(sent_by(before)):
+        settled = replace(settled, log_position=None)  # a log that is read again later would show it as another's
+    known = before.unverified_consents if before.cluster_id else tuple(filter(is_downgrade, consents))
+    return replace(settled, unverified_consents=tuple(sorted(consents & {*known})))

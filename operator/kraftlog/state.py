@@ -50,6 +50,7 @@ class State:
     """Everything the rules write to."""
 
     __slots__ = (
+        "began_anywhere",
         "began_ms",
         "began_offset",
         "brokers",
@@ -79,6 +80,7 @@ class State:
         self.features_offset = 0
         self.left: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
         self.moves = _no_moves()
+        self.began_anywhere = False  # so the first record of a level may be a move, whatever it says
         self.began_offset, self.began_ms = 0, -1  # the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
@@ -275,7 +277,7 @@ def _set_level(state: State, name: str, level: int) -> None:
     before = state.features.get(name)
     if before is not None and before != level:
         state.left.put((name, before), state.timestamp_ms)
-    if (before or 0) != level:
+    if (before or 0) != level or (state.began_anywhere and state.moves.get(name) is None):
         _moved(state, name, level)
     if level == 0:
         state.features.drop(name)

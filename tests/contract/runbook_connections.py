@@ -107,6 +107,15 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
         `bootstrapControllers`. If the cluster was re-created with another id, delete the resource and
         create it again; deleting changes nothing in Kafka. If the pinned id is gone (removed by hand, or dropped by an
         older CRD), nothing tells which cluster the status is of: set `spec.cluster.clusterId` to the intended one.
+
+        If the message says that the metadata log no longer holds what was read of it, the same cluster was restored
+        from a backup, or formatted again with its id. What became of changes that were sent before is unknown then.
+        Check the levels (`kafkafeatures describe`), then accept this log, with the id and the epoch of the message:
+
+            kubectl annotate kff NAME -n NS --overwrite kafkafeatures.dev/accept-restored-log="ID@EPOCH"
+
+        On the command line: `apply --accept-restored-log ID@EPOCH`. It is good for this log alone. Open steps are then
+        `Unverified` in the history, approvals are void, and consents in the document count as used: give them anew.
         """
     ),
     # It resolves automatically, and an alert fires if it does not.

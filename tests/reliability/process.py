@@ -18,7 +18,7 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.ports import PreparedUpdate, Withheld
-from kafkafeatures.core.readings import ClusterProbe, Failure, FailureKind, LogReading, Readings, Role
+from kafkafeatures.core.readings import ClusterProbe, EarlierMoves, Failure, FailureKind, LogReading, Readings, Role
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import (
     Applied,
@@ -362,6 +362,12 @@ class _Connection:
             if after_it and not before_it:
                 self._overtake(change)
             yield request if isinstance(request, NotSent) else _Prepared(self, request, change)
+
+    async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
+        cluster = await self._reached()
+        if cluster is None or self._client is None or self._draw(self._weather.roads.lost_before):
+            return Failure(FailureKind.TIMED_OUT, "metadata log", "timed out")
+        return await self._client.moves_since(offset, epoch)
 
     async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
         cluster, verdict = await self._reached(), None

@@ -79,7 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
                 raise InvalidDocument((_NEEDS_THE_OPERATOR.format(resource.spec.workload.driver),))
             state = state_of(arguments)
             again = None if is_stream(arguments.file) else partial(read_file, arguments.file)
-            store = FileStore(resource, state, approve=arguments.approve or "", again=again)
+            said = {"approve": arguments.approve or "", "accepted_log": arguments.accept_restored_log}
+            store = FileStore(resource, state, **said, again=again)
             stack.enter_context(store)
         named = bool(resource.spec.approval.plan_hash)
         permission, progress = _Permission(store, arguments, approved_in_document=named), _Progress()

@@ -25,7 +25,10 @@ from kafkafeatures.reconcile.file_store import STDIN, StateHeld, StateUnreadable
 
 
 def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """`-f`, `--state`, `--approve`, `--secrets-dir`. `required`: there is nothing else than a file to name."""
+    """`-f`, `--state`, `--approve`, `--accept-restored-log`, `--secrets-dir`.
+
+    `required`: there is nothing else than a file to name.
+    """
     parser.add_argument(
         "-f", "--file", type=Path, action=_Once, required=required, metavar="FILE",
         help="a KafkaFeatures document (YAML); - is stdin",
@@ -37,6 +40,12 @@ def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True
         help="state file for the status (default: FILE with .status.yaml; none for stdin)",
     )
     parser.add_argument("--approve", type=plan_hash, metavar="HASH", help="carry out only the plan with this hash")
+    parser.add_argument(
+        "--accept-restored-log",
+        default="",
+        metavar="ID@EPOCH",
+        help="continue although Kafka's metadata log ends before what was read of it: it was restored from a backup",
+    )
     parser.add_argument("--secrets-dir", type=Path, metavar="DIR", help="directory of secrets: DIR/<secret-name>/<key>")
 
 

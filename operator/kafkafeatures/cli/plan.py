@@ -85,7 +85,9 @@ def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = Fal
     """Look at the cluster of the document that the flags name, and print its plan in this form."""
     with document_errors(arguments.file):
         document, settings = read(arguments)
-        store = FileStore(document, state_of(arguments), approve=arguments.approve or "")
+        store = FileStore(
+            document, state_of(arguments), approve=arguments.approve or "", accepted_log=arguments.accept_restored_log
+        )
         resource = store.peek()
     seen = on_cluster(_evaluated(settings, store, resource, latest=latest))
     if isinstance(seen, Unread):

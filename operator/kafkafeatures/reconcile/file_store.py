@@ -143,12 +143,14 @@ class FileStore:
         state: Path | None,
         *,
         approve: str = "",
+        accepted_log: str = "",
         again: Callable[[], KafkaFeatures] | None = None,
     ) -> None:
         self._resource, self._again = resource, again
         self.why_over = ""
         """Why nothing more is sent for it; empty as long as the document is what it was."""
-        wanted = wanted_of(resource, approvals=frozenset({approve} if approve else ()))
+        approvals = frozenset({approve} if approve else ())
+        wanted = wanted_of(resource, approvals=approvals, accepted_log=accepted_log)
         self._wanted = replace(wanted, only=approve, may_approve_unseen=True)
         self._state = state
         self._lock: int | None = None

@@ -1,12 +1,23 @@
-"""Which levels were given up is kept over readings that begin anew, and only where they leave no gap."""
+"""Which levels were given up is kept over readings that begin anew, and only where they leave no gap. What lies before
+a reading is read from a position that was known before.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
+import pytest
+
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.readings import Failure, FailureKind, LogReading
-from kafkafeatures.kafka.level_history import LevelHistory
+from kafkafeatures.core.readings import EarlierMoves, Failure, FailureKind, LogReading
+from kafkafeatures.kafka.errors import ErrorCode, KafkaError, NoLeader, ServerError, TimedOut
+from kafkafeatures.kafka.level_history import LevelHistory, moves_between
+from kafkafeatures.kafka.log_source import LogSource
 from kraftlog import FormerLevels
+from tests.kafkafeatures.kafka.scripted_leader import Leader
 from tests.kafkafeatures.worlds import NOW, image
+from tests.kraftlog.build import batch, level, no_op
 
 
 def reading(offset: int, former: FormerLevels) -> LogReading:
@@ -32,3 +43,67 @@ def test_another_cluster_and_a_log_that_went_back_have_none() -> None:
         history = LevelHistory()
         history.complete(reading(100, FROM_THE_BEGINNING), "a")
         assert history.complete(reading(offset, FROM_A_SNAPSHOT), cluster).image.former_levels == FROM_A_SNAPSHOT
+
+
+LEVELS = (
+    batch(100, level("share.version", 1), epoch=5)
+    + batch(101, no_op(), epoch=5)
+    + batch(102, level("share.version", 2), no_op(), epoch=9)
+    + batch(104, level("share.version", 0), level("group.version", 1), epoch=9)
+    + batch(106, level("share.version", 1), epoch=9)
+)
+
+
+async def moves(
+    leader: Leader, offset: int, epoch: int, until: int = 106, clock: Callable[[], float] = lambda: 0.0
+) -> EarlierMoves | KafkaError:
+    source = LogSource(leader, 9, cluster_id=None, timeout=5.0, until=until)  # type: ignore[arg-type]
+    return await moves_between(source, offset, epoch, monotonic=clock)
+
+
+def serving(**how: object) -> Leader:
+    return replace_leader(Leader(data=LEVELS, high_watermark=107, per_reply=150), **how)
+
+
+def replace_leader(leader: Leader, **how: object) -> Leader:
+    for name, value in how.items():
+        setattr(leader, name, value)
+    return leader
+
+
+async def test_moves_are_read_from_a_position_to_the_beginning_of_the_reading() -> None:
+    found = await moves(serving(), 102, 5)
+    assert isinstance(found, EarlierMoves)
+    assert {name: tuple(of) for name, of in found.moves.items()} == {
+        "share.version": ((104, 2), (106, 0)), "group.version": ((106, 1),),
+    }  # fmt: skip
+    assert not found.restored
+    later = await moves(serving(), 104, 9)
+    assert isinstance(later, EarlierMoves)
+    assert later.moves["share.version"] == ((106, 0),)  # the first is one as well, from whatever level
+
+
+async def test_a_log_that_parted_before_the_position_is_another_log() -> None:
+    assert await moves(serving(), 102, 7) == EarlierMoves(restored=True)
+
+
+async def test_a_log_that_begins_behind_the_position_shows_nothing_of_it() -> None:
+    assert await moves(serving(), 90, 5) == EarlierMoves()
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, KafkaError),
+        ({"high_watermark": 102}, NoLeader),  # what was committed is not there any more
+        ({"data": LEVELS[:80] + b"?" + LEVELS[81:]}, ServerError),
+    ],
+)
+async def test_what_cannot_be_read_is_told(how: dict[str, object], error: type[KafkaError]) -> None:
+    assert isinstance(await moves(serving(**how), 100, 5), error)
+
+
+async def test_it_takes_no_longer_than_half_a_minute() -> None:
+    seconds = itertools.count(0, 20)
+    found = await moves(serving(per_reply=90), 100, 5, clock=lambda: next(seconds))
+    assert isinstance(found, TimedOut)

@@ -120,7 +120,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.CONTROLLER_REJECTED: "the active controller rejected the change; its message says why",
             Reason.NOT_AUTHORIZED: "an ACL is missing; the message has the command that grants it",
             Reason.ZOOKEEPER_MODE: "features cannot be finalized in ZooKeeper mode",
-            Reason.CLUSTER_ID_MISMATCH: "the addresses lead to another cluster than expected, to two, or to a restored one",
+            Reason.CLUSTER_ID_MISMATCH: "the addresses lead to another cluster, to two, or to a restored one",
             Reason.DUPLICATE_OWNER: "an older Apply resource owns the same cluster",
             Reason.SCHEMA_OUTDATED: "the installed CRD is older than the operator",
             Reason.UNKNOWN_INTENT: "the status contains an intent that this release cannot read",

@@ -160,6 +160,10 @@ class Operator:
     def missed(self, namespace: str) -> Sequence[Mapping[str, Any]]:
         return self._resources.missed(namespace)
 
+    def stop(self) -> None:
+        self._controller.hand_over()
+        self._stopping.set()
+
     async def end(self) -> None:
         self._stopping.set()
         await self._over.wait()

@@ -6,8 +6,6 @@ import asyncio
 import copy
 import gc
 import json
-import os
-import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -93,7 +91,7 @@ class Operator:
         self.begins = asyncio.Event()
         if begins:
             self.begins.set()
-        self.begun = self.ended = False
+        self.begun = self.stopped = self.ended = False
         self.shown: list[str] = []
         self.held: dict[str, bool] = {}
         self.gone: list[list[dict[str, str]]] = []
@@ -111,6 +109,9 @@ class Operator:
 
     def missed(self, namespace: str) -> list[dict[str, str]]:
         return self.gone.pop(0) if self.gone else []
+
+    def stop(self) -> None:
+        self.stopped = True
 
     async def end(self) -> None:
         self.ended = True
@@ -471,30 +472,3 @@ async def test_nothing_is_watched_before_the_operator_is_ready_for_it(monkeypatc
         assert served.asked == []
         operator.begins.set()
         await until(lambda: operator.held == {"": True})
-
-
-@pytest.mark.parametrize("begins", [True, False], ids=["while it watches", "before it watches"])
-async def test_told_to_stop_it_ends_the_operator_and_then_itself(monkeypatch: pytest.MonkeyPatch, begins: bool) -> None:
-    operator = Operator(begins=begins)
-    async with hosted(Server(), operator, monkeypatch) as running:
-        await until(lambda: operator.held == {"": True} if begins else operator.begun)
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(running, 5)
-    assert operator.ended
-
-
-async def test_told_to_stop_between_two_tries_of_a_watch_it_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = asyncio.Event()
-
-    async def sleep(seconds: float) -> None:
-        if seconds:
-            waits.set()
-            await asyncio.Event().wait()
-
-    served, operator = Server(one=[[error(500, "no leader")]]), Operator()
-    environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
-    async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
-        await until(lambda: waits.is_set() and operator.held == {"one": False, "other": True})
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(running, 4)
-    assert operator.ended

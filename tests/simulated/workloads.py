@@ -48,13 +48,14 @@ class Workloads:
     # --- what people do ---
 
     def create(self, name: str, replicas: int, image: str = "kafka:4.1.2", **spec: Any) -> None:
-        """A StatefulSet whose pods all run. `spec`: in place of what is usual."""
+        """A StatefulSet whose pods all run, and come back side by side. `spec`: in place of what is usual."""
         labels = {"app": name}
         template = {
             "metadata": {"labels": labels},
             "spec": {"containers": [{"name": "kafka", "image": image}], "terminationGracePeriodSeconds": 600},
         }
         usual = {"serviceName": name, "selector": {"matchLabels": labels}, "updateStrategy": {"type": "OnDelete"}}
+        usual["podManagementPolicy"] = "Parallel"
         metadata = {"namespace": self.namespace, "name": name, "uid": self.server.new_uid(), "generation": 1}
         made = {"metadata": metadata, "spec": {"replicas": replicas, **usual, "template": template, **spec}}
         self.server.store(self._set(name), {**made, "status": _observed(made)})
@@ -122,6 +123,9 @@ class Workloads:
                 self._create(name, ordinal)
                 uid = self.uid(f"{name}-{ordinal}")
                 self._after(self.delays.start, lambda pod=f"{name}-{ordinal}", uid=uid: self._start(pod, uid))  # type: ignore[misc]
+            pod = self._read(self._pod(f"{name}-{ordinal}"))
+            if _is_ordered(found) and (not _is_ready(pod) or "deletionTimestamp" in pod["metadata"]):
+                break  # `monotonic` of stateful_set_control.go: those above are created once it is ready
         for pod in [
             one for one in self.pods() if one.startswith(f"{name}-") and int(one.rpartition("-")[2]) >= replicas
         ]:
@@ -181,6 +185,9 @@ class Workloads:
             return
         ready = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]
         self.change_pod(name, lambda pod: pod["status"].update(conditions=ready))
+        owner = name.rpartition("-")[0]
+        if (found := self.server.read(self._set(owner))) is not None and _is_ordered(found):
+            self._after(self.delays.create, partial(self._reconcile, owner))
 
     def _evicted(self, pod: Json) -> Reply | None:
         """As `eviction.go`: a pod that does not run, or already goes, needs no budget's word."""
@@ -284,6 +291,10 @@ def _observed(one: Json) -> Json:
     """The same template has the same revision, also when it comes back."""
     revision = f"{one['metadata']['name']}-{crc32(repr(one['spec']['template']).encode()):08x}"
     return {"observedGeneration": one["metadata"]["generation"], "updateRevision": revision}
+
+
+def _is_ordered(one: Json) -> bool:
+    return one["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
 
 
 def _covers(budget: Json, pod: Json) -> bool:

@@ -27,6 +27,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core import budgets
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.observation import Known, Node, NodeState, Observation, Unknown, plain_host
+from kafkafeatures.core.ordinals import out_of_order
 from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.remedies import ANY_CLUSTER, ghost_remedy
 from kafkafeatures.core.wanted import Rollout
@@ -71,7 +72,7 @@ class Fleet(Struct, frozen=True):
     being drained, whoever did it. blockers: why nothing may be evicted at all. waits: what no further node is restarted
     for; without_node: pods that run no registered node, which are waited for as well; both only where some pod needs a
     restart, or may need one. notes: what could be better. kept: those of `needing` whose eviction a PodDisruptionBudget
-    refuses now, and which.
+    refuses now, and which. out_of_order: those whose pod would not be created again soon, and why.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -85,6 +86,7 @@ class Fleet(Struct, frozen=True):
     without_node: tuple[PodWithoutNode, ...] = ()
     notes: tuple[str, ...] = ()
     kept: Mapping[int, str] = field(default_factory=dict)
+    out_of_order: Mapping[int, str] = field(default_factory=dict)
 
 
 Fleet.EMPTY = Fleet()
@@ -103,6 +105,7 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | No
     found = _Matching(seen, reading, flying or {}, controllers=bool(rollout.controllers), is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in found.certain.items()}
     sets = {id_: owner for id_, (_, owner) in found.certain.items()}
+    names = frozenset((flying or {}).values())
     needing = {id_: _why(pod, sets[id_]) for id_, pod in pods.items() if _is_outdated(pod, sets[id_])}
     return Fleet(
         pods=pods,
@@ -114,6 +117,7 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str] | No
         without_node=tuple(found.without_node) if is_due else (),
         notes=(*_of_templates(reading), *budgets.notes(reading, rollout.max_parallel, _brokers(seen))),
         kept={id_: why for id_ in needing if (why := budgets.refused_now(reading, pods[id_]))},
+        out_of_order={id_: why for id_ in needing if (why := out_of_order(sets[id_], pods[id_], names))},
     )
 
 
@@ -365,6 +369,11 @@ def _of_documents(reading: WorkloadsReading, rollout: Rollout) -> Iterator[Block
 
 def _of_templates(reading: WorkloadsReading) -> Iterator[str]:
     for one in reading.stateful_sets:
+        if one.is_ordered and one.role == "brokers" and one.replicas > 1:
+            yield (
+                f"StatefulSet {one.name} has podManagementPolicy OrderedReady: its pods come back one by one, and none "
+                "is evicted above one that is not ready; with Parallel several come back at once"
+            )
         # Controllers have no partitions to hand over.
         if one.role == "brokers" and one.grace_seconds < CLEAN_STOP_SECONDS:
             yield (

@@ -373,7 +373,12 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
 
 
 def budget_allows(question: RestartQuestion, id_: int) -> Wait | None:
-    """A PodDisruptionBudget has the last word at the eviction; it is not asked for what it refuses now."""
+    """A PodDisruptionBudget has the last word at the eviction; it is not asked for what it refuses now. Nor is a pod
+    evicted that Kubernetes would not create again.
+    """
+    out_of_order = question.fleet.out_of_order.get(id_)
+    if out_of_order:
+        return Wait(Reason.ROLLING_NODES, out_of_order, after=2.0)
     why_not = question.fleet.kept.get(id_)
     return Wait(Reason.WAITING_FOR_BUDGET, why_not, after=REFUSED_POLL) if why_not else None
 

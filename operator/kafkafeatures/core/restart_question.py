@@ -145,29 +145,44 @@ class RestartQuestion(Struct, frozen=True, dict=True):
             owner = self.fleet.sets.get(id_)
             if owner is None or owner.name in found:
                 continue
-            ranges = self._seen_running(owner) or supported_by(owner.release)
+            ranges = self._ranges_of(owner)
             if ranges is not None:
                 found[owner.name] = ranges
         return found
 
-    def _seen_running(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
+    def _ranges_of(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
+        """By a node that runs it, by its release, or by a node of another StatefulSet with the same image."""
+        alike = [
+            one.name
+            for one in {one.name: one for one in self.fleet.sets.values()}.values()
+            if (one.role, one.image) == (owner.role, owner.image) and one.image
+        ]
+        return self._seen_running(owner.name) or supported_by(owner.release) or self._seen_running(*alike)
+
+    def _seen_running(self, *names: str) -> Mapping[str, VersionRange] | None:
         for id_, pod in self.fleet.pods.items():
-            current = pod.stateful_set == owner.name and pod.revision == owner.update_revision
+            current = pod.stateful_set in names and pod.revision == self.fleet.sets[id_].update_revision
             node = self.node(id_) if current and id_ not in self.flying else None
             if node is not None and node.state is NodeState.LIVE and isinstance(node.answer, Known):
                 return node.answer.value.supported
         return None
 
+    def is_of_unknown_binary(self, id_: int) -> bool:
+        """Whether nobody can tell yet what its new image supports: the first node of each such image goes alone."""
+        owner = self.fleet.sets.get(id_)
+        if owner is None or owner.name in self.ranges_of_binaries:
+            return False
+        return id_ in self.fleet.needing or self._ranges_of(owner) is None
+
     @property
     def has_unknown_binary(self) -> bool:
-        """Whether nobody can tell yet what a new image supports: then one node is restarted first, alone."""
-        owners = (self.fleet.sets.get(id_) for id_ in self.fleet.needing)
-        return any(owner is not None and owner.name not in self.ranges_of_binaries for owner in owners)
+        """Whether there is such an image."""
+        return any(map(self.is_of_unknown_binary, self.fleet.needing))
 
     @cached_property
     def cap(self) -> int:
         """How many brokers may be away at once."""
-        if self.wanted.rollout.driver is Driver.MANUAL or self.has_unknown_binary:
+        if self.wanted.rollout.driver is Driver.MANUAL:
             return 1
         brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
         return planner.cap(self.wanted.rollout.max_parallel, brokers)

@@ -209,7 +209,10 @@ def _limits(question: RestartQuestion, needing: frozenset[int]) -> Limits:
         return Limits(before.rounds, before.notes)
     found, rounds = list(question.fleet.notes), 0
     if question.has_unknown_binary:
-        found.append("what the new image supports cannot be told from its template: one node is restarted first, alone")
+        found.append(
+            "what the new image supports cannot be told from its template: the first node of each such image is "
+            "restarted alone"
+        )
     brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
     wanted, most = question.wanted.rollout.max_parallel, planner.MOST_IN_FLIGHT
     asked = wanted.number * sum(Role.BROKER in one.roles for one in question.seen.nodes) // 100
@@ -389,9 +392,14 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if too_few is not None:
         return too_few
     availability = question.wanted.rollout.availability
+    if any(question.is_of_unknown_binary(one.step.node_id) for one in question.in_flight):
+        return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
+    unknown = [id_ for id_ in order if question.is_of_unknown_binary(id_)]
+    is_alone = not question.in_flight and not question.gone
     kept: Wait | None = None
-    for id_ in order:
+    # What another binary does is learned first, of one node; where that has to wait, those go that are known.
+    for id_ in (*(unknown if is_alone else ()), *(one for one in order if one not in set(unknown))):
         if id_ not in question.unavailable and admission.allows(id_):
             why_not = budget_allows(question, id_)
             if why_not is None:

@@ -50,7 +50,8 @@ class StatefulSet(Struct, frozen=True):
 
     release: of Kafka, as a label, an annotation or the image's tag of its template says; empty where none does.
     conflict: who else restarts its pods; empty for nobody. grace_seconds: for a clean stop. labels: that select its
-    pods. image: of the container that the document names; empty where there is none.
+    pods. image: of the container that the document names; empty where there is none. is_ordered: its pods are created
+    one by one (`podManagementPolicy: OrderedReady`), from `first_ordinal` on.
     """
 
     name: str
@@ -66,6 +67,8 @@ class StatefulSet(Struct, frozen=True):
     grace_seconds: int = 30
     labels: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
+    is_ordered: bool = False
+    first_ordinal: int = 0
 
 
 class Budget(Struct, frozen=True):

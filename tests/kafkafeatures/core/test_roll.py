@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from kafkafeatures.core.readings import (
 from kafkafeatures.core.rolled import rollout_status
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Availability, MaxParallel, Window
+from kafkafeatures.core.workloads import Pod
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.core.rolls import (
@@ -356,3 +358,69 @@ def test_into_a_binary_of_which_nothing_is_known_one_node_goes_first_and_the_nex
     refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
     known = cluster({**ROLLED_CONTROLLERS, **current(1), **replaced(2)}, fresh(2), release="", image="mine:latest")
     assert who(rolled(known, sent(2))) == 5
+
+
+def two_images(*done: int, **images: str) -> Observation:
+    """Brokers 1, 2 and 3 are to run one image, the others another one, of neither of which a release is known."""
+    told = cluster({**ROLLED_CONTROLLERS, **current(*done)}, fresh(done[-1]) if done else {})
+    controllers, brokers = workloads_of(told).stateful_sets
+    sets = [
+        replace(
+            brokers,
+            name=name,
+            replicas=3,
+            release="",
+            image=images.get(name, name),
+            pods=tuple(replace(one, stateful_set=name) for one in pods),
+        )
+        for name, pods in (("broker", brokers.pods[:3]), ("more", brokers.pods[3:]))
+    ]
+    return with_workloads(told, stateful_sets=(controllers, *sets))
+
+
+def test_the_first_node_of_each_unknown_image_goes_alone_and_then_the_others_as_usual() -> None:
+    first = who(rolled(two_images()))
+    others = {1, 2, 3} if first in {4, 5, 6} else {4, 5, 6}
+    refused(rolled(two_images(first), sent(first, uid="older", stable=True)), Reason.ROLLING_NODES)
+    second = who(rolled(two_images(first)))
+    assert second in others
+    refused(rolled(two_images(first, second), sent(second, uid="older", stable=True)), Reason.ROLLING_NODES)
+    third = who(rolled(two_images(first, second)))
+    in_flight = sent(third, uid="older", stable=True)
+    assert who(rolled(two_images(first, second, third), in_flight)) not in (first, second, third)
+
+
+def test_two_stateful_sets_with_one_image_need_one_such_node() -> None:
+    first = who(rolled(two_images(more="broker")))
+    told = two_images(first, more="broker")
+    second = who(rolled(told))
+    after = two_images(first, second, more="broker")
+    assert who(rolled(after, sent(second, uid="older", stable=True))) not in (first, second)
+
+
+# --- pods that are created one by one ---
+
+
+def ordered(pods: Mapping[int, Pod], *, replicas: int = 6) -> Observation:
+    told = cluster({**ROLLED_CONTROLLERS, **pods})
+    controllers, brokers = workloads_of(told).stateful_sets
+    brokers = replace(brokers, is_ordered=True, first_ordinal=1, replicas=replicas)
+    return with_workloads(told, stateful_sets=(controllers, brokers))
+
+
+def test_of_pods_that_are_created_one_by_one_none_goes_above_one_that_is_not_ready() -> None:
+    unready = a_pod(2, revision=NEW, ready=False)
+    assert who(rolled(ordered({}))) in BROKERS
+    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
+    assert who(rolled(ordered({2: unready}), rollout=rule)) == 1
+    message = refused(rolled(ordered({**current(1), 2: unready}), rollout=rule), Reason.ROLLING_NODES)
+    assert "not evicted: StatefulSet broker has podManagementPolicy OrderedReady, and Kubernetes would not" in message
+    assert "before pod broker-2 is ready; repair pod broker-2, or create the StatefulSet" in message
+
+
+def test_nor_one_below_another_that_is_on_its_way_and_was_not_created_yet() -> None:
+    stopping = ordered({**current(1, 2, 3), 6: a_pod(6, terminating=True)})
+    assert rolled(stopping, sent(6)).fleet.out_of_order.keys() == {4, 5}
+    assert rolled(stopping).fleet.out_of_order == {}
+    back = ordered({**current(1, 2, 3), 6: replace(a_pod(6, revision=NEW, ready=False), uid="another")})
+    assert rolled(back, sent(6)).fleet.out_of_order == {}

@@ -146,6 +146,17 @@ async def test_a_changed_template_is_not_observed_until_it_has_a_revision(world:
     assert {one.revision for one in after.pods} == {before.update_revision}
 
 
+async def test_pods_are_created_one_by_one_unless_the_stateful_set_says_otherwise(world: World) -> None:
+    assert not (await world.broker()).is_ordered
+    world.workloads.change("broker", lambda one: one["spec"].update(podManagementPolicy="OrderedReady"))
+    assert (await world.broker()).is_ordered
+    world.workloads.change("broker", lambda one: one["spec"].pop("podManagementPolicy"))
+    found = await world.broker()
+    assert (found.is_ordered, found.first_ordinal) == (True, 0)
+    world.workloads.change("broker", lambda one: one["spec"].update(ordinals={"start": 3}))
+    assert (await world.broker()).first_ordinal == 3
+
+
 async def test_a_stateful_set_that_is_not_there_or_about_to_go_is_missing(world: World) -> None:
     assert (await world.read(replace(ROLLOUT, brokers=("broker", "brokre")))).missing == ("brokre",)
     world.workloads.change("broker", lambda one: one["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))

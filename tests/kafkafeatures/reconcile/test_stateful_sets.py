@@ -307,6 +307,31 @@ async def test_a_pod_that_never_registers_is_named_and_the_roll_continues_once_i
     assert rig.workloads.evictions == ["broker-0"]
 
 
+async def test_of_pods_that_are_created_one_by_one_none_is_evicted_above_one_that_does_not_run() -> None:
+    """It would not be created again: as the API server defaults it, where the document does not say."""
+    rig = Rig()
+    rig.workloads.change("broker", lambda one: one["spec"].pop("podManagementPolicy"))
+    rig.pass_time(timedelta(seconds=10))
+    rig.workloads.budget("broker", {"app": "broker"}, maxUnavailable=2, unhealthyPodEvictionPolicy="AlwaysAllow")
+    not_ready = [{"type": "Ready", "status": "False"}]
+    rig.workloads.change_pod("broker-0", lambda pod: pod["status"].update(conditions=not_ready))
+    current = rig.api.server.read("/apis/apps/v1/namespaces/kafka/statefulsets/broker")
+    assert current is not None
+    revision = current["status"]["updateRevision"]
+    rig.workloads.change_pod(
+        "broker-0", lambda pod: pod["metadata"]["labels"].update({"controller-revision-hash": revision})
+    )
+    await rig.work()
+    assert rig.workloads.evictions == []
+    message = rig.api.condition("NodesRolled")["message"]
+    assert "StatefulSet broker has podManagementPolicy OrderedReady" in message
+    assert "before pod broker-0 is ready" in message
+    ready = [{"type": "Ready", "status": "True"}]
+    rig.workloads.change_pod("broker-0", lambda pod: pod["status"].update(conditions=ready))
+    await rig.work()
+    assert rig.workloads.evictions
+
+
 async def test_of_two_brokers_that_advertise_one_pod_neither_is_restarted_nor_any_other() -> None:
     rig = Rig(advertised=(0, 0, 2))
     await rig.work()

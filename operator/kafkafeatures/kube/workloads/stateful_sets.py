@@ -137,6 +137,8 @@ class StatefulSets:
             grace_seconds=int(template["spec"].get("terminationGracePeriodSeconds", 30)),
             labels=dict(spec["selector"].get("matchLabels") or {}),
             pods=tuple(sorted(pods, key=lambda pod: pod.name)),
+            is_ordered=spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
+            first_ordinal=int((spec.get("ordinals") or {}).get("start") or 0),
         )
 
     async def _budgets(self, labels: Mapping[str, Json]) -> tuple[Budget, ...]:

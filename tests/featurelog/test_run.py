@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from featurelog.disk import Disk, LockedError
 from featurelog.manifest import OutputError, load
 from featurelog.parts import DROPMALFORMED, FAILFAST, DamagedInputError, Task
 from featurelog.run import MOST_PARTS, Engine, Look, OneCore, Outcome, Seen
+from kraftlog.files import DIRECTORY
 from tests.featurelog.inputs import SEGMENT, files, fleet, made_log, put, run, tables
 from tests.kraftlog.build import batch, level, no_op
 
@@ -296,3 +298,57 @@ def test_files_of_others_in_the_output_are_left_alone(inputs: Path, tmp_path: Pa
     run([inputs], tmp_path / "out")
     assert (tmp_path / "out" / "report.parquet").exists()
     assert (tmp_path / "out" / "metadata_records" / "orders" / "notes.txt").exists()
+
+
+def test_the_tables_before_the_latest_ones_stay_for_whoever_reads_them(tmp_path: Path) -> None:
+    whole = made_log()
+    names = []
+    for end in (500, 900, len(whole)):
+        put(tmp_path / "in", "orders", "1", SEGMENT, whole[:end])
+        run([tmp_path / "in"], tmp_path / "out", piece=100_000)
+        found, _ = load(tmp_path / "out")
+        names.append({found.root / one.path for each in found.tables.values() for one in each})
+        manifests = sorted(path.name for path in (tmp_path / "out" / "manifest").glob("manifest-*.json"))
+        assert len(manifests) == min(len(names), 2)
+        assert all(path.exists() for of_one in names[-2:] for path in of_one)
+    assert any(not path.exists() for path in names[0])
+
+
+def said(output: Path, table: str, word: str) -> set[str]:
+    """What the rows of a table have in a column."""
+    return {json.dumps(json.loads(row)[word]) for row in tables(output)[table]}
+
+
+def beside(logs: Path, name: str, content: str) -> None:
+    (logs / "orders" / "1" / name).write_text(content)
+
+
+def test_what_lies_beside_a_log_changes_the_tables_without_anything_new_in_it(tmp_path: Path) -> None:
+    """Who votes, who a node is, and what is no part of the log."""
+    logs, output = tmp_path / "in", tmp_path / "out"
+    put(logs, "orders", "1", SEGMENT, made_log())
+    run([logs], output)
+    assert said(output, "upgrade_readiness", "voters") == {"null"}
+    beside(logs, f"{DIRECTORY}/quorum-state", '{"currentVoters":[{"voterId":7}],"data_version":0}')
+    assert run([logs], output).files == 0
+    assert said(output, "upgrade_readiness", "voters") == {"[7]"}
+    assert said(output, "upgrade_readiness", "copied_nodes") == {"[1]"}
+    beside(logs, "meta.properties", "node.id=7\n")
+    assert run([logs], output).files == 0
+    assert said(output, "upgrade_readiness", "copied_nodes") == {"[7]"}
+    beside(logs, f"{DIRECTORY}/{SEGMENT}.deleted", "")
+    run([logs], output)
+    assert '"unused_file"' in said(output, "data_quality", "kind")
+
+
+def test_a_doubt_about_which_cluster_it_is_changes_its_tables_without_anything_new_in_it(tmp_path: Path) -> None:
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(), "one")
+    run([tmp_path / "in"], tmp_path / "out")
+    put(tmp_path / "in", "elsewhere", "1", SEGMENT, made_log(), "one")
+    run([tmp_path / "in"], tmp_path / "out")
+    doubted = {
+        json.loads(row)["cluster"]
+        for row in tables(tmp_path / "out")["data_quality"]
+        if json.loads(row)["kind"] == "one_cluster_in_two_places"
+    }
+    assert doubted == {"orders", "elsewhere"}

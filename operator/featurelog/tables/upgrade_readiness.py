@@ -148,9 +148,7 @@ class _Judge:
         self._nodes = sorted(may_hold, key=lambda one: (one.key[0] == BROKER, one.key[1], one.end is not None))
         self._levels = {name: one.value for name, one in history.levels.now.items()}
         self._unsure = {
-            one.key
-            for one in history.levels.versions
-            if one.may_hold(self._below) and (one.end is not None or not one.is_committed(self._below))
+            one.key for one in history.levels.versions if not one.is_committed(self._below)
         }  # features whose level would be another one if the last records are undone
         self._doubts = list(self._of_all())
 

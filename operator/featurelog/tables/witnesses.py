@@ -86,8 +86,12 @@ def _ends_alike(ours: Sequence[Scan], others: Sequence[Scan]) -> bool:
 
 def _end(scans: Iterable[Scan]) -> tuple[int, int] | None:
     """Offset and leader epoch."""
-    found = [(one.spans[-1].end, one.spans[-1].epoch) for one in scans if one.spans]
-    found += [(one.name.end_offset, one.name.epoch) for one in _snapshots(scans).values()]  # type: ignore[union-attr]
+    found = []
+    for one in scans:
+        if one.spans:
+            found.append((one.spans[-1].end, one.spans[-1].epoch))
+        if isinstance(one.name, files.Snapshot) and not one.incomplete:
+            found.append((one.name.end_offset, one.name.epoch))
     return max(found, default=None)
 
 

@@ -141,8 +141,8 @@ def image_of(data: bytes, below: int) -> Image:
     return replay.image()
 
 
-def snapshot_of(image: Image, *, at_ms: int = NOW) -> bytes:
-    """What a node writes as its snapshot of this image, and when."""
+def snapshot_of(image: Image, *, at_ms: int = NOW, control: Iterable[tuple[RecordType, dict[str, Any]]] = ()) -> bytes:
+    """What a node writes as its snapshot of this image, and when. control: records of the quorum, behind the header."""
     values = [level(name, value) for name, value in image.features.items()]
     values += [
         registered_broker(
@@ -158,10 +158,12 @@ def snapshot_of(image: Image, *, at_ms: int = NOW) -> bytes:
     if image.zk_migration_state is not None:
         values.append(migration(image.zk_migration_state))
     header = {"lastContainedLogTimestamp": image.timestamp_ms}
+    first = [(table.SNAPSHOT_HEADER, header), *control]
+    epoch, end = image.epoch, len(first) + len(values)
     return (
-        control_batch(0, (table.SNAPSHOT_HEADER, header), epoch=image.epoch)
-        + (batch(1, *values, epoch=image.epoch) if values else b"")
-        + control_batch(1 + len(values), (table.SNAPSHOT_FOOTER, {}), epoch=image.epoch, at_ms=at_ms)
+        control_batch(0, *first, epoch=epoch)
+        + (batch(len(first), *values, epoch=epoch) if values else b"")
+        + control_batch(end, (table.SNAPSHOT_FOOTER, {}), epoch=epoch, at_ms=at_ms)
     )
 
 

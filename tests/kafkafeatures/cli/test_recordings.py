@@ -11,11 +11,13 @@ from kafkafeatures.cli.exit_codes import Exit
 from kafkafeatures.cli.main import main
 from kafkafeatures.kafka.recordings import RecorderSettings, Recordings
 from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
+from kraftlog.schema import table
 from tests.featurelog.inputs import tables
-from tests.kraftlog.build import batch, broker, level, no_op, snapshot
+from tests.kraftlog.build import batch, broker, control_batch, level, no_op, snapshot
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 ALL = 10**9
+ELECTED = {"leaderId": 3002, "voters": (), "grantingVoters": ()}
 
 
 @pytest.fixture
@@ -79,9 +81,8 @@ def test_a_recording_beside_one_that_it_contradicts_is_read_as_another_copy(
     first = recordings.of(("kafka", "orders"), ID)
     first.append(batch(0, level("metadata.version", 21)) + batch(1, level("metadata.version", 25)), at=0, below=ALL)
     again = recordings.after(first)
-    again.append(
-        batch(0, level("metadata.version", 21)) + batch(1, level("metadata.version", 27), epoch=2), at=0, below=ALL
-    )
+    newer = control_batch(1, (table.LEADER_CHANGE, ELECTED), epoch=2) + batch(2, level("metadata.version", 27), epoch=2)
+    again.append(batch(0, level("metadata.version", 21)) + newer, at=0, below=ALL)
     again.close_segment(if_due=False)
     assert [main(["log", "verify", str(one.folder)]) for one in (first, again)] == [0, 0]
     capsys.readouterr()

@@ -1,0 +1,198 @@
+"""What is surely so, and what a leader may yet undo: nothing that may be undone makes a verdict ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from featurelog.tables import NodeCopy
+from featurelog.tables.history import BROKER
+from kraftlog.schema import RecordType, table
+from tests.featurelog.tables.build import (
+    VOTERS,
+    Item,
+    changed,
+    copies_of,
+    copy,
+    healthy,
+    history,
+    image_of,
+    kraft_version,
+    leader,
+    level,
+    log,
+    migration,
+    registered_broker,
+    registered_controller,
+    rows,
+    segment_name,
+    snapshot_name,
+    snapshot_of,
+    unregistered_broker,
+)
+from tests.kraftlog.build import NOW, no_op
+
+
+def readiness(copies: Sequence[NodeCopy], target: str = "4.2") -> dict[str, Any]:
+    (found,) = [row for row in rows(copies, "upgrade_readiness") if row["target"] == target]
+    return found
+
+
+def kinds(row: dict[str, Any]) -> set[str]:
+    return {one["kind"] for one in row["unknown_because"]}
+
+
+def only_first_has(items: Sequence[Item], more: Sequence[Item]) -> list[NodeCopy]:
+    """The last records are in one of three copies."""
+    whole = log([*items, *more])
+    return [copy("3001", {segment_name(0): whole}), *copies_of(log(items), (3002, 3003))]
+
+
+def voters_record(*voters: int) -> tuple[RecordType, dict[str, Any]]:
+    each = {"voterDirectoryId": UUID(int=1), "endpoints": ()}
+    ranges = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
+    said = tuple({"voterId": one, **each, "kRaftVersionFeature": ranges} for one in voters)
+    return table.KRAFT_VOTERS, {"voters": said}
+
+
+@pytest.mark.parametrize(("copied", "committed"), [(1, 0), (2, 0), (3, 10), (4, 10)])
+def test_of_four_voters_three_are_a_majority(copied: int, committed: int) -> None:
+    four = (3001, 3002, 3003, 3004)
+    items = [leader(3001, four), *healthy()[1:], registered_controller(3004)]
+    row = readiness(copies_of(log(items), four[:copied]))
+    assert (row["voters"], row["committed_below"]) == ([*four], committed)
+
+
+# --- who votes
+
+
+def test_who_votes_is_not_known_behind_a_gap_that_may_hold_another_election() -> None:
+    items = [*healthy(), no_op(), no_op(), no_op(), no_op()]
+    files = {
+        segment_name(0): log(items[:9]),
+        snapshot_name(12): snapshot_of(image_of(log(items), 12)),
+        segment_name(12): log(items[12:], start=12),
+    }
+    row = readiness([copy(str(node), files) for node in VOTERS])
+    assert (row["verdict"], kinds(row), row["voters"]) == ("unknown", {"voters"}, None)
+
+
+DYNAMIC: list[Item] = [leader(3001), kraft_version(1), voters_record(*VOTERS), *healthy()[1:]]
+"""Of a quorum whose voters are in the log: 11 records."""
+END = len(DYNAMIC)
+
+
+def unregistered(items: Iterable[Item], number: int) -> list[Item]:
+    return [one for one in items if one != registered_controller(number)]
+
+
+def blocking(row: dict[str, Any]) -> list[int]:
+    return [one["node_id"] for one in row["blocking_nodes"]]
+
+
+def test_a_voter_whose_removal_may_be_undone_still_has_to_be_registered() -> None:
+    """The record that removes it is the first that is not surely committed."""
+    items = unregistered(DYNAMIC, 3003)
+    assert blocking(readiness(only_first_has(items, [voters_record(3001, 3002)]))) == [3003]
+    gone = [*items, voters_record(3001, 3002), no_op()]
+    assert blocking(readiness(copies_of(log(gone)))) == []
+
+
+def test_a_voter_whose_removal_is_surely_committed_has_not() -> None:
+    items = [*unregistered(DYNAMIC, 3003), voters_record(3001, 3002)]
+    row = readiness(only_first_has(items, [no_op()]))
+    assert (row["committed_below"], blocking(row)) == (len(items), [])
+
+
+def test_a_voter_that_may_yet_be_one_has_to_be_registered() -> None:
+    row = readiness(only_first_has(DYNAMIC, [voters_record(*VOTERS, 3009), voters_record(*VOTERS)]))
+    assert blocking(row) == [3009]
+
+
+def with_snapshot(
+    before: Sequence[int], said: Sequence[int], behind: Sequence[Item], *, is_whole: bool
+) -> list[NodeCopy]:
+    """A snapshot that names the voters, records that only one copy has, and the log before it or a gap."""
+    items = [leader(3001), kraft_version(1), voters_record(*before), *unregistered(healthy()[1:], 3003)]
+    data = log(items)
+    control = (table.KRAFT_VERSION, {"kRaftVersion": 1}), voters_record(*said)
+    files = {snapshot_name(len(items)): snapshot_of(image_of(data, len(items)), control=control)}
+    if is_whole:
+        files[segment_name(0)] = data
+    first = files | {segment_name(len(items)): log(behind, start=len(items))}
+    return [copy("3001", first), *(copy(str(node), files) for node in VOTERS[1:])]
+
+
+def test_who_votes_in_a_snapshot_votes_until_a_removal_is_surely_committed() -> None:
+    found = with_snapshot(VOTERS, VOTERS, [voters_record(3001, 3002), no_op()], is_whole=False)
+    assert blocking(readiness(found)) == [3003]
+
+
+def test_who_voted_before_a_snapshot_and_not_in_it_votes_no_more() -> None:
+    found = with_snapshot(VOTERS, VOTERS[:2], [no_op()], is_whole=True)
+    assert blocking(readiness(found)) == []
+
+
+# --- what may be undone
+
+
+@pytest.mark.parametrize(
+    ("items", "more", "target"),
+    [
+        pytest.param(healthy(), [level("group.version", 1)], "group.version=1", id="the first level of a feature"),
+        pytest.param(healthy(), [level("metadata.version", 29)], "metadata.version=29", id="a level that was raised"),
+        pytest.param(
+            [*healthy(), level("group.version", 1)], [level("group.version", 0)], "group.version=0", id="removed"
+        ),
+        pytest.param(
+            unregistered(healthy(), 3003), [registered_controller(3003)], "4.2", id="the registration of a voter"
+        ),
+        pytest.param(
+            [*healthy(), migration(0), migration(2), migration(1)], [migration(3)], "4.2", id="the end of a migration"
+        ),
+        pytest.param(
+            [*healthy(), registered_broker(7, 500, supports=())], [unregistered_broker(7, 500)], "4.2",
+            id="the end of a registration",
+        ),
+    ],
+)  # fmt: skip
+def test_what_only_one_copy_has_makes_nothing_ready(items: Sequence[Item], more: Sequence[Item], target: str) -> None:
+    row = readiness(only_first_has(items, more), target)
+    assert (row["verdict"], kinds(row)) == ("unknown", {"not_committed"})
+    assert readiness(copies_of(log([*items, *more])), target)["verdict"] == "ready", "once all have it"
+
+
+def test_a_state_of_a_migration_that_nobody_knows_makes_it_unknown() -> None:
+    row = readiness(copies_of(log([*healthy(), migration(9)])))
+    assert (row["verdict"], kinds(row)) == ("unknown", {"migration"})
+
+
+def test_a_level_that_stays_and_needs_one_that_would_go_down_is_a_blocker() -> None:
+    items = [*healthy(version=25), level("eligible.leader.replicas.version", 1)]
+    found = readiness(copies_of(log(items)), "metadata.version=22")["other_blockers"]
+    assert [one["text"] for one in found] == [
+        "eligible.leader.replicas.version 1 requires metadata.version 23 (4.0-IV1), which would be 22"
+    ]
+
+
+# --- since when a broker is fenced
+
+
+def fenced_since(*items: bytes) -> int | None:
+    """Of broker 7, in the log of a healthy cluster."""
+    return history(*copies_of(log([*healthy(), *items]))).nodes.now[BROKER, 7].value.fenced_since
+
+
+def test_a_broker_is_fenced_since_its_own_process_is() -> None:
+    """The one before it was fenced as well, and maybe for long."""
+    first, second = registered_broker(7, 500), registered_broker(7, 600)
+    assert fenced_since(first, no_op(), no_op()) == NOW + 9
+    assert fenced_since(first, no_op(), second) == NOW + 11
+
+
+def test_a_broker_is_fenced_since_it_was_fenced_last() -> None:
+    once = [registered_broker(7, 500), changed(7, 500, fenced=-1)]
+    assert fenced_since(*once, changed(7, 500, fenced=1), changed(7, 500, inControlledShutdown=1)) == NOW + 11

@@ -1,0 +1,68 @@
+"""What is read again: nothing that is as it was, and everything of which that is not sure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from featurelog.layout import LogFile, NodeLog
+from featurelog.ledger import Due, Entry, Ledger, Node, due
+from featurelog.parts import Part
+from kraftlog.batches import HEADER_SIZE
+
+OPEN, CLOSED = f"{9:020}.log", f"{0:020}.log"
+CONTENT = bytes(range(256)) * 4
+
+
+def stamp(uri: str, path: str, start: int, end: int) -> str:
+    assert uri == ""
+    return hashlib.sha256(FILES[path][start:end]).hexdigest()
+
+
+FILES = {OPEN: CONTENT, CLOSED: CONTENT}
+
+
+def part(start: int, end: int, *, is_final: bool = True) -> Part:
+    """Its last batch is all of it."""
+    return Part("x", 1, 1, start, end, is_final, start, stamp("", OPEN, start, end), 1, {})
+
+
+def entry(*parts: Part, size: int = len(CONTENT), modified: int = 1) -> Entry:
+    return Entry(stamp("", OPEN, 0, HEADER_SIZE), size, modified, parts)
+
+
+def log(*files: LogFile) -> NodeLog:
+    return NodeLog("orders", "1", None, files, ())
+
+
+def file(name: str = OPEN, *, size: int = len(CONTENT), modified: int = 1) -> LogFile:
+    return LogFile(name, name, size, modified)
+
+
+def asked(known: Entry, listed: LogFile) -> list[Due]:
+    """What is due of the last segment of a node."""
+    return due(Node("orders", "1", None, files={listed.name: known}), "", log(listed), stamp)
+
+
+def test_a_part_that_may_yet_change_is_read_again_and_those_before_it_are_kept() -> None:
+    first, second = part(0, 500), part(500, 700, is_final=False)
+    (found,) = asked(entry(first, second, size=700), file(modified=2))
+    assert (found.kept, found.start, found.lead) == ((first,), 500, 0)
+    (found,) = asked(entry(first, replace(second, is_final=True), size=700), file(modified=2))
+    assert (found.start, found.lead) == (700, 500)
+
+
+def test_a_time_that_a_store_does_not_tell_is_never_the_same_one() -> None:
+    known = entry(part(0, len(CONTENT)), modified=0)
+    assert asked(known, file(modified=0)) == []
+    other = replace(known, fingerprint="another")
+    assert [one.start for one in asked(other, file(modified=0))] == [0]
+    assert asked(replace(other, modified=1), file(modified=1)) == [], "here a time says that nobody wrote to it"
+
+
+def test_what_a_node_says_of_its_quorum_is_as_it_says_it_now_and_who_it_is_stays() -> None:
+    ledger = Ledger()
+    node = ledger.node(replace(log(), cluster_id="id", voters=(1, 2), node_id=1))
+    assert (node.cluster_id, node.voters, node.node_id) == ("id", (1, 2), 1)
+    assert ledger.node(log()) is node
+    assert (node.cluster_id, node.voters, node.node_id) == ("id", None, 1)

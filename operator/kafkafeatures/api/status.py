@@ -222,7 +222,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
     """How an act ended. `action` is for people; `target` is what was acted on; `after`: of a restart, the revision that
-    it was for; `plan_hash`: of which plan it was.
+    it was for; `plan_hash`: of which plan it was. `via`: of a change that a broker passed on, and may pass on again.
     """
 
     at: Stamp
@@ -233,6 +233,7 @@ class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
     result: str
     message: str = ""
     plan_hash: str = ""
+    via: str = ""
 
 
 class Status(StatusRecord, frozen=True, kw_only=True):

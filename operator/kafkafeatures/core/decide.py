@@ -10,6 +10,7 @@ approval; an older resource that may own the cluster; one step. Levels are sent 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -29,7 +30,15 @@ from kafkafeatures.core.readings import FailureKind, Role
 from kafkafeatures.core.releases import Undo, format_level
 from kafkafeatures.core.soak import LOOK_AGAIN, Soak
 from kafkafeatures.core.stages import pods_in
-from kafkafeatures.core.steps import DryRun, DryRunRejected, DryRunUnavailable, Step, UnknownStep, UpdateFeature
+from kafkafeatures.core.steps import (
+    BROKER_KEEPS,
+    DryRun,
+    DryRunRejected,
+    DryRunUnavailable,
+    Step,
+    UnknownStep,
+    UpdateFeature,
+)
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.windows import closed_until
 
@@ -185,6 +194,7 @@ def decide(
         or _not_yet(wanted, observation, proposal, soak)
         or _not_approved(wanted, proposal)
         or owned
+        or _passed_on(proposal.changes[0], memory)
         or Act(proposal.changes[0])
     )
 
@@ -203,6 +213,20 @@ def _unsettled(steps: tuple[Step | UnknownStep, ...], why: str) -> Wait | Stalle
         f"the outcome of {steps[0]} is unknown; nothing else is sent until the level was read twice; "
         "a request that a broker passed on is waited for 5 minutes" + (f"; {why}" if why else ""),
         after=1.0,
+    )
+
+
+def _passed_on(change: UpdateFeature, memory: Memory) -> Wait | None:
+    """A broker may deliver a request twice: the second one would undo what was changed in between."""
+    left = BROKER_KEEPS - memory.passed_on.get(change.feature, BROKER_KEEPS)
+    if left <= timedelta(0):
+        return None
+    minutes = -(-left // timedelta(minutes=1))
+    return Wait(
+        Reason.VERIFYING,
+        f"a broker passed on the last change of {change.feature}, and may do so again; {change} waits {minutes} min; "
+        "changes that can be sent to the active controller itself (bootstrapControllers) need no such wait",
+        after=min(left.total_seconds(), LOOK_AGAIN),
     )
 
 

@@ -12,11 +12,11 @@ from datetime import timedelta
 from msgspec import Struct, field
 
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import ExcusedTopics, FeatureState, HistoryEntry, PlanStatus, Result, Status
+from kafkafeatures.api.status import ExcusedTopics, FeatureState, HistoryEntry, PlanStatus, Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.node_sets import with_node
 from kafkafeatures.core.restarts import RestartNode
-from kafkafeatures.core.steps import InFlight
+from kafkafeatures.core.steps import BROKER_KEEPS, InFlight
 from kafkafeatures.core.words import cut
 
 CONFLICT_WINDOW = timedelta(hours=1)
@@ -34,7 +34,8 @@ class Memory(Struct, frozen=True):
     `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
     `unverified`: consents that may have been used before the status began. `lost_cluster`: a cluster was read before,
     and which one is not there any more. `excused`: what the roll of `roll_id`, which is in progress, may make
-    unavailable.
+    unavailable. `passed_on`: of features whose last change a broker passed on, for how long that is known: it may do
+    so again.
     """
 
     cluster_id: str = ""
@@ -44,13 +45,17 @@ class Memory(Struct, frozen=True):
     unverified: frozenset[str] = frozenset()
     reached: Mapping[str, int] = field(default_factory=dict)
     corrections: Mapping[str, int] = field(default_factory=dict)
+    passed_on: Mapping[str, timedelta] = field(default_factory=dict)
     plan: PlanStatus | None = None
     roll_id: str = ""
     excused: ExcusedTopics | None = None
 
 
-def memory_of(status: Status, age_of: AgeOf) -> Memory:
-    """What decisions need of it. Levels count as reached only while they are wanted as they were."""
+def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
+    """What decisions need of it. Levels count as reached only while they are wanted as they were.
+
+    `known_for`: the part of an age that no clock that was set makes longer.
+    """
     return Memory(
         cluster_id=status.cluster_id,
         lost_cluster=lost_cluster(status),
@@ -63,6 +68,7 @@ def memory_of(status: Status, age_of: AgeOf) -> Memory:
             if one.state in (FeatureState.IN_SYNC, FeatureState.DRIFTED) and one.desired is not None
         },
         corrections=Counter(entry.target for entry in status.history if _counts_as_correction(entry, age_of)),
+        passed_on={one.target: known_for(one.at) for one in status.history if one.via == Via.BROKER},
         plan=status.plan,
         roll_id=status.rollout.id if status.rollout is not None and status.rollout.is_in_progress else "",
         excused=status.rollout.excused if status.rollout is not None else None,
@@ -101,6 +107,7 @@ def with_result(
         result=result.value,
         message=cut(message, MAX_MESSAGE),
         plan_hash=status.plan.hash if status.plan is not None else "",
+        via=ended.via.value if ended.via is Via.BROKER and result in _ANSWERED else "",
     )
     history = status.history
     repeats = history and replace(history[-1], at=at) == entry  # what fails again and again is told once
@@ -126,6 +133,8 @@ def with_result(
 
 
 _MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
+_ANSWERED = (Result.APPLIED, Result.CORRECTED, Result.REJECTED)
+"""What is known at once. Before anything else is believed, a broker had its time."""
 
 
 def _counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
@@ -133,11 +142,16 @@ def _counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
 
 
 def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEntry, ...]:
-    """As many as are kept. Restarts go first: a roll has many. Corrections that still count go last: a fight is not
-    forgotten over failures.
+    """As many as are kept. Restarts go first: a roll has many. Corrections that still count go last, and what a broker
+    may pass on again: neither a fight nor a request is forgotten over failures.
     """
+
+    def dispensable_too(entry: HistoryEntry) -> bool:
+        passed_on = entry.via == Via.BROKER and age_of(entry.at) < BROKER_KEEPS
+        return not passed_on and not _counts_as_correction(entry, age_of)
+
     kept = list(history)
-    for dispensable in (_is_restart, lambda entry: not _counts_as_correction(entry, age_of)):
+    for dispensable in (_is_restart, dispensable_too):
         for entry in [one for one in kept[:-1] if dispensable(one)][: max(0, len(kept) - MAX_HISTORY)]:
             kept.remove(entry)
     return tuple(kept[-MAX_HISTORY:])

@@ -21,6 +21,7 @@ from kafkafeatures.core.observation import Observation
 from kafkafeatures.core.quorum import nothing_was_moved_since, worked_between
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.settling import Open, Sent
+from kafkafeatures.core.words import format_span
 
 BROKER_KEEPS = timedelta(minutes=5)
 """A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""
@@ -97,8 +98,11 @@ class UpdateFeature(Struct, frozen=True):
             return Result.APPLIED
         if before.level_of(self.feature) != level or not worked_between(before, after):
             return Open()
-        if sent.age < (BROKER_KEEPS if sent.via is Via.BROKER else sent.on_its_way):
-            return Open()  # also where the level was changed outside meanwhile
+        # Also where the level was changed outside meanwhile.
+        if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:
+            return Open("the broker that it was sent to may still deliver it")
+        if sent.age < sent.on_its_way:
+            return Open(f"another process may still deliver it, until {format_span(sent.on_its_way)} after this one began")
         if sent.unjudged:
             return Open(f"the active controller has to answer a dry run (validateOnly) before: {sent.unjudged}")
         if level != self.before:

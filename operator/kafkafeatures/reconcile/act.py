@@ -141,7 +141,7 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
     told = cluster_id.value if isinstance(cluster_id, Known) else ""
     context.effects(EffectRecord(found.resource.name, told, step, via))
     outcome = await send(partial(_withheld, context, found, began))
-    if not others and not _may_be_on_its_way(step, outcome, asked_before=asked_before):
+    if not others and not _may_be_on_its_way(sent, outcome, asked_before=asked_before):
         context.on_settled()
     match outcome:
         case Applied():
@@ -173,14 +173,17 @@ async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, v
             assert_never(outcome)
 
 
-def _may_be_on_its_way(step: Step, outcome: Outcome, *, asked_before: bool) -> bool:
+def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) -> bool:
     """Whether the step, or the same one that was asked for before, may still change something."""
     match outcome:
         case OutcomeUnknown():
             return True
         case Applied():
-            return isinstance(step, RestartNode)  # the node goes, and comes back
-        case NotSent() | Rejected():
+            # The node goes, and comes back; and a broker may pass a request on once more.
+            return isinstance(sent.step, RestartNode) or sent.via is Via.BROKER
+        case Rejected():
+            return asked_before or sent.via is Via.BROKER
+        case NotSent():
             return asked_before
         case _:
             assert_never(outcome)

@@ -98,8 +98,9 @@ class Claims:
         if claim != before:
             self._put(key, claim)
         intents = (resource.get("status") or {}).get("intents")
-        if intents:
-            self._note_step((key, claim.uid), claim.cluster_id, _on_its_way_for(intents))
+        if intents or _was_passed_on(resource):
+            seconds = _on_its_way_for(intents) if intents else SENT_FOR
+            self._note_step((key, claim.uid), claim.cluster_id, seconds)
         elif read:
             self._acting.pop((key, claim.uid), None)
 
@@ -216,6 +217,13 @@ def _on_its_way_for(intents: Any) -> float:
         for one in intents
     )
     return STRAIGHT_FOR if all(straight) else SENT_FOR
+
+
+def _was_passed_on(resource: Mapping[str, Any]) -> bool:
+    """Whether a broker carried a change of it, and may do so again: nothing but time ends that."""
+    history = (resource.get("status") or {}).get("history")
+    entries = history if isinstance(history, list) else []
+    return any(isinstance(one, Mapping) and one.get("via") == Via.BROKER for one in entries)
 
 
 def _cluster_of(resource: Mapping[str, Any]) -> str:

@@ -212,7 +212,11 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         remembered, spent_consents=tuple(one for one in remembered.spent_consents if one in wanted.consents)
     )
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
-    memory = memory_of(remembered, context.age_of) if ours else Memory(remembered.cluster_id, lost_cluster(remembered))
+    memory = (
+        memory_of(remembered, context.age_of, context.known_for)
+        if ours
+        else Memory(remembered.cluster_id, lost_cluster(remembered))
+    )
     proposal = propose(wanted, observation, memory, await _unavailable(wanted, replication))
     soak, roll = None, None
     if ours:
@@ -288,7 +292,7 @@ async def _look(context: ReconcileContext, resource: Resource, workloads: Worklo
     by_hand = resource.wanted.rollout.driver is Driver.MANUAL and not _waits_for_people(resource, context.now())
     if by_hand and not partitions and is_ours(resource, observation):
         # Who has to be restarted by hand is known only once the cluster was read.
-        memory = memory_of(resource.status, context.age_of)
+        memory = memory_of(resource.status, context.age_of, context.known_for)
         changes = propose(resource.wanted, observation, memory).changes
         ranges = ((node.known_range_of(one.feature), one.after) for node in observation.nodes for one in changes)
         if any(supported is not None and level not in supported for supported, level in ranges):

@@ -171,6 +171,7 @@ async def test_a_level_is_validated_raised_and_read_back_everywhere(cluster: Clu
         change = UpdateFeature("metadata.version", before, before + 1)  # two steps are there: one for each way
         assert change.after in answer.supported["metadata.version"]
         assert await validate(pool, way, (change,)) == DryRunAccepted()
+        assert await validate(pool, way, (replace(change, after=before),)) == DryRunAccepted()  # of what is there
         before_it = await probe_node(pool, *_stop(result, Role.BROKER))
         assert isinstance(before_it, NodeAnswer)
         assert before_it.finalized == answer.finalized

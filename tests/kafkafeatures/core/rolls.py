@@ -169,7 +169,7 @@ def rolled(
     remembered = Remembered(flying, status, NOW, age_of, age_of if known_for is None else lambda _: known_for)
     asked, replication = Wanted({}, rollout=rollout, **wanted), replication_of(told)
     unavailable = replication.never_available() if replication is not None else None
-    excused, _ = excused_now(asked, told, memory_of(status, age_of), changes=changes, unavailable=unavailable)
+    excused, _ = excused_now(asked, told, memory_of(status, age_of, age_of), changes=changes, unavailable=unavailable)
     return roll_of(asked, told, changes, remembered, replication, excused=excused)
 
 

@@ -103,7 +103,7 @@ def evaluations(draw: st.DrawFn) -> Evaluation:
     wanted, seen, before = draw(WANTED), draw(st.sampled_from(SEEN)), draw(st.sampled_from(BEFORE))
     server, unsettled = draw(st.sampled_from(VERDICTS)), draw(st.sampled_from(UNSETTLED))
     resource = Resource("kafka/orders", 1, wanted, before)
-    memory = memory_of(before, lambda _: timedelta(0))
+    memory = memory_of(before, lambda _: timedelta(0), lambda _: timedelta(0))
     proposal = propose(wanted, seen, memory)
     soak = soak_of(wanted, seen, proposal.changes, before, now=stamp(NOW), monotonic=0.0)
     if soak is not None and soak.started_at and draw(st.sampled_from((False, False, True))):

@@ -111,6 +111,21 @@ def test_a_step_that_was_answered_blocks_nobody_also_where_its_resource_is_gone(
     assert made.competing_owner(key("old"), "c") is None
 
 
+def test_what_a_broker_carried_blocks_others_although_it_was_answered_and_its_resource_is_gone() -> None:
+    """The broker may pass it on once more."""
+    seconds = 0.0
+    made = claims(resource("old", "2026-01-01", cluster="c"), monotonic=lambda: seconds)
+    made.note(resource("new", "2026-01-02", cluster="c"))
+    made.acts(key("old"))
+    done = resource("old", "2026-01-01", cluster="c")
+    history = [{"action": "f 0 -> 1", "result": "Applied", "via": "Broker"}]
+    made.note({**done, "status": {**done["status"], "history": history}}, read=True)
+    made.forget(key("old"))
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False, is_acting=True)
+    seconds = SENT_FOR
+    assert made.competing_owner(key("new"), "c") is None
+
+
 def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
     seconds = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")

@@ -17,6 +17,8 @@ from kafkafeatures.core.decisions import Done, Stalled, Wait
 from kafkafeatures.core.ports import PreparedUpdate
 from kafkafeatures.core.settling import DELIVERED_WITHIN, ON_ITS_WAY, SEND_WITHIN
 from kafkafeatures.core.steps import (
+    BROKER_KEEPS,
+    Applied,
     DryRun,
     DryRunRejected,
     DryRunUnavailable,
@@ -27,6 +29,7 @@ from kafkafeatures.core.steps import (
 from kafkafeatures.core.wanted import Wanted
 from kafkafeatures.kube.client import REQUEST_TIMEOUT
 from kafkafeatures.reconcile.act import Reconciliation
+from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.operators import HAND_OVER
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of, once, reconcile_once, run
 
@@ -166,6 +169,55 @@ def test_a_downgrade_from_another_level_does_not_go_out_under_the_consent_of_thi
     assert store.status["history"][-1]["result"] == "NotSent"
     assert not store.status.get("spentConsents")
     assert isinstance(once(cluster, store).decision, Stalled)  # from there on nobody consented
+
+
+# --- through a broker ---
+
+
+def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhile() -> None:
+    """Else a level that was taken back with a consent comes again, when the broker does what it still had to do."""
+    cluster, clock = Watched({"metadata.version": 27, "share.version": 0}), Clock()
+    cluster.through_broker = True
+    store, ages = Store(cluster, {"share.version": 1}), Ages(clock)
+
+    def again() -> Reconciliation:
+        context = replace(context_of(cluster, store), monotonic=clock, ages=ages)
+        return asyncio.run(reconcile_once(context))
+
+    for _ in range(3):
+        last = again()
+    assert isinstance(last.decision, Done)
+    assert [(one["result"], one.get("via")) for one in store.status["history"]] == [("Applied", "Broker")]
+    store.wanted = LOWERED
+    again()
+    clock.wait(BROKER_KEEPS.total_seconds() - 61)
+    last = again()
+    assert isinstance(last.decision, Wait)
+    assert last.decision.reason is Reason.VERIFYING
+    assert "a broker passed on the last change of share.version" in last.decision.message
+    assert "waits 2 min" in last.decision.message
+    assert cluster.levels["share.version"] == 1
+    assert not store.status.get("spentConsents")
+    clock.wait(61)
+    assert isinstance(again().outcome, Applied)
+    assert cluster.levels.get("share.version", 0) == 0
+
+
+def test_another_feature_is_not_held_up_by_it() -> None:
+    cluster = Watched({"metadata.version": 25, "share.version": 0})
+    cluster.through_broker = True
+    store = Store(cluster, {"metadata.version": 27, "share.version": 1})
+    assert isinstance(run(cluster, store).decision, Done)
+    assert len(cluster.sent) == 2
+
+
+def test_what_went_to_the_active_controller_itself_may_be_taken_back_at_once() -> None:
+    cluster = Watched({"metadata.version": 27, "share.version": 0})
+    store = Store(cluster, {"share.version": 1})
+    assert isinstance(run(cluster, store).decision, Done)
+    assert "via" not in store.status["history"][-1]
+    store.wanted = LOWERED
+    assert isinstance(run(cluster, store).decision, Done)
 
 
 # --- when nothing came of it ---

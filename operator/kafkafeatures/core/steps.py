@@ -102,7 +102,9 @@ class UpdateFeature(Struct, frozen=True):
         if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:
             return Open("the broker that it was sent to may still deliver it")
         if sent.age < sent.on_its_way:
-            return Open(f"another process may still deliver it, until {format_span(sent.on_its_way)} after this one began")
+            return Open(
+                f"another process may still deliver it, until {format_span(sent.on_its_way)} after this one began"
+            )
         if sent.unjudged:
             return Open(f"the active controller has to answer a dry run (validateOnly) before: {sent.unjudged}")
         if level != self.before:

@@ -288,4 +288,4 @@ def test_an_approval_of_another_plan_holds_restarts_too_and_those_in_flight_are_
     assert isinstance(waits, Wait)
     assert waits.condition == held.condition
     assert waits.message.endswith("; still in flight: broker 1")
-    assert deciding(wanted, RESTART, step=RESTART) == waits  # nor is the one asked for again that may not have been sent
+    assert deciding(wanted, RESTART, step=RESTART) == waits  # nor is it asked for again

@@ -1,0 +1,90 @@
+"""Between the intent and the request, on a real API server and real Kafka: what is withdrawn by then is not sent."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.e2e.kafka.wire import feature_records, meddle
+from tests.e2e.kubernetes.resources import Resources, levels
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.kubernetes.webhook import webhook
+from tests.e2e.rig.process import wait_until
+
+SHARE, NAME = "share.version", "late"
+
+
+@pytest.fixture
+def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
+    """It leaves no resource behind, and an operator that runs."""
+    meddle(kafka, SHARE, 0)
+    yield Resources(operator.plane, kafka)
+    operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
+    if not operator.alive:
+        operator.start()
+    wait_until("no resource is left in memory", lambda: operator.metric("kafkafeatures_condition") == 0)
+
+
+@contextmanager
+def intent_is_written(resources: Resources, operator: Operator) -> Iterator[None]:
+    """The API server has it, and the operator does not know that yet; it goes on afterwards."""
+    frozen = Event()
+
+    def look(request: dict[str, Any]) -> None:
+        if request["object"]["status"].get("intents") and not request.get("dryRun") and not frozen.is_set():
+            operator.freeze()
+            frozen.set()
+
+    with webhook(resources.plane, look, user=USER, resources=("kafkafeatures/status",)):
+        resources.apply(NAME, {SHARE: 1})
+        assert frozen.wait(60)
+        wait_until("the intent is there", lambda: bool(resources.status(NAME).get("intents")))
+        try:
+            yield
+        finally:
+            operator.heal()
+
+
+@pytest.mark.parametrize(
+    "withdraw",
+    [
+        lambda resources: resources.annotate(NAME, "kafkafeatures.dev/pause=true"),
+        lambda resources: resources.apply(NAME, {SHARE: 1}, suspend=True),
+    ],
+    ids=["paused", "suspended"],
+)
+def test_who_is_suspended_while_the_intent_is_written_sends_nothing(
+    resources: Resources, operator: Operator, kafka: Cluster, withdraw: Callable[[Resources], None]
+) -> None:
+    before = feature_records(kafka)
+    with intent_is_written(resources, operator):
+        withdraw(resources)
+    resources.until(NAME, "Ready", "Suspended")
+    status = resources.status(NAME)
+    assert "intents" not in status
+    assert [entry["result"] for entry in status["history"]] == ["NotSent"]
+    assert feature_records(kafka) == before
+
+
+def test_who_is_told_to_end_while_the_intent_is_written_sends_nothing_and_its_successor_does(
+    resources: Resources, operator: Operator, kafka: Cluster
+) -> None:
+    before = feature_records(kafka)
+    with intent_is_written(resources, operator):
+        os.kill(operator.pid, signal.SIGTERM)
+    wait_until("it has ended", lambda: not operator.alive, 30)
+    status = resources.status(NAME)
+    assert "intents" not in status
+    assert [entry["result"] for entry in status["history"]] == ["NotSent"]
+    assert feature_records(kafka) == before
+    operator.start()
+    resources.wait(NAME, "Ready")
+    assert levels(kafka)[SHARE] == 1
+    assert feature_records(kafka) == before + 1

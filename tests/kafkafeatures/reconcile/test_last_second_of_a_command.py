@@ -1,0 +1,83 @@
+"""The command line between the intent and the request: its document was changed, or somebody pressed Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.file_store import FileStore, read_file
+from tests.kafkafeatures.reconcile.simulated import Cluster, reconcile_once
+
+DOCUMENT = """
+apiVersion: kafkafeatures.dev/v1alpha1
+kind: KafkaFeatures
+metadata: {name: orders}
+spec:
+  cluster: {bootstrapServers: kafka:9092}
+  features: {levels: [{name: metadata.version, level: 27}]}
+"""
+
+
+class Command:
+    """Something `happens` once a change was decided on and before its intent is written."""
+
+    def __init__(self, folder: Path, happens: Callable[[Command], object]) -> None:
+        self.path, self.state = folder / "orders.yaml", folder / "state.yaml"
+        self.path.write_text(DOCUMENT)
+        self.kafka, self._happens = Cluster({"metadata.version": 21}), happens
+
+    def run(self) -> FileStore:
+        with FileStore(read_file(self.path), self.state, again=partial(read_file, self.path)) as store:
+            context = ReconcileContext(
+                store, self.kafka, self.kafka.now, self.kafka.sleep, before_act=lambda _: self._happens(self)
+            )
+            asyncio.run(reconcile_once(context))
+        return store
+
+    def change(self, text: str) -> None:
+        self.path.write_text(text)
+
+
+def test_a_document_that_says_the_same_is_carried_out(tmp_path: Path) -> None:
+    command = Command(tmp_path, lambda one: one.change(f"# a comment\n{DOCUMENT}"))
+    assert command.run().why_over == ""
+    assert len(command.kafka.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (lambda one: one.change(DOCUMENT.replace("27", "25")), "was changed"),
+        (lambda one: one.change(DOCUMENT + "  suspend: true\n"), "was changed"),
+        (lambda one: one.change("no: document"), "cannot be read"),
+        (lambda one: one.path.unlink(), "cannot be read"),
+    ],
+    ids=["another level", "suspended", "invalid", "gone"],
+)
+def test_a_document_that_is_another_one_by_then_sends_nothing(
+    tmp_path: Path, happens: Callable[[Command], object], why: str
+) -> None:
+    command = Command(tmp_path, happens)
+    assert why in command.run().why_over
+    assert command.kafka.sent == []
+    assert "NotSent" in command.state.read_text()
+    assert "intents" not in command.state.read_text()
+
+
+def test_who_presses_ctrl_c_sends_nothing_and_leaves_no_intent(tmp_path: Path) -> None:
+    def ctrl_c(_: Command) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    command = Command(tmp_path, ctrl_c)
+    with pytest.raises(asyncio.CancelledError):
+        command.run()
+    assert command.kafka.sent == []
+    assert "NotSent" in command.state.read_text()
+    assert "intents" not in command.state.read_text()

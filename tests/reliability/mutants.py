@@ -100,6 +100,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("corrections are not counted", "if ended.corrects_drift and", "if False and"),
     ),
     *_of(
+        "adapters",
+        "kafkafeatures/api/records.py",
+        ("nested fields of another release are dropped", "return replace(made, **changes) if changes else made",
+         "return made"),
+    ),
+    *_of(
         "levels",
         "kafkafeatures/core/accounted.py",
         ("a log that ends too soon is taken", "now.offset < one.offset or now.epoch < one.epoch", "False"),

@@ -6,15 +6,17 @@ that has the wrong shape makes the record unreadable. Used by `api/status.py`; i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from operator import attrgetter
 from types import UnionType
-from typing import Any, ClassVar, NamedTuple, NewType, Self, Union, get_args, get_origin
+from typing import Any, ClassVar, NamedTuple, NewType, Self, TypeVar, Union, get_args, get_origin
 
 from msgspec import Struct, field
 from msgspec.structs import fields
+
+from kafkafeatures.api.values import replace
 
 Json = dict[str, Any]
 Reader = Callable[[Any], Any]
@@ -24,9 +26,12 @@ Stamp = NewType("Stamp", str)
 
 
 class StatusRecord(Struct, frozen=True, kw_only=True):
-    """`unknown`: fields that this release does not know. `JSON_NAMES`: those that are not their own in camel case."""
+    """`unknown`: fields that this release does not know. `JSON_NAMES`: those that are not their own in camel case.
+    `KEY`: attributes that tell which one of a list it is, or whether it is the one of before.
+    """
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {}
+    KEY: ClassVar[tuple[str, ...]] = ()
 
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,6 +80,71 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
             if value is not default and value != default:
                 found[name] = value if type(value) in _PLAIN else _written(value)
         return {**found, **self.unknown} if self.unknown else found
+
+
+R = TypeVar("R", bound=StatusRecord)
+
+
+def keeping_unknown(made: R, before: R) -> R:
+    """The record with what another release wrote into the one of before, and into the records in it.
+
+    Of a list, into the one with the same key; what has another key is another one, and where there is no key each is
+    written once and stays as it is.
+    """
+    changes: Json = {}
+    if before.unknown.keys() - made.unknown.keys():
+        changes["unknown"] = {**before.unknown, **made.unknown}
+    for name in _shape(type(made)).names:
+        value, old = getattr(made, name), getattr(before, name)
+        if value is old or not old:
+            continue
+        if isinstance(value, StatusRecord):
+            kept: Any = keeping_unknown(value, old) if _key(value) == _key(old) else value
+        elif isinstance(value, tuple):
+            kept = _each_keeping(value, old)
+        else:
+            continue
+        if kept is not value:
+            changes[name] = kept
+    return replace(made, **changes) if changes else made
+
+
+def _each_keeping(made: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not made or not isinstance(made[0], StatusRecord) or not made[0].KEY:
+        return made
+    known = {_key(one): one for one in before if has_unknown(one)}
+    if not known:
+        return made
+    return tuple(keeping_unknown(one, known[_key(one)]) if _key(one) in known else one for one in made)
+
+
+def _key(record: StatusRecord) -> tuple[Any, ...]:
+    return tuple(getattr(record, name) for name in record.KEY)
+
+
+def has_unknown(record: StatusRecord) -> bool:
+    """Whether another release wrote something into it, or into a record in it."""
+    return bool(record.unknown) or any(map(has_unknown, _inner(record)))
+
+
+def without_unknown(record: R) -> R:
+    """The record as this release alone would have written it."""
+    changes: Json = {"unknown": {}}
+    for name in _shape(type(record)).names:
+        value = getattr(record, name)
+        if isinstance(value, StatusRecord):
+            changes[name] = without_unknown(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], StatusRecord):
+            changes[name] = tuple(map(without_unknown, value))
+    return replace(record, **changes)
+
+
+def _inner(record: StatusRecord) -> Iterator[StatusRecord]:
+    for value in _shape(type(record)).values(record):
+        if isinstance(value, StatusRecord):
+            yield value
+        elif isinstance(value, tuple) and value and isinstance(value[0], StatusRecord):
+            yield from value
 
 
 class _Shape(NamedTuple):

@@ -64,6 +64,8 @@ class Result(StrEnum):
 class StatusCondition(StatusRecord, frozen=True, kw_only=True):
     """`type` and `reason` are a Condition and a Reason, or words of another release."""
 
+    KEY: ClassVar[tuple[str, ...]] = ("type",)
+
     type: str
     status: str
     observed_generation: int = 0
@@ -75,6 +77,8 @@ class StatusCondition(StatusRecord, frozen=True, kw_only=True):
 class FeatureStatus(StatusRecord, frozen=True, kw_only=True):
     """Levels are None where they are not known, or not desired."""
 
+    KEY: ClassVar[tuple[str, ...]] = ("name",)
+
     name: str
     supported_min: int | None = None
     supported_max: int | None = None
@@ -85,6 +89,8 @@ class FeatureStatus(StatusRecord, frozen=True, kw_only=True):
 
 class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
     """`node_id`: where it is about one node; of several, the message names them. `wanted`: the level."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("kind", "node_id", "feature", "wanted")
 
     kind: str
     node_id: int | None = None
@@ -126,6 +132,8 @@ class Stage(StatusRecord, frozen=True, kw_only=True):
 class StepStatus(StatusRecord, frozen=True, kw_only=True):
     """A step of the plan, for people. `consent`: the entry of `spec.consents` that it uses."""
 
+    KEY: ClassVar[tuple[str, ...]] = ("action", "detail")
+
     id: str
     action: str
     detail: str
@@ -137,6 +145,8 @@ class StepStatus(StatusRecord, frozen=True, kw_only=True):
 
 class PlanStatus(StatusRecord, frozen=True, kw_only=True):
     """The standing plan. `steps` are computed anew in each reconciliation; `stages` are what was approved."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("hash",)
 
     hash: str
     created_at: Stamp
@@ -177,6 +187,8 @@ class LogPosition(StatusRecord, frozen=True, kw_only=True):
 class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
     """How many pods of a StatefulSet run its update revision."""
 
+    KEY: ClassVar[tuple[str, ...]] = ("name",)
+
     name: str
     update_revision: str = ""
     updated: int = 0
@@ -199,6 +211,8 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
     what limits how many nodes are restarted at once, and what would help. Both as it was when the roll began.
     `excused`: what it may make unavailable.
     """
+
+    KEY: ClassVar[tuple[str, ...]] = ("id",)
 
     id: str = ""
     started_at: Stamp | None = None

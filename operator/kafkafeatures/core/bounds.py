@@ -14,6 +14,7 @@ import math
 import msgspec
 
 from kafkafeatures.api.reasons import Condition
+from kafkafeatures.api.records import has_unknown, without_unknown
 from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.conditions import MAX_MESSAGE
@@ -53,7 +54,7 @@ def bounded(status: Status, features: int) -> Status:
             break
     if len(status.features) < features:
         status = _noting(status, f" ({len(status.features)} of {features} features shown)")
-    if status.unknown or status.intents:
+    if status.intents or has_unknown(status):
         status = _noting(status, _of_foreign(status))
     return status
 
@@ -72,7 +73,8 @@ def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
 
 
 def _too_large(status: Status, restarts: int) -> bool:
-    ours = replace(status, unknown={}, intents=()) if status.unknown or status.intents else status
+    ours = replace(status, intents=()) if status.intents else status
+    ours = without_unknown(ours) if has_unknown(ours) else ours
     return _is_above(_size_at_most(ours), restarts) and _is_above(_size(ours), restarts)
 
 
@@ -100,10 +102,15 @@ def _size(status: Status) -> int:
 
 
 def _of_foreign(status: Status) -> str:
-    size = _size(Status(unknown=status.unknown, intents=status.intents))
+    ours = without_unknown(replace(status, intents=())).as_json()
+    found = status.as_json()
+    foreign = {name: one for name, one in found.items() if one != ours.get(name)}
+    size = len(json.dumps(foreign)) - len(json.dumps({name: ours[name] for name in foreign if name in ours}))
     if size <= MAX_FOREIGN:
         return ""
-    names = cut(", ".join((*status.unknown, *("intents",) * bool(status.intents))), MAX_MESSAGE // 4)
+    names = cut(
+        ", ".join((*status.unknown, *(name for name in foreign if name not in status.unknown))), MAX_MESSAGE // 4
+    )
     return (
         f" (other releases wrote {size // 1024} KiB of this status: {names}; above 1.5 MiB the API server takes no "
         "status: run the release that needs these fields, or remove them)"

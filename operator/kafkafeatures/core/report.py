@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import Stamp, keeping_unknown
 from kafkafeatures.api.status import (
     EMPTY,
     ApprovedBy,
@@ -119,7 +119,7 @@ def status_of(
         ),
         unknown=previous.unknown,
     )
-    return bounded(status, there_are)
+    return bounded(keeping_unknown(status, previous), there_are)
 
 
 def _plan(plan: Plan, before: PlanStatus | None, approved_by: ApprovedBy | None, now: datetime) -> PlanStatus:
@@ -255,7 +255,7 @@ def _facts_of_before(said: Mapping[Condition, Said], *, generation: int, previou
     ready = said[Condition.READY]
     since = ready_reason_of(ready[1], previous, stamp(now)) if ready else None
     status = replace(previous, observed_generation=generation, conditions=conditions, ready_reason=since)
-    return bounded(status, len(previous.features))
+    return bounded(keeping_unknown(status, previous), len(previous.features))
 
 
 _UNREACHABLE: Mapping[FailureKind, Reason] = {

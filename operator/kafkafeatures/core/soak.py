@@ -123,7 +123,8 @@ def with_soak(remembered: Status, soak: Soak | None) -> Status:
             return remembered
         return replace(remembered, soak_started_at=None, way_back=None)
     sent = any(intent.kind != RestartNode.kind for intent in remembered.intents)  # and may be carried out at any moment
-    way_back = None if sent else WayBack(until=soak.until, how=_how(soak))
+    foreign = remembered.way_back.unknown if remembered.way_back is not None else {}
+    way_back = None if sent else WayBack(until=soak.until, how=_how(soak), unknown=foreign)
     return replace(remembered, soak_started_at=soak.started_at, way_back=way_back)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import METADATA_VERSION, SINGLE_REPLICA_TOPICS
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import Stamp, keeping_unknown
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.accounted import missing_in, position_of, sent_by
@@ -168,7 +168,7 @@ class Evaluation(Struct, frozen=True):
         position = position_of(self.observation) if self.is_accounted and not sent_by(status) else None
         if position is None or (status == self.resource.status and status.log_position is not None):
             return status  # the end of the log moves all the time: it goes with what is written anyway
-        return replace(status, log_position=position)
+        return keeping_unknown(replace(status, log_position=position), status)
 
     def with_decision(self, decision: Decision, remembered: Status) -> Evaluation:
         """The same, where something else was decided at the last moment."""

@@ -186,8 +186,12 @@ def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, reso
     # On a slow machine each of them may come too late: then some more.
     while len(done) < INSTANTS or (min(done) == len(top) and len(done) < 3 * INSTANTS):
         number = len(done)
-        name, container, before = f"killed-{number}", operator_container(node), level_records(kafka)
-        levels = top if number % 2 else dict.fromkeys(top, 0)
+        name = f"killed-{number}"
+        levels, as_they_are = (top, dict.fromkeys(top, 0)) if number % 2 else (dict.fromkeys(top, 0), top)
+        # Once it has met the cluster: a consent of its first document would need an approval as well.
+        node.control_plane.apply(document(kafka, name, as_they_are))
+        resources.wait(name, "Ready")
+        container, before = operator_container(node), level_records(kafka)
         node.control_plane.apply(document(kafka, name, levels, consents=consents))
         away(chance.uniform(0.0, 0.2))
         node.kill_container(container)

@@ -1,0 +1,150 @@
+"""What another release wrote into a status is there after reconciliations of this one, wherever it stands in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.records import has_unknown, keeping_unknown, without_unknown
+from kafkafeatures.api.status import EMPTY, Status, read_status
+from kafkafeatures.core.bounds import MAX_STATUS
+from kafkafeatures.core.steps import OutcomeUnknown
+from kafkafeatures.core.wanted import ApprovalPolicy, Wanted
+from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
+from tests.kafkasim.clusters import plan
+from tests.simulated import schema
+
+FOREIGN = "ofAnotherRelease"
+NO_RECORDS = {"stages", "from", "to", "supported", "excused"}
+"""What an approval covers: with words that this release does not know it would be another plan."""
+NEWS = [4.5, {"a": [None]}]
+
+Json = dict[str, Any]
+
+
+def objects(value: Any, path: str = "status") -> Iterator[tuple[str, Json]]:
+    """All in it, those in lists too."""
+    if isinstance(value, dict):
+        yield path, value
+        for name, one in value.items():
+            if name not in NO_RECORDS:
+                yield from objects(one, f"{path}.{name}")
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from objects(one, f"{path}[{index}]")
+
+
+def marked(status: Json) -> tuple[Json, set[str]]:
+    """With a field of another release in every object, and where that is."""
+    made = json.loads(json.dumps(status))
+    found = set()
+    for path, one in list(objects(made)):
+        one[FOREIGN] = NEWS
+        found.add(path)
+    return made, found
+
+
+def where(status: Json) -> set[str]:
+    return {path for path, one in objects(status) if one.get(FOREIGN) == NEWS}
+
+
+def standing() -> tuple[Cluster, Store]:
+    """A resource with a plan, a way back, blockers, history and an intent."""
+    cluster = Cluster(
+        {"metadata.version": 25}, plan(dict.fromkeys((1, 2, 3), "4.4"), dict.fromkeys((3001, 3002, 3003), "4.4"))
+    )
+    store = Store(cluster, {})
+    store.server.schema = schema.open_status()
+    store.wanted = Wanted({"group.version": 1})
+    run(cluster, store)
+    store.wanted = Wanted(
+        {"group.version": 1, "metadata.version": 32}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=1)
+    )
+    once(cluster, store)
+    return cluster, store
+
+
+def test_what_another_release_wrote_into_any_object_is_written_back() -> None:
+    cluster, store = standing()
+    assert {"wayBack", "plan", "history", "features", "conditions", "logPosition", "readyReason"} <= store.status.keys()
+    store.status, there = marked(store.status)
+    assert {"status.features[0]", "status.conditions[0]", "status.plan", "status.plan.steps[0]"} <= there
+    store.wanted = Wanted({**store.wanted.levels}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=2))
+    writes = store.writes
+    once(cluster, store)
+    assert store.writes > writes
+    assert where(store.status) >= there
+
+
+@pytest.mark.parametrize("what", ["away", "wrong cluster", "invalid"])
+def test_also_by_a_reconciliation_that_saw_nothing(what: str) -> None:
+    cluster, store = standing()
+    store.status, there = marked(store.status)
+    if what == "away":
+        cluster.away = True
+    else:
+        store.status = {**store.status, "clusterId": "another"}
+    writes = store.writes
+    once(cluster, store)
+    assert store.writes > writes
+    gone = {"status.wayBack"} | {path for path in there if path.startswith("status.conditions")}
+    assert where(store.status) >= there - gone
+    assert where(store.status) & {path for path in there if path.startswith("status.conditions")}
+
+
+def test_an_open_intent_keeps_them_while_it_is_settled_and_what_has_ended_goes_with_it() -> None:
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, {})
+    store.server.schema = schema.open_status()
+    store.wanted = Wanted({"group.version": 1})
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    once(cluster, store)
+    store.status, _ = marked(store.status)
+    cluster.away = True
+    once(cluster, store)
+    assert "status.intents[0]" in where(store.status)
+    cluster.away = False
+    run(cluster, store)
+    assert "intents" not in store.status
+    assert where(store.status) >= {"status", "status.features[0]", "status.conditions[0]"}
+
+
+def test_what_belongs_to_one_of_a_list_is_not_given_to_another() -> None:
+    before = read_status({"features": [{"name": "a", FOREIGN: 1}, {"name": "b"}], "plan": None})[0]
+    after = read_status({"features": [{"name": "b"}, {"name": "a"}, {"name": "c"}]})[0]
+    kept = keeping_unknown(after, before).as_json()["features"]
+    assert kept == [{"name": "b"}, {"name": "a", FOREIGN: 1}, {"name": "c"}]
+
+
+def test_another_plan_is_not_the_one_that_they_were_written_for() -> None:
+    def of(hash_: str, **more: Any) -> Status:
+        common = {"createdAt": "2026-01-01T00:00:00Z", "irreversible": False, "summary": ""}
+        return read_status({"plan": {"hash": hash_, **common, **more}})[0]
+
+    assert keeping_unknown(of("one"), of("one", **{FOREIGN: 1})) == of("one", **{FOREIGN: 1})
+    assert keeping_unknown(of("two"), of("one", **{FOREIGN: 1})) == of("two")
+
+
+def test_what_is_there_already_is_not_made_again() -> None:
+    status = read_status(marked(standing()[1].status)[0])[0]
+    assert has_unknown(status)
+    assert keeping_unknown(status, status) is status
+    assert not has_unknown(without_unknown(status))
+    assert keeping_unknown(EMPTY, status).unknown == {FOREIGN: NEWS}
+
+
+def test_they_take_no_room_from_what_this_release_says() -> None:
+    cluster, store = standing()
+    features = store.status["features"]
+    store.status = {**store.status, "features": [{**one, FOREIGN: "x" * MAX_STATUS} for one in features]}
+    store.wanted = Wanted({**store.wanted.levels}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=2))
+    asyncio.run(cluster.sleep(1))
+    once(cluster, store)
+    assert [one["name"] for one in store.status["features"]] == [one["name"] for one in features]
+    assert all(len(one[FOREIGN]) == MAX_STATUS for one in store.status["features"])
+    assert "history" in store.status

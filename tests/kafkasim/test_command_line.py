@@ -193,6 +193,22 @@ def test_apply_with_dry_run_ends_with_the_code_of_plan(
     ] == [code, code]
 
 
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_where_the_document_approves_another_plan_it_is_the_document_that_has_to_be_changed(
+    cluster: dict[str, Any], tmp_path: Path, command: str
+) -> None:
+    """A hash on the command line beside it would hold as well: each has to be of the plan."""
+    path = document(tmp_path, cluster, {})
+    body = json.loads(path.read_text())
+    changed = {"features": {"releaseVersion": "4.2"}, "approval": {"planHash": "sha256:00000000"}}
+    path.write_text(json.dumps({**body, "spec": {**body["spec"], **changed}}))
+    done = shell(f"{PROGRAM} {command} -f levels.yaml", tmp_path)
+    assert done.returncode == 3
+    said = "approve: set spec.approval.planHash of levels.yaml, which is of another plan, to sha256:"
+    assert said in " ".join((done.stdout + done.stderr).split())
+    assert "--approve" not in done.stdout + done.stderr
+
+
 def _but_the_offset(text: str) -> str:
     """The log goes on while we look."""
     return re.sub(r'offset"?:? [0-9]+', "offset", text)

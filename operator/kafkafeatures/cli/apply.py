@@ -17,7 +17,7 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status, StepState
 from kafkafeatures.cli.connect import failed, on_loop
-from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, is_stream, read, state_of
+from kafkafeatures.cli.documents import add_document_flags, document_errors, how_to_approve, is_stream, read, state_of
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.output import FORMATS, console, paragraph, print_document, tell
 from kafkafeatures.cli.values import duration
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     to_approve = ""
     if code is Exit.APPROVAL and last.status.plan:
         permission.show(last.status)
-        to_approve = approve_command(arguments, last.status.plan.hash)
+        to_approve = how_to_approve(arguments, resource, last.status.plan.hash)
     if arguments.output is None and sys.stdout.isatty():
         _last_words(last, code, to_approve)
         kept = f"; status kept in {state}" if state else ""

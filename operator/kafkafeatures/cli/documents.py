@@ -82,8 +82,14 @@ def is_stream(file: Path) -> bool:
     return file == STDIN or str(file).startswith(("/dev/stdin", "/dev/fd/", "/proc/")) or not file.is_file()
 
 
-def approve_command(arguments: argparse.Namespace, plan_hash: str) -> str:
-    """The command line that approves a plan of this document, to be copied."""
+def how_to_approve(arguments: argparse.Namespace, document: KafkaFeatures, plan_hash: str) -> str:
+    """The command line that approves a plan of this document, to be copied; where the document approves another plan,
+    which holds everything, that it has to be changed.
+    """
+    named = document.spec.approval.plan_hash
+    if named and not plan_hash.startswith(named):
+        where = "the document" if is_stream(arguments.file) else arguments.file
+        return f"set spec.approval.planHash of {where}, which is of another plan, to {plan_hash[:HASH_SHOWN]}"
     words = ["kafkafeatures", "apply", "-f", str(arguments.file)]
     for flag, value in (("--state", arguments.state), ("--secrets-dir", arguments.secrets_dir)):
         words += [flag, str(value)] if value else []

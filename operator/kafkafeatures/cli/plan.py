@@ -13,7 +13,7 @@ from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.connect import failed, on_cluster
-from kafkafeatures.cli.documents import add_document_flags, approve_command, document_errors, read, state_of
+from kafkafeatures.cli.documents import add_document_flags, document_errors, how_to_approve, read, state_of
 from kafkafeatures.cli.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.kube import add_kube_flags, connected
 from kafkafeatures.cli.output import add_output_flag, console, print_document
@@ -97,7 +97,7 @@ def plan_of_file(arguments: argparse.Namespace, form: str, *, latest: bool = Fal
     if form == "table":
         from kafkafeatures.cli.plan_text import draw_plan
 
-        to_approve = "" if latest else approve_command(arguments, seen.proposal.plan.hash)
+        to_approve = "" if latest else how_to_approve(arguments, document, seen.proposal.plan.hash)
         draw_plan(console(), seen, status, verdict, to_approve=to_approve)
         why = "" if latest else store.why_unverified(seen.proposal.changes)
         if why and isinstance(seen.decision, Act):

@@ -180,7 +180,9 @@ def test_an_approval_is_not_good_for_the_same_change_later(cluster: Cluster, tmp
     apply(document(path, cluster, features={"levels": []}, **approved))
     held = apply(document(path, cluster, features=asked, **approved), code=3)
     assert reasons(held)["ApprovalRequired"] == "PlanChanged"
-    apply(path, "--approve", held["plan"]["hash"])
+    held = apply(path, "--approve", held["plan"]["hash"], code=3)  # each hash has to be of the plan
+    approved["approval"]["planHash"] = held["plan"]["hash"]
+    apply(document(path, cluster, features=asked, **approved))
     assert levels(describe(cluster))["streams.version"] == 1
     meddle(cluster, "streams.version", 0)
 

@@ -148,17 +148,19 @@ def no_partition_falls_below_min_insync_replicas(facts: Facts) -> Iterator[Viola
             continue
         if one.asked.node in nodes.stuck:  # what it hosts alone is unavailable; KRaft keeps the last of an ISR in it
             continue
-        for text in _below_min_insync_replicas(nodes, one.asked.node, _leaving(facts, one), excused=_is_excused(one)):
+        for text in _below_min_insync_replicas(nodes, one.asked.node, _leaving(facts, one), _excused(one.begun)):
             yield Violation("min.insync.replicas", one.asked.at, f"{one} leaves {text}")
 
 
-def _below_min_insync_replicas(nodes: Nodes, node: int, leaving: Set[int], *, excused: bool) -> Iterator[str]:
-    """Partitions that are not below it now, and will be without this node and those that are leaving."""
+def _below_min_insync_replicas(nodes: Nodes, node: int, leaving: Set[int], excused: Set[str]) -> Iterator[str]:
+    """Partitions that are not below it now, and will be without this node and those that are leaving. `excused`: topics
+    to which a consent was given.
+    """
     for name, copies in sorted(nodes.copies.items()):
         left = copies.in_sync - leaving - {node}
         if node not in copies.in_sync or len(left) >= copies.needed or len(copies.in_sync) < copies.needed:
             continue
-        if not (_never(copies) and excused):
+        if not (_never(copies) and _topic(name) in excused):
             yield f"{name} with {sorted(left)} in sync, {copies.needed} are needed"
 
 
@@ -178,12 +180,34 @@ def _never(copies: Copies) -> bool:
     return len(copies.replicas) <= copies.needed or len(copies.replicas) == 1
 
 
-def _is_excused(one: Restart) -> bool:
-    return one.begun is not None and _has_consent(one.begun)
+def _topic(partition: str) -> str:
+    return partition.rpartition("-")[0]
+
+
+def _excused(version: Stored | None) -> frozenset[str]:
+    """The topics that the consent is for, as people are told."""
+    if version is None or not _has_consent(version):
+        return frozenset()
+    found = (version.status.get("rollout") or {}).get("excused") or {}
+    return frozenset(found.get("names") or ())
 
 
 def _has_consent(version: Stored) -> bool:
     return EXCUSED in (version.spec.get("consents") or ())
+
+
+def a_consent_to_unavailable_topics_is_for_one_roll(facts: Facts) -> Iterator[Violation]:
+    """The one that has used it, until it was taken out of the document and given again."""
+    for versions in facts.versions.values():
+        used = ""
+        for _, version in versions:
+            rollout = version.status.get("rollout") or {}
+            if not _has_consent(version):
+                used = ""
+            elif rollout.get("excused") and restarts_in(version) and version.by.startswith(OPERATOR):
+                if used not in ("", rollout.get("id")):
+                    yield Violation("consent", version.at, f"{EXCUSED} of roll {used} is used by {rollout.get('id')}")
+                used = str(rollout.get("id"))
 
 
 def under_replicated_partitions_keep_what_they_have(facts: Facts) -> Iterator[Violation]:
@@ -198,7 +222,7 @@ def under_replicated_partitions_keep_what_they_have(facts: Facts) -> Iterator[Vi
         if one.asked.node in nodes.stuck or (one.stopped is None and _gone(facts, one)):
             continue
         for name, copies in sorted(nodes.copies.items()):
-            if one.asked.node not in copies.replicas or (_never(copies) and _is_excused(one)):
+            if one.asked.node not in copies.replicas or (_never(copies) and _topic(name) in _excused(one.begun)):
                 continue
             if copies.replicas - copies.in_sync - {one.asked.node}:
                 text = f"{one}, but {name} has {sorted(copies.in_sync)} of {sorted(copies.replicas)} in sync"
@@ -355,7 +379,7 @@ def _may_go(facts: Facts, place: int, uid: str, version: Stored, node: int) -> I
     if look is None or look.nodes is None:
         yield Violation("preflight", version.at, f"asked for node {node} without a look at the nodes")
         return
-    for text in _below_min_insync_replicas(look.nodes, node, frozenset(), excused=_has_consent(version)):
+    for text in _below_min_insync_replicas(look.nodes, node, frozenset(), _excused(version)):
         yield Violation("min.insync.replicas", version.at, f"asked for node {node}, which leaves {text}")
     voters = look.nodes.voters
     left_voters = [voter for voter, caught_up in voters.items() if caught_up and voter != node]
@@ -388,6 +412,7 @@ ROLL_RULES = (
     nothing_begins_outside_the_windows,
     no_partition_falls_below_min_insync_replicas,
     under_replicated_partitions_keep_what_they_have,
+    a_consent_to_unavailable_topics_is_for_one_roll,
     no_node_is_restarted_twice_for_one_revision,
     never_more_at_once_than_allowed,
     controllers_keep_their_majority,

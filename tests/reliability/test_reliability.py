@@ -182,6 +182,13 @@ def everybody_behind(nodes: Nodes) -> Nodes:
     return replace(nodes, behind=frozenset(nodes.templates))
 
 
+def of_another_roll(one: dict[str, Any]) -> None:
+    """With a consent that each version uses for a roll of its own."""
+    one["spec"]["consents"] = ["single-replica-topics"]
+    rollout = one.get("status", {}).get("rollout") or {}
+    rollout.update(id=one["metadata"]["resourceVersion"], excused={"topics": 1})
+
+
 NEVER = [{"schedule": "*/2 * * * *", "duration": "0m"}]
 
 FORGED_ROLLS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
@@ -191,6 +198,7 @@ FORGED_ROLLS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "windows": (Stored, in_each_version(lambda one: one["spec"].setdefault("rollout", {}).update(windows=NEVER))),
     "min.insync.replicas": (Looked, of_nodes(all_needed)),
     "under-replicated": (Looked, of_nodes(out_of_sync)),
+    "consent": (Stored, in_each_version(of_another_roll)),
     "once": (Stopped, lambda one: replace(one, runs=one.next)),
     "in flight": (Whole, lambda one: replace(one, node=-1)),
     "order": (Looked, of_nodes(everybody_behind)),

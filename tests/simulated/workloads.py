@@ -123,8 +123,8 @@ class Workloads:
                 self._create(name, ordinal)
                 uid = self.uid(f"{name}-{ordinal}")
                 self._after(self.delays.start, lambda pod=f"{name}-{ordinal}", uid=uid: self._start(pod, uid))  # type: ignore[misc]
-            pod = self._read(self._pod(f"{name}-{ordinal}"))
-            if _is_ordered(found) and (not _is_ready(pod) or "deletionTimestamp" in pod["metadata"]):
+            there = self._read(self._pod(f"{name}-{ordinal}"))
+            if _is_ordered(found) and (not _is_ready(there) or "deletionTimestamp" in there["metadata"]):
                 break  # `monotonic` of stateful_set_control.go: those above are created once it is ready
         for pod in [
             one for one in self.pods() if one.startswith(f"{name}-") and int(one.rpartition("-")[2]) >= replicas
@@ -294,7 +294,7 @@ def _observed(one: Json) -> Json:
 
 
 def _is_ordered(one: Json) -> bool:
-    return one["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+    return bool(one["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady")
 
 
 def _covers(budget: Json, pod: Json) -> bool:

@@ -368,7 +368,8 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     if question.in_flight:
         return waiting(question)
     are = "is" if len(question.gone) == 1 else "are"
-    text = f"{question.titles(question.gone)} {are} unavailable; no node is restarted until then"
+    gone = question.titles(question.gone)
+    text = f"{gone} {are} unavailable; bring {gone} back: until then no node is restarted"
     return Wait(Reason.ROLLING_NODES, text, after=2.0)
 
 

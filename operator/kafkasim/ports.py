@@ -88,9 +88,10 @@ class SimulatedCluster:
         else:
             yield _Prepared(self, node, change)
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
+    async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         """The first stop that judges decides; nothing can be applied twice."""
-        for node in self._stops():
+        direct = self._route().controller if directly else None
+        for node in self._stops() if direct is None else self._reached([direct]):
             judged = self._ask(node, changes, validate_only=True)
             if isinstance(judged, Verdict) and judged.error_code != NOT_CONTROLLER:
                 refused = _refusals(judged)

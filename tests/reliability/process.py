@@ -369,13 +369,13 @@ class _Connection:
             return Failure(FailureKind.TIMED_OUT, "metadata log", "timed out")
         return await self._client.moves_since(offset, epoch)
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
+    async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         cluster, verdict = await self._reached(), None
         assert cluster is not None
         assert self._client is not None
         if not self._draw(self._weather.roads.lost_before) and not cluster.world.is_busy:
             with cluster.world.sent_by(None):
-                verdict = await self._client.validate(changes)
+                verdict = await self._client.validate(changes, directly=directly)
         asked = tuple((one.feature, one.after) for one in changes)
         accepted = isinstance(verdict, DryRunAccepted)
         told = cluster.world.seconds, self._process.name, self._uid, asked, accepted

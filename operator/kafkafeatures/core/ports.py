@@ -55,8 +55,11 @@ class KafkaPort(Protocol):
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
         """Of levels, from this position of the metadata log up to where the last reading of it knows them."""
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
-        """One validateOnly of all the changes together; nothing is changed. Never with kraft.version."""
+    async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
+        """One validateOnly of all the changes together; nothing is changed. Never with kraft.version.
+
+        `directly`: of the active controller itself, where it is known, and of nobody else.
+        """
 
     def prepared(self, change: UpdateFeature) -> AbstractAsyncContextManager[PreparedUpdate | NotSent]:
         """Connect to where the change is to be sent, so that what takes long is over before its intent is written.

@@ -191,14 +191,14 @@ class Cluster:
         """Keep no connection but the one to the active controller."""
         await self._pool.close()
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
+    async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         """As the port says, by the way the last reading found."""
         from kafkafeatures.core.steps import DryRunUnavailable
         from kafkafeatures.kafka import features
 
         if self._last is None:
             return DryRunUnavailable("the cluster was not read yet")
-        return await features.validate(self._pool, features.route(self._last), changes)
+        return await features.validate(self._pool, features.route(self._last), changes, directly=directly)
 
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:

@@ -171,11 +171,14 @@ def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, where: 
     return f"{where}: {change.feature} is at {level} by now, not at {change.before}; it was changed meanwhile"
 
 
-async def validate(pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeature]) -> DryRun:
+async def validate(
+    pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeature], *, directly: bool = False
+) -> DryRun:
     """The server's verdict on all `changes` together, with validateOnly: nothing is changed.
 
     Several stops are tried, and on connections that are open: nothing can be applied twice. A broker is given less
-    time than the controller: it never answers while no controller is active. Raises ValueError for changes that must
+    time than the controller: it never answers while no controller is active. `directly`: only the active controller
+    counts, where it is known, since a broker may know one of before. Raises ValueError for changes that must
     not be sent (`request_for`): kraft.version among others is one, since some releases would raise it although they
     refuse.
     """
@@ -183,9 +186,9 @@ async def validate(pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeatur
     if way.closed is not None:
         return DryRunUnavailable(str(way.closed))
     reasons = []
-    for address, role in way.stops():
+    for address, role in way.stops()[: 1 if directly and way.controller else None]:
         try:
-            timeout = short_timeout(pool) if role is Role.BROKER else None
+            timeout = short_timeout(pool) if directly or role is Role.BROKER else None
             reply = await pool.ask(address, role, request, timeout=timeout)
         except KafkaError as error:
             reasons.append(str(to_failure(error, str(address))))

@@ -417,7 +417,9 @@ async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun 
     None where it cannot be asked about anything that is there.
     """
     level = observation.level_of(METADATA_VERSION)
-    return None if level is None else await kafka.validate((UpdateFeature(METADATA_VERSION, level, level),))
+    return (
+        None if level is None else await kafka.validate((UpdateFeature(METADATA_VERSION, level, level),), directly=True)
+    )
 
 
 def _followed(

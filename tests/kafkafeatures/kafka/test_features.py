@@ -404,6 +404,21 @@ async def test_a_verdict_may_be_asked_again_elsewhere(reply: Any) -> None:
     assert set(updates(cluster)) == {3002, 1}
 
 
+@pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
+async def test_what_is_asked_of_the_active_controller_itself_no_broker_answers(reply: Any) -> None:
+    """It may know one of before, which has nothing of what the one of now was given."""
+    cluster = answering(reply)
+    async with cluster.pool(settings()) as pool:
+        assert isinstance(await validate(pool, DIRECT, (RAISE,), directly=True), DryRunUnavailable)
+    assert set(updates(cluster)) == {3002}
+
+
+async def test_where_it_is_not_known_the_brokers_are_asked() -> None:
+    cluster = answering(HANG)
+    async with cluster.pool(settings()) as pool:
+        assert await validate(pool, AddressRoute(None, (at(1),)), (RAISE,), directly=True) == DryRunAccepted()
+
+
 async def test_no_verdict_anywhere_says_why_for_each() -> None:
     verdict = await asked(answering(UpdateFeaturesResponse(41, "moved", {}), Disconnected))
     assert isinstance(verdict, DryRunUnavailable)

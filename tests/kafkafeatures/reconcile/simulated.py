@@ -89,10 +89,10 @@ class Cluster(SimulatedCluster):
         self.reads.append(partitions)
         return self.shows(await super().read(partitions=partitions))
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
+    async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         self.tick()
         assert all(change.feature != KRAFT_VERSION for change in changes)
-        return await super().validate(changes)
+        return await super().validate(changes, directly=directly)
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.tick()

@@ -32,9 +32,9 @@ class Simulated(Cluster):
         self.validated: list[UpdateFeature] = []
         self.loses = ""
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
+    async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         self.validated += changes
-        return await super().validate(changes)
+        return await super().validate(changes, directly=directly)
 
     async def update(self, change: UpdateFeature) -> Outcome:
         self.outcomes = [OutcomeUnknown("EOF")] if self.loses == "request" else []

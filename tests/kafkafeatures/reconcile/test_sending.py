@@ -60,8 +60,8 @@ class Watched(Cluster):
         self.happened.append("sent")
         return await super().update(change)  # type: ignore[return-value]
 
-    async def validate(self, changes: Sequence[UpdateFeature]) -> DryRun:
-        found = await super().validate(changes)
+    async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
+        found = await super().validate(changes, directly=directly)
         if any(one.before != one.after for one in changes):
             return found  # what is wanted next
         self.behind.append(changes)

@@ -94,23 +94,21 @@ def keeping_unknown(made: R, before: R) -> R:
     changes: Json = {}
     if before.unknown.keys() - made.unknown.keys():
         changes["unknown"] = {**before.unknown, **made.unknown}
-    for name in _shape(type(made)).names:
+    for name in _shape(type(made)).nested:
         value, old = getattr(made, name), getattr(before, name)
-        if value is old or not old:
+        if value is old or not value or not old:
             continue
-        if isinstance(value, StatusRecord):
-            kept: Any = keeping_unknown(value, old) if _key(value) == _key(old) else value
-        elif isinstance(value, tuple):
-            kept = _each_keeping(value, old)
+        if isinstance(value, tuple):
+            kept: Any = _each_keeping(value, old)
         else:
-            continue
+            kept = keeping_unknown(value, old) if _key(value) == _key(old) else value
         if kept is not value:
             changes[name] = kept
     return replace(made, **changes) if changes else made
 
 
 def _each_keeping(made: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not made or not isinstance(made[0], StatusRecord) or not made[0].KEY:
+    if not made[0].KEY:
         return made
     known = {_key(one): one for one in before if has_unknown(one)}
     if not known:
@@ -130,27 +128,29 @@ def has_unknown(record: StatusRecord) -> bool:
 def without_unknown(record: R) -> R:
     """The record as this release alone would have written it."""
     changes: Json = {"unknown": {}}
-    for name in _shape(type(record)).names:
+    for name in _shape(type(record)).nested:
         value = getattr(record, name)
-        if isinstance(value, StatusRecord):
-            changes[name] = without_unknown(value)
-        elif isinstance(value, tuple) and value and isinstance(value[0], StatusRecord):
+        if isinstance(value, tuple):
             changes[name] = tuple(map(without_unknown, value))
+        elif value is not None:
+            changes[name] = without_unknown(value)
     return replace(record, **changes)
 
 
 def _inner(record: StatusRecord) -> Iterator[StatusRecord]:
-    for value in _shape(type(record)).values(record):
-        if isinstance(value, StatusRecord):
-            yield value
-        elif isinstance(value, tuple) and value and isinstance(value[0], StatusRecord):
+    for name in _shape(type(record)).nested:
+        value = getattr(record, name)
+        if isinstance(value, tuple):
             yield from value
+        elif value is not None:
+            yield value
 
 
 class _Shape(NamedTuple):
     """Of a class of records. `readers`: JSON name to attribute, the type whose values are taken as they are, if any,
     and what reads others. `defaults`: JSON name and default, which is NODEFAULT where there is none. `values`: of a
     record, in the same order, and `unknown` behind them. `required`: attributes. `names`: by attribute, as in JSON.
+    `nested`: attributes that hold records.
     """
 
     readers: Mapping[str, tuple[str, type | None, Reader]]
@@ -158,6 +158,7 @@ class _Shape(NamedTuple):
     values: Callable[[StatusRecord], tuple[Any, ...]]
     required: frozenset[str]
     names: Mapping[str, str]
+    nested: tuple[str, ...]
 
 
 def _shape(cls: type[StatusRecord]) -> _Shape:
@@ -177,7 +178,13 @@ def _make_shape(cls: type[StatusRecord]) -> _Shape:
         attrgetter(*(one.name for one in known), "unknown"),
         frozenset(one.name for one in known if one.required),
         names,
+        tuple(one.name for one in known if _holds_records(one.type)),
     )
+
+
+def _holds_records(hint: Any) -> bool:
+    is_record = isinstance(hint, type) and issubclass(hint, StatusRecord)
+    return is_record or any(map(_holds_records, get_args(hint)))
 
 
 def json_name(attribute: str) -> str:

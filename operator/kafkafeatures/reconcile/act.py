@@ -60,16 +60,24 @@ async def reconcile(context: ReconcileContext, resource: Resource) -> Reconcilia
 
 
 async def execute(context: ReconcileContext, found: Evaluation | Unread) -> Reconciliation:
-    """Commit what was evaluated, and act where that was decided. What `before_act` raises ends it, nothing done."""
+    """Commit what was evaluated, and act where that was decided. What `before_act` raises ends it, nothing done.
+
+    It is asked when a soak begins as well: a person who is asked at its end, and thinks, would begin it anew.
+    """
     if isinstance(found, Unread):
         await write_if_changed(context.store, found.resource, found.status)
         return Reconciliation(found.failure, 2.0, found.status)
-    if isinstance(found.decision, Act):
+    if isinstance(found.decision, Act) or _is_soaking(found.decision):
         context.before_act(found)
+    if isinstance(found.decision, Act):
         return await _act(context, found, found.decision.step)
     status = found.status  # made anew each time that it is asked for
     await write_if_changed(context.store, found.resource, status)
     return Reconciliation(found.decision, _requeue(found.decision), status)
+
+
+def _is_soaking(decision: Decision) -> bool:
+    return isinstance(decision, Wait) and decision.reason is Reason.SOAKING
 
 
 async def write_if_changed(store: ResourceStore, before: KeptStatus, status: Status) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from datetime import timedelta
 
@@ -15,7 +16,8 @@ from kafkafeatures.core.decisions import Done, Held, Wait
 from kafkafeatures.core.readings import Role
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
-from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store
+from kafkafeatures.reconcile.evaluate import Evaluation
+from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store, context_of, reconcile_once
 from tests.kafkafeatures.reconcile.test_ages import DAY, JUMPS, Clocks
 from tests.kafkasim.clusters import plan
 
@@ -140,6 +142,20 @@ def test_a_new_process_begins_it_anew_whatever_its_clock_says_and_says_so(jump: 
     life.clocks.wait(timedelta(seconds=1))
     life.look()
     assert life.level == 32
+
+
+def test_who_has_to_agree_is_asked_before_it_begins_and_not_when_it_is_over() -> None:
+    life = Life()
+
+    class NotAskedYet(Exception):
+        pass
+
+    def ask(found: Evaluation) -> None:
+        raise NotAskedYet(str(found.proposal.plan))
+
+    context = context_of(life.cluster, life.store)
+    with pytest.raises(NotAskedYet, match=r"metadata\.version 25 -> 32"):
+        asyncio.run(reconcile_once(replace(context, before_act=ask)))
 
 
 def test_an_operator_that_was_away_has_seen_nothing_though_all_looks_well_again() -> None:

@@ -110,9 +110,10 @@ OF_ROLLS: Mapping[Reason, Page] = {
         delete the pod once all its partitions are in sync. A pod that Kubernetes cannot place: make room. A new pod of
         a StatefulSet that was scaled up, whose node never registers: repair it, or scale back. A pod that is gone
         because its StatefulSet was scaled down: scale up again, or unregister its node. A PodDisruptionBudget that
-        allows no eviction, or two that cover the same pod: change them as the message says. A controller that writes no
-        snapshot: set `metadata.log.max.snapshot.interval.ms`, and restart it on the image that it runs. Do not delete
-        pods of other nodes meanwhile: the partitions that wait for this node may have no other replica to spare.
+        allows no eviction, or two that cover the same pod: change them as the message says. A quorum of two voters:
+        add a third one, or remove one of the two. A controller that writes no snapshot: set
+        `metadata.log.max.snapshot.interval.ms`, and restart it on the image that it runs. Do not delete pods of other
+        nodes meanwhile: the partitions that wait for this node may have no other replica to spare.
         """
     ),
 }

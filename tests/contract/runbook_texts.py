@@ -222,6 +222,11 @@ PAGES: Mapping[Reason, Page] = {
         Fix: If the downgrade (or the dynamic quorum) is not intended, usually after a reverted commit,
         set the level to the finalized one. If it is intended, add the consent exactly as the remedy names
         it to `spec.consents`; it can be used once. See <go back>.
+
+        A roll needs `single-replica-topics` where topics become unavailable while their broker restarts: give them more
+        replicas, or add the consent, which is for the topics that the plan names. If topics came later, remove the
+        consent, apply that, and add it again. The only controller is restarted with `quorum-of-one`: until it is back
+        nothing that needs an active controller works.
         """
     ),
     Reason.CONSENT_SPENT: page(
@@ -232,9 +237,9 @@ PAGES: Mapping[Reason, Page] = {
 
             kubectl get kff NAME -n NS -o jsonpath='{.status.spentConsents}'
 
-        Fix: If the same downgrade is intended again, remove the consent from the document, apply it,
-        wait until it is no longer in `.status.spentConsents`, then add it again. If not, set the
-        level to the finalized one.
+        Fix: If the same change is intended again, or another roll needs it, remove the consent from the document,
+        apply it, wait until it is no longer in `.status.spentConsents`, then add it again. If not, set the level to
+        the finalized one.
         """
     ),
     Reason.CONFLICT_DETECTED: page(

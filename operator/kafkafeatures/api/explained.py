@@ -112,7 +112,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.NODE_REFUSED: "a broker keeps trying to register, and the active controller rejects it",
             Reason.DEPENDENCY_MISSING: "a feature requires another feature at a higher level",
             Reason.DOWNGRADE_REFUSED: "Kafka refuses the downgrade, whatever the consents: metadata would be lost",
-            Reason.CONSENT_REQUIRED: "a downgrade, or the change to a dynamic quorum, needs a consent",
+            Reason.CONSENT_REQUIRED: "a downgrade, the change to a dynamic quorum, or a restart needs a consent",
             Reason.CONSENT_SPENT: "the consent was already used; a consent can be used once",
             Reason.CONFLICT_DETECTED: (
                 "a level is changed outside KafkaFeatures again and again, or a second operator writes the status"

@@ -86,10 +86,8 @@ class Proposal(Struct, frozen=True):
 def propose(
     wanted: Wanted, observation: Observation, memory: Memory, unavailable: Mapping[str, int] | None = None
 ) -> Proposal:
-    """Changes and plan; both empty where the finalized levels are not known.
-
-    `unavailable`: topics that no restart of their brokers leaves available, and how many of their partitions; None
-    where the partitions were not read.
+    """Changes and plan; both empty where the finalized levels are not known. `unavailable`: topics that no restart of
+    their brokers leaves available, and how many of their partitions; None where the partitions were not read.
     """
     finalized = observation.finalized.value if isinstance(observation.finalized, Known) else {}
     desired = wanted.desired(finalized)

@@ -8,6 +8,7 @@ admission of a broker (`core/replication.py`) and of a controller (`core/quorum.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import NamedTuple
 
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
@@ -98,11 +99,15 @@ def levels_go_first(question: RestartQuestion) -> bool:
 
 
 class Halt(NamedTuple):
-    """What stops a roll, and what it stops: `revision` of `owner`, where that is known; else everything."""
+    """What stops a roll, and what it stops: `revision` of `owner`, where that is known; else everything.
+
+    `made_at`: when the pod was made that crashes on it.
+    """
 
     why: Stalled
     owner: StatefulSet | None
     revision: str
+    made_at: datetime | None = None
 
     def stops(self, owner: StatefulSet) -> bool:
         """Whether the pods of this StatefulSet would become what has failed: the same revision, or image."""
@@ -119,12 +124,16 @@ def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
 
 def is_halted_for(question: RestartQuestion, id_: int) -> bool:
     """Whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another image
-    may be what helps.
+    may be what helps. What crashed on the image that somebody went back to, and had it before, does not count.
     """
-    owner = question.fleet.sets[id_]
+    owner, rollout = question.fleet.sets[id_], question.remembered.status.rollout
+    begun = rollout.started_at if rollout is not None and rollout.id == question.roll_id else None
     late = (one for one in _without_node_for_long(question) if not one.is_outdated)
     unregistered = any(Halt(_unregistered(question, one), one.owner, one.pod.revision).stops(owner) for one in late)
-    return unregistered or any(halt.stops(owner) for halt in _halts(question))
+    since = None if begun is None else question.remembered.now - question.remembered.age_of(begun)
+    return unregistered or any(
+        halt.stops(owner) for halt in _halts(question) if since is None or halt.made_at is None or halt.made_at >= since
+    )
 
 
 def _halts(question: RestartQuestion) -> Iterator[Halt]:
@@ -147,7 +156,7 @@ def _halts(question: RestartQuestion) -> Iterator[Halt]:
             owner = question.fleet.sets.get(id_)
             yield Halt(why_not, owner, owner.update_revision if owner is not None else "")
     for crash in question.crashes:
-        yield Halt(_crashed(crash), crash.owner, crash.pod.revision)
+        yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
 
 
 def _crashed(crash: Crash) -> Stalled:

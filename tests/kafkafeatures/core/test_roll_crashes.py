@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decide import decide
 from kafkafeatures.core.decisions import Stalled
@@ -101,6 +103,22 @@ def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
     assert who(rolled(steady)) == 4
     crashing = {1: a_pod(1, revision=NEW, **CRASHES["was started again"])}
     refused(rolled(cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)), Reason.ROLLOUT_HALTED)
+
+
+def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_somebody_went_back_to_it() -> None:
+    """That one ran out of memory while the new image failed; it must not keep the failed one from what all others run."""
+    isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
+    bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False)}
+    away = {4: replace(a_node(4), state=NodeState.GHOST)}
+    crashed = a_pod(1, revision=NEW, **CRASHES["was started again"])
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: crashed}, away, isr)
+    begun = RolloutStatus(id=rolled(told).id, started_at=Stamp((NOW - timedelta(minutes=10)).isoformat()), total=9)
+    status = replace(EMPTY, rollout=begun)
+    assert who(rolled(told, status=status)) == 4
+    refused(rolled(told, status=replace(status, rollout=replace(begun, id="another"))), Reason.ROLLOUT_HALTED)
+    made_since = replace(crashed, created_at=NOW - timedelta(minutes=9))
+    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: made_since}, away, isr)
+    refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
 
 
 # --- levels ---

@@ -90,6 +90,10 @@ class Rolling(Resources):
         """Before the next node, as the status has it."""
         return str((self.status(NAME).get("rollout") or {}).get("waitingFor", ""))
 
+    def over(self) -> list[str]:
+        """What was acted on, by the history of the status: pods whose restart is over."""
+        return [one["target"] for one in self.status(NAME).get("history", ())]
+
     def told(self) -> dict[str, Any]:
         """What a report of a failure needs of the status."""
         status = self.status(NAME)

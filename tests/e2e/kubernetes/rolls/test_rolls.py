@@ -1,15 +1,19 @@
-"""Rolls of nine nodes, in the order of a cluster's life: at 4.1 as somebody changes a template, with an image that does
-not start, up to 4.4 with its levels, and once more while the operator is killed.
+"""Rolls of nine nodes, in the order of a cluster's life: at 4.1 as somebody changes a template while a voter is away,
+with an image that does not start, up to 4.4 with its levels, with a node that ends by itself, and once more while the
+operator is killed.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from tests.e2e.kubernetes.resources import away
 from tests.e2e.kubernetes.rolls import reported
 from tests.e2e.kubernetes.rolls.rolling import (
     ALL,
     NAME,
+    QUIET,
+    ROLLED,
     ROLLOUT,
     SOAK,
     TOPIC,
@@ -19,6 +23,7 @@ from tests.e2e.kubernetes.rolls.rolling import (
 from tests.e2e.rig.kubernetes.images import PAUSE, PREFIX
 from tests.e2e.rig.kubernetes.operator import Operator
 from tests.e2e.rig.kubernetes.racks import Racks, pods_of
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import MIDDLE, NEWEST
 from tests.examples import on_kubernetes
 
@@ -26,21 +31,33 @@ LEVELS = {"metadata.version": 33, "share.version": 2, "streams.version": 1}
 """What 4.4 has above 4.1."""
 KILLED_AFTER = range(1, len(ALL)) if SOAK else (4,)
 """Evictions."""
+SHARE = "share.version"
 BAD = f"{PREFIX}/kafka:4.1.3"
 """There is no Kafka in it."""
 
 
 def test_brokers_roll_without_the_metadata_log(rolling: Rolling, racks: Racks) -> None:
-    """Brokers are asked instead, for the time in which the right to read it is missing."""
+    """Brokers are asked instead, for the time in which the right to read it is missing. None goes before all voters are
+    there.
+    """
     grant(racks, "--cluster", "ClusterAction", verb="--remove")
-    with rolling.judged(pods_of("brokers")):
+    racks.plane.kubectl("cordon", "node")
+    racks.delete(away_ := pods_of("controllers")[1])
+    wait_until("it cannot be scheduled", lambda: racks.phase(away_) == "Pending")
+    with rolling.judged(pods_of("brokers")) as judged:
         rolling.rolls("denied", "brokers")
+        missing = f"a voter is missing: controller {racks.id_of(away_)} "
+        wait_until("the voter is named", lambda: missing in rolling.waits_for(), 60, step=0.2)
+        away(QUIET)
+        assert judged.evicted == []
+        racks.plane.kubectl("uncordon", "node")
         rolling.until_rolled("brokers")
         assert rolling.status(NAME)["source"] == "ApiRequests"
     grant(racks, "--cluster", "ClusterAction")
 
 
 def test_an_image_that_does_not_start_stops_at_one_and_taking_it_back_recovers(rolling: Rolling, racks: Racks) -> None:
+    """A broker that waits in CrashLoopBackOff meanwhile, with the old image, runs again by itself and keeps it."""
     racks.node.tag_image(PAUSE, BAD)
     rollout = {**ROLLOUT, "nodeTimeout": "15s"}
     rolling.apply(NAME, rollout=rollout)
@@ -49,6 +66,11 @@ def test_an_image_that_does_not_start_stops_at_one_and_taking_it_back_recovers(r
         told = rolling.until(NAME, "Stalled", "RolloutHalted")
         (stuck,) = judged.evicted
         assert stuck in told["message"]
+        waits = pods_of("brokers")[0]
+        racks.crash(waits)
+        away(QUIET)
+        assert judged.evicted == [stuck]
+        racks.wait_ready([waits])
         racks.apply(MIDDLE)
         rolling.until_rolled()
         assert judged.evicted == [stuck, stuck]
@@ -73,6 +95,35 @@ def test_4_1_becomes_4_4_and_the_levels_follow_once_they_are_approved(
         rolling.wait(NAME, "Ready")
         assert judged.levels() == LEVELS
     reported.judge(racks, reported.report(racks, tmp_path), TOPIC)
+
+
+def test_a_node_that_ends_by_itself_when_its_restart_was_over_halts_the_roll_and_levels_until_its_pod_is_replaced(
+    rolling: Rolling, racks: Racks
+) -> None:
+    rolling.apply(NAME, features=share(1), consents=["share.version:2->1"])
+    rolling.wait(NAME, "Ready")
+    with rolling.judged(None) as judged:
+        rolling.rolls("ends", "brokers", features=share(2))
+        ended = judged.until_evicted()[0]
+        wait_until("its restart is over", lambda: ended in rolling.over(), ROLLED, step=0.1)
+        racks.kill(ended)
+        told = rolling.until(NAME, "Stalled", "RolloutHalted")
+        assert f"pod {ended} " in told["message"]
+        assert "no level is raised" in told["message"]
+        before = judged.evicted
+        assert len(before) < len(pods_of("brokers"))
+        away(QUIET)
+        assert (judged.evicted, judged.levels()) == (before, {})
+        wait_until("all replicas are in sync", rolling.observer.in_sync, step=0.5)
+        racks.delete(ended)
+        rolling.until_rolled("brokers")
+        rolling.wait(NAME, "Ready")
+        assert judged.levels() == {SHARE: 2}
+        assert judged.created == dict.fromkeys(pods_of("brokers"), 1) | {ended: 2}
+
+
+def share(level: int) -> dict[str, object]:
+    return {"levels": [{"name": SHARE, "level": level}]}
 
 
 def test_an_operator_killed_in_a_roll_restarts_no_node_twice(rolling: Rolling, operator: Operator) -> None:

@@ -77,6 +77,9 @@ class Racks:
         """Node id -> pod."""
         return {id_: f"{name}-{number}" for name, ids in IDS.items() for number, id_ in enumerate(ids)}
 
+    def id_of(self, pod: str) -> int:
+        return next(id_ for id_, name in self.node_ids.items() if name == pod)
+
     # --- what runs ---
 
     def apply(self, version: str, release_version: str = "4.1") -> None:
@@ -131,8 +134,25 @@ class Racks:
 
     def kill(self, pod: str) -> None:
         """The process, without a word; kubelet starts it again in the same pod."""
+        self.node.kill_container(self._container(pod)["containerID"])
+
+    def crash(self, pod: str) -> None:
+        """Kill its process until kubelet waits before it starts it again; it will after 10 s."""
+        killed: set[str] = set()
+
+        def waits() -> bool:
+            container = self._container(pod)
+            id_ = str(container["containerID"])
+            if "running" in container["state"] and id_ not in killed:
+                self.node.kill_container(id_)
+                killed.add(id_)
+            return bool(container["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff")
+
+        wait_until(f"{pod} waits in CrashLoopBackOff", waits, step=0.3)
+
+    def _container(self, pod: str) -> dict[str, Any]:
         (container,) = self.pods()[pod]["status"]["containerStatuses"]
-        self.node.kill_container(container["containerID"])
+        return dict(container)
 
     def remove(self) -> None:
         """All of it, quickly: in good order, a broker would wait for controllers that are gone already."""

@@ -253,6 +253,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "rolls",
+        "kafkafeatures/core/migrations.py",
+        ("restarts go on in a migration", "    if seen.mode.value is MetadataMode.MIGRATING:\n", "    if False:\n"),
+        ("a mode that is not known is KRaft", "    if not _is_certain(seen):\n", "    if False:\n"),
+    ),
+    *_of(
+        "rolls",
         "kafkafeatures/core/roll.py",
         ("brokers go without a voter", "    too_few = voters_allow(question)\n", "    too_few = None\n"),
         ("controllers go without another voter", "    too_few = voters_allow(question, id_)\n", "    too_few = None\n"),

@@ -18,6 +18,7 @@ from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.crashes import STEADY_AFTER, Crash
 from kafkafeatures.core.decisions import PARTITIONS_ARE_NOT_NEEDED, Stalled, Wait
 from kafkafeatures.core.excuses import MOST_MARKS, told
+from kafkafeatures.core.migrations import no_migration_is_open
 from kafkafeatures.core.node_sets import holds
 from kafkafeatures.core.observation import NOT_SUPPORTED, Known, Node, Unknown
 from kafkafeatures.core.plan import undo_of
@@ -403,7 +404,7 @@ def waiting(question: RestartQuestion) -> Wait:
     return Wait(Reason.ROLLING_NODES, text, after=max(poll, len(question.seen.nodes) / NODES_A_SECOND))
 
 
-FOR_ANY_NODE: tuple[Check, ...] = (driver_allows, binary_holds_levels)
+FOR_ANY_NODE: tuple[Check, ...] = (no_migration_is_open, driver_allows, binary_holds_levels)
 """Also of a node that is stuck: its pod cannot run."""
 
 OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)

@@ -22,6 +22,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core import planner
 from kafkafeatures.core.blockers import Blocker
 from kafkafeatures.core.decisions import Act, Stalled, Wait
+from kafkafeatures.core.migrations import no_migration_is_open
 from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.pods import Fleet, fleet_of
 from kafkafeatures.core.quorum import may_restart, next_controller
@@ -191,8 +192,11 @@ def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
         return "it is no longer required"
     partitions = question.seen.partitions
     unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED
-    if node is None or node.state is not NodeState.LIVE or unread:
+    if node is None or node.state is not NodeState.LIVE:
         return ""  # it may be what stops now
+    migrating = no_migration_is_open(question)
+    if migrating is not None or unread:
+        return migrating.message if migrating is not None else ""
     others = replace(question, in_flight=tuple(it for it in question.in_flight if it is not one))
     if others.replication is not None and one.step.leaves_in(others.replication):
         admission = others.admission(availability=Availability.RESPECT_MIN_ISR)

@@ -106,7 +106,7 @@ def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
 
 
 def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_somebody_went_back_to_it() -> None:
-    """That one ran out of memory while the new image failed; it must not keep the failed one from what all others run."""
+    """It ran out of memory while the new image failed; that must not keep the failed one from what all others run."""
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
     bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}

@@ -1,0 +1,134 @@
+"""While a migration from ZooKeeper is open, or nobody can tell, no node is restarted and nobody is asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.decide import decide
+from kafkafeatures.core.decisions import Stalled, Wait
+from kafkafeatures.core.observation import MetadataMode, Node, NodeState, Observation, Source, SourceKind, Unknown
+from kafkafeatures.core.readings import NOT_ASKED, Role
+from kafkafeatures.core.restarts import RestartNode
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.wanted import Driver, Rollout, Wanted
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    CRASHES,
+    ROLLED_CONTROLLERS,
+    ROLLOUT,
+    a_node,
+    a_pod,
+    cluster,
+    current,
+    fresh,
+    refused,
+    replaced,
+    rolled,
+    sent,
+    who,
+)
+from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
+
+RAISE = UpdateFeature("metadata.version", 27, 30)
+BY_HAND = Rollout(Driver.MANUAL)
+OLD: Mapping[str, Any] = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
+
+
+def mode(told: Observation, found: MetadataMode) -> Observation:
+    return replace(told, mode=known(found))
+
+
+def open_(told: Observation) -> Observation:
+    return mode(told, MetadataMode.MIGRATING)
+
+
+def still_in_zookeeper(told: Observation) -> Observation:
+    nodes = tuple(replace(one, migrating_from_zookeeper=one.id == 2) for one in told.nodes)
+    return replace(told, nodes=nodes)
+
+
+OPEN = {
+    "in dual write": (open_, "a migration from ZooKeeper is in progress"),
+    "the mode is not known": (lambda told: replace(told, mode=Unknown(SILENT)), "the metadata mode is not known"),
+    "a broker is still in it": (still_in_zookeeper, "still registered as part of a migration from ZooKeeper: broker 2"),
+}
+
+
+@pytest.mark.parametrize(("so", "said"), OPEN.values(), ids=OPEN)
+def test_no_node_is_restarted_while_a_migration_may_be_open_and_why_is_said(so: Any, said: str) -> None:
+    """The first controller that starts without its flag would finalize it."""
+    for told in (cluster(), cluster(ROLLED_CONTROLLERS), cluster(current(*BROKERS))):
+        decision = rolled(so(told)).decision
+        assert isinstance(decision, Wait)
+        assert decision.reason is Reason.MIGRATING
+        assert said in decision.message
+        assert [one.kind for one in decision.blockers] == [BlockerKind.MIGRATION]
+        assert decide(Wanted({}, rollout=ROLLOUT), so(told), roll=rolled(so(told))) == decision
+
+
+def test_nor_before_the_copy_is_made_when_the_log_has_no_partitions_and_every_broker_seems_to_be_free() -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, fresh(1), partitions=())
+    assert who(rolled(told, sent(1))) in BROKERS
+    refused(rolled(open_(told), sent(1)), Reason.MIGRATING)
+
+
+def test_nor_one_that_cannot_run_nor_one_that_was_decided_and_not_sent() -> None:
+    stuck = {3002: a_pod(3002, revision="bad", ready=False, **CRASHES)}
+    told = cluster(stuck, {3002: replace(a_node(3002), state=NodeState.UNREACHABLE)})
+    assert who(rolled(told)) == 3002
+    refused(rolled(open_(told)), Reason.MIGRATING)
+    refused(rolled(open_(cluster(ROLLED_CONTROLLERS)), sent(3)), Reason.MIGRATING)
+
+
+def test_in_zookeeper_mode_it_is_said_that_action_is_required() -> None:
+    decision = rolled(mode(cluster(), MetadataMode.ZOOKEEPER)).decision
+    assert isinstance(decision, Stalled)
+    assert decision.reason is Reason.ZOOKEEPER_MODE
+
+
+def test_nobody_is_asked_to_restart_a_node_and_a_request_that_stands_is_withdrawn() -> None:
+    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    assert who(rolled(told, rollout=BY_HAND, changes=(RAISE,))) == 3002
+    refused(rolled(open_(told), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)
+    step = RestartNode(3002, "controller 3002", incarnation="first-3002", before="7-27")
+    asked = InFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
+    assert not rolled(told, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
+    for partitions in (told.partitions, Unknown(NOT_ASKED)):
+        standing = replace(open_(told), partitions=partitions)
+        assert 3002 in rolled(standing, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
+
+
+def test_without_the_log_brokers_of_a_release_that_knows_migrations_prove_nothing() -> None:
+    """In dual write those that run in KRaft mode already answer as they do after it."""
+    asked = replace(cluster(ROLLED_CONTROLLERS), source=Source(SourceKind.API_REQUESTS))
+    assert who(rolled(asked)) in BROKERS
+
+    def told(of_controllers: NodeState, supported: Mapping[str, Any]) -> Observation:
+        def changed(one: Node) -> Node:
+            if Role.BROKER in one.roles:
+                return replace(one, answer=known(answer(supported), SourceKind.API_REQUESTS), registered={})
+            silent = of_controllers is not NodeState.LIVE
+            return replace(one, state=of_controllers, answer=Unknown(SILENT) if silent else one.answer)
+
+        return replace(asked, nodes=tuple(map(changed, asked.nodes)))
+
+    silent = refused(rolled(told(NodeState.UNREACHABLE, OLD)), Reason.MIGRATING)
+    assert "no controller answers, so a migration from ZooKeeper may be in progress" in silent
+    for certain in (told(NodeState.LIVE, OLD), told(NodeState.UNREACHABLE, {"metadata.version": (7, 27)})):
+        decision = rolled(certain).decision
+        assert decision is not None
+        assert getattr(decision, "reason", None) is not Reason.MIGRATING
+    log = replace(told(NodeState.UNREACHABLE, OLD), source=Source(SourceKind.METADATA_LOG))
+    assert getattr(rolled(log).decision, "reason", None) is not Reason.MIGRATING
+
+
+def test_where_no_node_has_to_be_restarted_a_migration_halts_no_roll() -> None:
+    assert rolled(open_(cluster(current(*CONTROLLERS, *BROKERS)))).decision is None

@@ -272,7 +272,8 @@ def controllers_keep_their_majority(facts: Facts) -> Iterator[Violation]:
         if nodes is None or _gone(facts, one):
             continue
         node, behind = one.asked.node, nodes.behind & nodes.voters.keys()
-        flying = _in_flight(facts, one).keys() - {node}
+        # One that does not run on what is wanted no more was overtaken by the next image.
+        flying = _in_flight(facts, one).keys() - {node} - (nodes.behind & nodes.away)
         if node not in nodes.voters:
             if flying & nodes.voters.keys() and node not in nodes.stuck:
                 yield Violation("controllers", one.asked.at, f"{one} while controller {sorted(flying)} is in flight")
@@ -318,13 +319,14 @@ def nothing_begins_after_a_halt(facts: Facts) -> Iterator[Violation]:
 
 def nothing_goes_where_a_node_crashes(facts: Facts) -> Iterator[Violation]:
     """On what is rolled out, however long ago its own restart was over. A node that cannot run may leave what it has,
-    for something else than what crashes.
+    for something else than what others crash on since they were restarted for it.
     """
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or not nodes.crashing or _gone(facts, one):
             continue
-        fails = {nodes.templates[node] for node in nodes.crashing}
+        came = {(it.node, it.next) for place, it in facts.of_kind(Stopped) if place < one.place}
+        fails = {to for node in nodes.crashing if (node, to := nodes.templates[node]) in came}
         if one.asked.node not in nodes.stuck or nodes.templates[one.asked.node] in fails:
             yield Violation("crashes", one.asked.at, f"{one}, but {sorted(nodes.crashing)} crash")
 

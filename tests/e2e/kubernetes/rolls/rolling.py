@@ -94,6 +94,15 @@ class Rolling(Resources):
         """What was acted on, by the history of the status: pods whose restart is over."""
         return [one["target"] for one in self.status(NAME).get("history", ())]
 
+    def until_changed(self, feature: str, level: int) -> None:
+        """By the status."""
+
+        def changed() -> bool:
+            found = {one["name"]: one.get("finalized") for one in self.status(NAME).get("features", ())}
+            return found.get(feature) == level and self._condition_is("Ready")
+
+        wait_until(f"{feature} is {level}", changed, 60, step=0.2)
+
     def told(self) -> dict[str, Any]:
         """What a report of a failure needs of the status."""
         status = self.status(NAME)

@@ -100,8 +100,10 @@ def test_4_1_becomes_4_4_and_the_levels_follow_once_they_are_approved(
 def test_a_node_that_ends_by_itself_when_its_restart_was_over_halts_the_roll_and_levels_until_its_pod_is_replaced(
     rolling: Rolling, racks: Racks
 ) -> None:
+    rolling.apply(NAME)
+    rolling.wait(NAME, "Ready")  # what a cluster is downgraded by is not its first contact with the resource
     rolling.apply(NAME, features=share(1), consents=["share.version:2->1"])
-    rolling.wait(NAME, "Ready")
+    rolling.until_changed("share.version", 1)
     with rolling.judged(None) as judged:
         rolling.rolls("ends", "brokers", features=share(2))
         ended = judged.until_evicted()[0]

@@ -116,7 +116,7 @@ class Copy:
         environment = {**os.environ, "PYTHONPATH": f"{self._folder / 'operator'}:{self._folder}"}
         try:
             done = subprocess.run(
-                ["nice", "-n", "10", sys.executable, "-m", *command],
+                ["nice", "-n", "5", sys.executable, "-m", *command],
                 cwd=self._folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:

@@ -14,6 +14,7 @@ from tests.reliability.end_rules import CORRECTIONS, HOUR, it_settles_and_rests
 from tests.reliability.facts import (
     APPROVE,
     OPERATOR,
+    RESTORE,
     Act,
     Facts,
     applies,
@@ -95,7 +96,7 @@ def no_downgrade_without_a_consent_and_none_twice(facts: Facts) -> Iterator[Viol
                 consent in (one.spec.get("consents") or ())
                 for one in facts.between(sent.uid, earlier.begun.at, sent.at)
             )
-            if kept and earlier.sent.number in facts.moved_by:
+            if kept and earlier.sent.number in facts.moved_by and not _asked_anew(facts, earlier, act):
                 yield Violation("consent", sent.at, f"{consent} was used by effect {earlier.sent.number} already")
         used[sent.uid, consent] = act
 
@@ -134,6 +135,17 @@ def the_controller_is_asked_first(facts: Facts) -> Iterator[Violation]:
         )
         if asked is None or not asked.accepted or (sent.feature, sent.after) not in asked.changes:
             yield Violation("dry run", sent.at, f"{sent}, but the last that was asked is {asked}")
+
+
+def _asked_anew(facts: Facts, earlier: Act, act: Act) -> bool:
+    """Whether the status was lost in between, and either a person approved the plan since, or the log that would show
+    it could not be read.
+    """
+    sent = act.sent
+    lost = facts.lost(sent.uid, act.place)
+    look = facts.last_look(act.place, sent.process, sent.uid)
+    approved = any(place > lost and one.uid == sent.uid for place, one in facts.of_kind(Approved) if place < act.place)
+    return lost > earlier.place and (approved or (look is not None and not look.log))
 
 
 def _closes(act: Act) -> bool:
@@ -311,6 +323,8 @@ def generations_only_grow(facts: Facts) -> Iterator[Violation]:
         newest = 0
         for _, version in versions:
             observed = int(version.status.get("observedGeneration", 0))
+            if version.by == RESTORE:
+                newest = 0
             if version.by.startswith(OPERATOR) and (observed < newest or observed > version.generation):
                 yield Violation("generation", version.at, f"{observed} after {newest}, of {version.generation}")
             newest = max(newest, observed)
@@ -363,7 +377,11 @@ def _used_up(facts: Facts, act: Act, since: int) -> str:
     """What ended the approved plan, as far as an operator wrote down that it knew."""
     sent = act.sent
     for place, one in facts.versions_before(act):
-        if place < since or not one.by.startswith(OPERATOR) or not _was_evaluated(one):
+        if (
+            place < max(since, facts.lost(sent.uid, act.place))
+            or not one.by.startswith(OPERATOR)
+            or not _was_evaluated(one)
+        ):
             continue
         state = level_in(one, sent.feature)
         if wants(one, sent.feature) != sent.after:

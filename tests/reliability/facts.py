@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 from tests.reliability.records import History, Kept, Looked, Moved, Record, Sent, Stored
@@ -17,6 +17,8 @@ from tests.reliability.records import History, Kept, Looked, Moved, Record, Sent
 OPERATOR = "kafkafeatures.dev/"
 UPDATE, RESTART = "UpdateFeature", "RestartNode"
 PAUSE, APPROVE = "kafkafeatures.dev/pause", "kafkafeatures.dev/approve"
+RESTORE = "restore"
+"""Who stored what is there after etcd was restored."""
 KEPT_FOR = 290.0
 """Seconds for which a broker may keep a request, at most."""
 
@@ -209,6 +211,8 @@ class Facts:
         for place, version in self.versions_before(act):
             there = level_in(version, sent.feature)
             in_sync = there.get("state") == "InSync" and there.get("desired") == sent.after
+            if place == self.lost(sent.uid, act.place):
+                reached = -1
             if wants(version, sent.feature) != sent.after:
                 reached = -1
             elif in_sync and version.by.startswith(OPERATOR):
@@ -232,9 +236,26 @@ class Facts:
         return self._grouped(Looked, "uid")
 
     def pinned(self, uid: str, place: int) -> str:
-        """The cluster id that an operator wrote down first, before that place; empty where none did."""
-        ids = (one.status.get("clusterId") for at, one in self.versions.get(uid, ()) if at < place)
+        """The cluster id that an operator wrote down first, before that place; empty where none did, or it was lost."""
+        since = self.lost(uid, place)
+        ids = (one.status.get("clusterId") for at, one in self.versions.get(uid, ()) if since <= at < place)
         return next((one for one in ids if one), "")
+
+    def lost(self, uid: str, place: int) -> int:
+        """Where its status was last lost before that place, or became what it was before; -1 for never."""
+        return max((at for at in self._losses.get(uid, ()) if at < place), default=-1)
+
+    @cached_property
+    def _losses(self) -> dict[str, list[int]]:
+        """By resource."""
+        return {
+            uid: [
+                at
+                for (_, earlier), (at, one) in pairwise(versions)
+                if one.by == RESTORE or (earlier.status and not one.status)
+            ]
+            for uid, versions in self.versions.items()
+        }
 
     def between(self, uid: str, since: float, until: float) -> list[Stored]:
         """Versions that were there at some time in between."""

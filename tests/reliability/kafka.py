@@ -84,6 +84,7 @@ class RecordedWorld(World):
         self.levels_before: dict[str, int] | None = None
         """Before the last one moved; None while none has."""
         self.twice = 0.0
+        self.healed = False
         self.busy_until_ms = 0
         """Until then the active controller's queue does not go on; what is asked of it meanwhile waits in it."""
         self.moved_ms = START_MS
@@ -148,6 +149,11 @@ class RecordedWorld(World):
         super().start(role, node_id, release)
         self._look_around()
         self.after(CATCH_UP_MS, self._look_around)
+
+    def start_again(self, role: Role, node_id: int) -> None:
+        """By whoever runs it, as it was; in the end it is healed instead."""
+        if not self.healed:
+            self.start(role, node_id)
 
     def away(self) -> set[int]:
         """Nodes that are not wholly there: stopped, fenced, out of an ISR, or behind the leader."""
@@ -305,7 +311,7 @@ class Cluster:
         """Its process, started again within minutes; in a pod its container, which the kubelet starts again."""
         if self.pods is None:
             self.world.stop(node.role, node.id, kill=True)
-            self.world.after(self.world.random.randrange(200_000), lambda: self.world.start(node.role, node.id))
+            self.world.after(self.world.random.randrange(200_000), lambda: self.world.start_again(node.role, node.id))
         else:
             self.pods.kill_node(node.id)
 

@@ -439,7 +439,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a registration that may be undone counts", "for id_ in sorted((voters & registered) - surely):",
          "for id_ in ():"),
         ("an old log is as good", "elif judging.at_ms - history.end_ms > judging.valid_for_ms:", "elif False:"),
-        ("a level that may be undone counts", " or not one.is_committed(self._below))\n", ")\n"),
+        ("a level that may be undone counts", "if not one.is_committed(self._below)\n", "if False\n"),
         ("controllers below 3.7 are not asked", "        if version < CONTROLLER_REGISTRATION:\n",
          "        if False:\n"),
         ("what stays depends on nothing", "and (feature in changes or needed in changes)", "and feature in changes"),

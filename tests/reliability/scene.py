@@ -28,11 +28,13 @@ NAMESPACE = "kafka"
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
 THEMES = (
     "anything", "drift", "approval", "kept request", "another cluster", "two operators", "asked", "fight", "soak",
-    "overtaken",    "dynamic quorum", "another release",
+    "overtaken",    "dynamic quorum", "another release", "lost state",
 )  # fmt: skip
 """What most of a history is about."""
-OF_LEVELS = ("approval", "drift", "fight", "soak", "dynamic quorum", "asked", "overtaken")
+OF_LEVELS = ("approval", "drift", "fight", "soak", "dynamic quorum", "asked", "overtaken", "lost state")
 """Themes whose clusters seldom have a node that keeps levels from being moved."""
+RESTORE = "restore"
+"""Who stored what is there after a restore."""
 ROLL, ROLLS = "roll", 16
 """One history out of so many is about rolls, in a cluster of its own kind."""
 
@@ -243,6 +245,16 @@ class Scene:
         """Change a document, if it is still there."""
         if self.server.stored(NAMESPACE, name) is not None:
             self.server.change(NAMESPACE, name, change)
+
+    def restore(self, revision: int) -> None:
+        """Etcd, to what it was then."""
+        before = self.resources()
+        self.server.restore(revision)
+        at, there = self.loop.time(), {one["metadata"]["uid"]: one for one in self.resources()}
+        for one in before:
+            uid = one["metadata"]["uid"]
+            kind = "MODIFIED" if uid in there else "DELETED"
+            self.history.records.append(Stored(at, kind, there.get(uid, one), RESTORE))
 
     def approve(self, one: Mapping[str, Any]) -> None:
         """Exactly the plan that its status shows, by annotation or in the document."""

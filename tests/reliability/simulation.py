@@ -103,7 +103,7 @@ class Simulation(Scene):
             node = cluster.world.nodes[Role.CONTROLLER, cluster.world.active]
         cluster.world.stop(node.role, node.id, kill=self.random.random() < 0.6)
         if self.random.random() < 0.7:  # whoever runs it starts it again
-            self.loop.call_later(60.0 * self.random.random(), cluster.world.start, node.role, node.id)
+            self.loop.call_later(60.0 * self.random.random(), cluster.world.start_again, node.role, node.id)
 
     def _a_node_starts(self) -> None:
         cluster = self.some_cluster()
@@ -251,7 +251,7 @@ class Simulation(Scene):
     async def _heal(self, cluster: Cluster) -> None:
         """Every node runs the newest release, and what cannot run is unregistered; in pods, they can be rolled."""
         cluster.world.hung.clear()
-        cluster.world.twice = 0.0
+        cluster.world.twice, cluster.world.healed = 0.0, True
         if cluster.pods is not None:
             await rolls.heal(self, cluster)
             return

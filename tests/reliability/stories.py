@@ -157,6 +157,46 @@ async def overtaken(scene: Scene) -> None:
     await scene.wait(20.0 * random.random())
 
 
+async def lost_state(scene: Scene) -> None:
+    """A level is lowered by a consent, or by an approval; then the status is lost, or is what it was before, and
+    somebody raises the level again.
+    """
+    random = scene.random
+    name = await _asked(scene, features={"levels": [{"name": "transaction.version", "level": 1}]})
+    if name is None:
+        return
+    await scene.wait(5.0 + 10.0 * random.random())
+    revision, features = scene.server.revision, {"levels": [{"name": "transaction.version", "level": 0}]}
+    policy = {"policy": random.choice(("Never", "Always"))}
+    scene.edit(name, _with(features=features, consents=["transaction.version:1->0"], approval=policy))
+    await scene.wait(5.0 * random.random())
+    one = scene.server.stored(NAMESPACE, name)
+    if one is not None and policy["policy"] == "Always":
+        scene.approve(one)
+    if random.random() < 0.6:
+        revision = scene.server.revision
+    await scene.wait(5.0 + 10.0 * random.random())
+    one = scene.server.get(NAMESPACE, name)
+    if one is None or "deletionTimestamp" in one["metadata"]:
+        return
+    drawn, cluster = random.random(), scene.cluster_of(one)
+    if drawn < 0.3:
+        scene.server.edit_status(NAMESPACE, name, lambda each: each.pop("status", None))
+    elif drawn < 0.6 and not one["metadata"].get("finalizers"):
+        scene.server.delete(NAMESPACE, name)
+        annotations = one["metadata"].get("annotations") or {}
+        scene.server.create(NAMESPACE, name, one["spec"], **({"annotations": annotations} if annotations else {}))
+    else:
+        scene.restore(revision)
+    await scene.wait(20.0 * random.random())
+    cluster.move("transaction.version", 1)
+    await scene.wait(10.0 + 40.0 * random.random())
+    again = scene.server.stored(NAMESPACE, name)
+    if again is not None and random.random() < 0.3:
+        scene.approve(again)
+        await scene.wait(20.0 * random.random())
+
+
 async def soak(scene: Scene) -> None:
     """An irreversible change soaks; a node is restarted meanwhile, or nobody looks."""
     random = scene.random
@@ -236,7 +276,7 @@ def _is_ready(scene: Scene, name: str) -> bool:
 
 Story = Callable[[Scene], Awaitable[None]]
 STORIES: Mapping[str, tuple[Story, ...]] = {
-    "anything": (drift, approval, kept_request, another_cluster, two_operators, fight, soak, overtaken),
+    "anything": (drift, approval, kept_request, another_cluster, two_operators, fight, soak, overtaken, lost_state),
     "drift": (drift,),
     "approval": (approval,),
     "kept request": (kept_request,),
@@ -245,6 +285,7 @@ STORIES: Mapping[str, tuple[Story, ...]] = {
     "asked": (drift, approval, kept_request, fight),
     "fight": (fight,),
     "overtaken": (overtaken,),
+    "lost state": (lost_state,),
     "soak": (soak,),
     "dynamic quorum": (dynamic_quorum,),
     "another release": (another_release,),

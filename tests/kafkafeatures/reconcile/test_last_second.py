@@ -280,10 +280,13 @@ async def test_an_approval_that_is_taken_back_holds_also_a_restart_that_may_have
     assert rig.api.status["intents"]
     rig.api.faults = lambda _: None
     annotate(APPROVE, "")(rig)
-    await rig.work()
+    await rig.work(1)
     assert left(rig) == []
     (intent,) = rig.api.status["intents"]
     assert intent["target"] == "broker-0"
+    await rig.work()
+    assert left(rig) == []
+    assert rig.api.condition("Ready")["reason"] == "ApprovalRequired"
 
 
 @pytest.mark.parametrize(("seconds", "evicted"), [(FRESH, ["broker-0"]), (FRESH + 0.1, [])])

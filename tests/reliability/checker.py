@@ -30,6 +30,7 @@ from tests.reliability.facts import (
     wants,
     writer,
 )
+from tests.reliability.last_rules import LAST_RULES
 from tests.reliability.records import Approved, Ended, History, Jumped, Left, Looked, Moved, Sent, Stored, Validated
 from tests.reliability.roll_rules import ROLL_RULES
 from tests.reliability.violations import Violation
@@ -471,6 +472,7 @@ RULES: tuple[Rule, ...] = (
     the_controller_is_asked_first,
     it_settles_and_rests,
     *ROLL_RULES,
+    *LAST_RULES,
 )
 
 

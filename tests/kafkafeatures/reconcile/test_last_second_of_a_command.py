@@ -26,7 +26,7 @@ spec:
 class Command:
     """Something `happens` once a change was decided on and before its intent is written."""
 
-    def __init__(self, folder: Path, happens: Callable[[Command], object]) -> None:
+    def __init__(self, folder: Path, happens: Callable[[Command], None]) -> None:
         self.path, self.state = folder / "orders.yaml", folder / "state.yaml"
         self.path.write_text(DOCUMENT)
         self.kafka, self._happens = Cluster({"metadata.version": 21}), happens
@@ -60,7 +60,7 @@ def test_a_document_that_says_the_same_is_carried_out(tmp_path: Path) -> None:
     ids=["another level", "suspended", "invalid", "gone"],
 )
 def test_a_document_that_is_another_one_by_then_sends_nothing(
-    tmp_path: Path, happens: Callable[[Command], object], why: str
+    tmp_path: Path, happens: Callable[[Command], None], why: str
 ) -> None:
     command = Command(tmp_path, happens)
     assert why in command.run().why_over

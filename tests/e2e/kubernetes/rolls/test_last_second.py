@@ -1,0 +1,45 @@
+"""Between the intent and the eviction: a partition that falls out of sync by then keeps its broker."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+
+from tests.e2e.kubernetes.rolls.rolling import NAME, ROLLOUT, Rolling
+from tests.e2e.rig.kubernetes.observer import Observer
+from tests.e2e.rig.kubernetes.operator import USER, Operator
+from tests.e2e.rig.kubernetes.racks import Racks, pods_of
+from tests.e2e.rig.kubernetes.webhook import webhook
+from tests.e2e.rig.process import wait_until
+
+BROKERS = pods_of("brokers")
+
+
+def test_a_broker_whose_partition_falls_out_of_sync_while_its_intent_is_written_is_not_evicted(
+    rolling: Rolling, racks: Racks, observer: Observer, operator: Operator
+) -> None:
+    """The API server takes the intent, and answers while the operator is held; a broker of another rack is killed."""
+    as_before, held = dict(racks.changed), Event()
+
+    def look(request: dict[str, Any]) -> None:
+        if request["object"]["status"].get("intents") and not held.is_set():
+            operator.freeze()
+            held.set()
+
+    with rolling.judged(()) as judged:
+        with webhook(racks.plane, look, user=USER, resources=("kafkafeatures/status",)):
+            rolling.rolls("last-second", "brokers", rollout={**ROLLOUT, "maxParallel": 1})
+            assert held.wait(60)
+            wait_until("the intent is there", lambda: bool(rolling.told()["intents"]))
+            (intent,) = rolling.told()["intents"]
+            racks.kill(BROKERS[(BROKERS.index(intent["target"]) + 1) % len(BROKERS)])
+            wait_until("a partition is out of sync", lambda: not observer.in_sync(), step=0.05)
+            operator.thaw()
+        wait_until("the intent is withdrawn", lambda: not rolling.told()["intents"], step=0.1)
+        ended = rolling.status(NAME)["history"][-1]
+        rolling.delete(NAME)
+        assert (ended["target"], ended["result"]) == (intent["target"], "NotSent"), ended
+        assert judged.evicted == []
+        racks.changed = as_before
+        racks.apply_again()
+        wait_until("all replicas are in sync", observer.in_sync, step=0.5)

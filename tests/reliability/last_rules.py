@@ -1,0 +1,56 @@
+"""What must hold in the last second before a request, held against the record: nothing was withdrawn by then, and a
+restart was decided on what had been read just before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkafeatures.api.names import PAUSE
+from tests.reliability.facts import APPROVE, Facts, applies
+from tests.reliability.records import Asked, Sent, Stored
+from tests.reliability.violations import Violation
+
+FRESH = 2.0
+"""Seconds from a look to the eviction that was decided on it."""
+KNOWN_WITHIN = 4.5
+"""Seconds by which a resource may be another one and an operator not know it: an answer that is late, and the way."""
+
+
+def nothing_leaves_that_was_withdrawn(facts: Facts) -> Iterator[Violation]:
+    """Whatever the operator waited for after it had announced its step."""
+    for kind in (Sent, Asked):
+        for place, sent in facts.of_kind(kind):
+            versions = [one for at, one in facts.versions.get(sent.uid, ()) if at < place]
+            known = [one for one in versions if one.at < sent.at - KNOWN_WITHIN][-1:]
+            since = [one for one in versions if one.at >= sent.at - KNOWN_WITHIN]
+            if known and not any(applies(one) and one.kind != "DELETED" for one in (*known, *since)):
+                yield Violation(
+                    "withdrawn", sent.at, f"{sent} of a resource that was held back since {known[0].at:.1f}"
+                )
+    for act in facts.acts:
+        if act.begun is None:
+            continue
+        since = [
+            one
+            for at, one in facts.versions[act.sent.uid]
+            if at < act.place and act.begun.at < one.at < act.sent.at - KNOWN_WITHIN
+        ]
+        if any(_asks(one) != _asks(act.begun) for one in since):
+            yield Violation("withdrawn", act.sent.at, f"{act.sent}, and the document was another one by then")
+
+
+def _asks(stored: Stored) -> tuple[object, ...]:
+    return dict(stored.spec), stored.annotations.get(PAUSE), stored.annotations.get(APPROVE)
+
+
+def a_restart_is_decided_on_what_was_read_just_before(facts: Facts) -> Iterator[Violation]:
+    """However long the intent took to be written."""
+    for place, asked in facts.of_kind(Asked):
+        look = facts.last_look(place, asked.process, asked.uid)
+        if look is None or asked.at - look.at > FRESH:
+            since = "never" if look is None else f"{asked.at - look.at:.1f} s before"
+            yield Violation("fresh", asked.at, f"{asked}, and the cluster was read {since}")
+
+
+LAST_RULES = (nothing_leaves_that_was_withdrawn, a_restart_is_decided_on_what_was_read_just_before)

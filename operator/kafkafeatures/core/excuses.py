@@ -8,6 +8,7 @@ is, and then they have to be exactly the same.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 
@@ -20,10 +21,10 @@ from kafkafeatures.core.stages import nodes_to_restart, pods_in, roll_id
 from kafkafeatures.core.steps import UpdateFeature
 from kafkafeatures.core.wanted import Driver, Wanted
 
-MOST_MARKS = 512
-"""Topics of which each is remembered: 4 KiB of a status."""
-MOST_NAMES = 10
-MARK = 8
+MOST_MARKS = 100
+"""Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
+MOST_NAMES = 5
+MARK = 6
 MAX_NAME = 64
 
 
@@ -95,7 +96,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _mark(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:MARK]
+    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()).decode()[:MARK]
 
 
 def _digest(names: Iterable[str]) -> str:

@@ -54,6 +54,8 @@ from kafkafeatures.core.words import cut
 Next = Act | Wait | Stalled
 
 MOST_NOTES, MAX_NOTE = 8, 512
+FEW = 8
+"""Nodes in flight for which a status has room to say which partitions they were not in sync with before."""
 
 
 class Limits(Struct, frozen=True):
@@ -459,7 +461,8 @@ def _restart(question: RestartQuestion, id_: int) -> RestartNode:
     node, pod, owner = question.node(id_), question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     # Of one that does not run, all partitions are: there it has to come back in sync with every one.
     lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
-    lagging, names = question.replication.out_of_sync(id_, MOST_LAGGING) if question.replication and lives else (0, ())
+    most = MOST_LAGGING if len(question.in_flight) < FEW else 0
+    lagging, names = question.replication.out_of_sync(id_, most) if question.replication and lives else (0, ())
     return RestartNode(
         node_id=id_,
         title=question.title(id_),

@@ -7,7 +7,7 @@ mypy's exhaustiveness shows the rest. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, assert_never
 
 from msgspec import Struct
@@ -158,7 +158,7 @@ class InFlight(Struct, frozen=True):
             fields["correctsDrift"] = True
         if self.accepted:
             fields["outcome"] = Result.APPLIED.value
-        moments = _moments(self.stable_since, self.unwanted_since, self.stopping_since)
+        moments = _moments(self.at, self.stable_since, self.unwanted_since, self.stopping_since)
         return Intent(kind=self.step.kind, unknown={**fields, **moments, "at": self.at})
 
     def followed(
@@ -171,7 +171,7 @@ class InFlight(Struct, frozen=True):
         written = self.written
         if written is not None:
             others = {name: one for name, one in written.unknown.items() if name not in _MOMENTS}
-            written = Intent(kind=written.kind, unknown={**others, **_moments(*moments)})
+            written = Intent(kind=written.kind, unknown={**others, **_moments(self.at, *moments)})
         return replace(
             self,
             stable_since=stable_since,
@@ -198,13 +198,27 @@ class InFlight(Struct, frozen=True):
         )
 
 
-_MOMENTS = ("stableSince", "unwantedSince", "stoppingSince")
+_MOMENTS = ("stableSince", "unwantedSince", "stoppedAfter")
 """Of an intent: fields that come and go while a restart is followed."""
 
 
-def _moments(*since: Stamp | None) -> dict[str, Stamp]:
-    """Those that there are, by name."""
-    return {name: moment for name, moment in zip(_MOMENTS, since, strict=True) if moment is not None}
+def _moments(at: Stamp, stable: Stamp | None, unwanted: Stamp | None, stopping: Stamp | None) -> dict[str, Any]:
+    """Those that there are, by name. When a node stopped is told in seconds: 64 of these have to fit into a status."""
+    found: dict[str, Any] = {"stableSince": stable} if stable is not None else {}
+    if unwanted is not None:
+        found["unwantedSince"] = unwanted
+    if stopping is not None:
+        took = datetime.fromisoformat(stopping) - datetime.fromisoformat(at)
+        found["stoppedAfter"] = max(0, int(took.total_seconds()))
+    return found
+
+
+def _after(at: Stamp, seconds: int) -> Stamp:
+    try:
+        moment = datetime.fromisoformat(at).astimezone(UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        raise ValueError("a moment that no clock ever shows") from None
+    return Stamp(f"{moment:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def in_flight(intent: Intent) -> InFlight | UnknownStep:
@@ -222,7 +236,9 @@ def in_flight(intent: Intent) -> InFlight | UnknownStep:
             fields.get("correctsDrift") is True,
             read_stamp(fields["stableSince"]) if "stableSince" in fields else None,
             read_stamp(fields["unwantedSince"]) if "unwantedSince" in fields else None,
-            read_stamp(fields["stoppingSince"]) if "stoppingSince" in fields else None,
+            _after(read_stamp(fields.get("at")), read_number(fields["stoppedAfter"]))
+            if "stoppedAfter" in fields
+            else None,
             intent,
         )
     except ValueError:

@@ -25,6 +25,7 @@ from kafkafeatures.api.status import (
 )
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.bounds import MAX_STATUS, bounded
+from kafkafeatures.core.excuses import MOST_MARKS, excused_by
 from kafkafeatures.core.planner import MOST_IN_FLIGHT
 from kafkafeatures.core.restarts import RestartNode
 from kafkafeatures.core.steps import InFlight, in_flight
@@ -88,6 +89,23 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
 ) -> None:
     intents = tuple(restart_of(first + number, "n" * name, epoch) for number in range(nodes))
     before = replace(full(text), intents=intents)
+    made = bounded(before, len(before.features))
+    assert len(json.dumps(made.as_json())) < 32 * 1024
+    assert (made.intents, made.features) == (before.intents, before.features)
+
+
+def test_what_a_large_roll_remembers_costs_no_level() -> None:
+    """64 in flight, 300 that were restarted in no order, and a consent to many topics."""
+    intents = tuple(restart_of(900 + number, "kafka-broker", 10**12) for number in range(MOST_IN_FLIGHT))
+    stopped = (one for one in map(in_flight, intents) if isinstance(one, InFlight))
+    moments = {"stable_since": AT, "unwanted_since": None, "stopping_since": Stamp("2026-01-02T03:05:45Z")}
+    intents = tuple(one.followed(**moments).to_intent() for one in stopped)
+    assert intents[0].unknown["stoppedAfter"] == 100
+    before = replace(full(512), intents=intents)
+    assert before.rollout is not None
+    excused = excused_by({f"topic-of-some-application-{number}": 1 for number in range(MOST_MARKS)})
+    nodes = ", ".join(str(3 * number) for number in range(300))
+    before = replace(before, rollout=replace(before.rollout, excused=excused, nodes=nodes))
     made = bounded(before, len(before.features))
     assert len(json.dumps(made.as_json())) < 32 * 1024
     assert (made.intents, made.features) == (before.intents, before.features)

@@ -202,11 +202,11 @@ def test_a_topic_that_comes_to_be_unavailable_in_mid_roll_is_covered_by_no_conse
 def test_of_very_many_topics_the_consent_is_for_exactly_those() -> None:
     every = {f"t{number}": 1 for number in range(600)}
     excused = excused_by(every)
-    assert (excused.marks, len(excused.names)) == ("", 10)
+    assert (excused.marks, len(excused.names)) == ("", 5)
     assert come_later(excused, every) == {}
     fewer = dict(list(every.items())[1:])
     assert come_later(excused, fewer) == fewer
-    few = excused_by(fewer := dict(list(every.items())[:500]))
+    few = excused_by(fewer := dict(list(every.items())[:100]))
     assert come_later(few, {"t1": 1}) == {}
     assert come_later(few, {**fewer, "x": 2}) == {"x": 2}
     assert come_later(None, {"x": 2}) == {"x": 2}

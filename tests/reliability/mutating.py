@@ -51,7 +51,12 @@ def _units(mutant: Mutant, _: int) -> list[str]:
         "levels": ["kafkafeatures/core", "kafkafeatures/reconcile"],
         "rolls": ["kafkafeatures/core", "kafkafeatures/reconcile"],
         "adapters": [f"kafkafeatures/{folders[0] if folders else ''}", "kafkafeatures/reconcile", "simulated"],
-        "pipeline": ["featurelog/tables", "featurelog/test_gate.py", "featurelog/test_run.py"],
+        "pipeline": [
+            "featurelog/tables",
+            "featurelog/test_gate.py",
+            "featurelog/test_run.py",
+            "kraftlog/test_search.py",
+        ],
     }[mutant.area]
     paths = [*(str(one.relative_to(ROOT)) for one in own), *(f"tests/{one}" for one in of_area)]
     return ["pytest", "-q", "-x", "-p", "no:cacheprovider", *dict.fromkeys(paths)]

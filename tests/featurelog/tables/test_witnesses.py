@@ -92,6 +92,12 @@ def test_two_that_end_alike_are_one_copy_where_one_does_not_say_whose_it_is() ->
     )
 
 
+def test_who_speaks_for_itself_is_never_taken_for_another_one() -> None:
+    assert readiness([unsaid("3001", DATA), copy("3002", {segment_name(0): DATA})])["copied_nodes"] == [3002]
+    both = [copy(node, {segment_name(0): DATA}) for node in ("3001", "3002")]
+    assert readiness(both)["copied_nodes"] == [3001, 3002]
+
+
 def test_but_not_where_they_end_at_other_offsets_or_have_snapshots_of_their_own() -> None:
     longer = DATA + batch(END, no_op())
     assert readiness([unsaid("3001", DATA), unsaid("3002", longer)])["copied_nodes"] == [3001, 3002]
@@ -110,8 +116,8 @@ def test_a_folder_with_nothing_in_it_is_no_copy() -> None:
 
 
 def test_a_copy_that_agrees_with_itself_agrees_with_nobody() -> None:
-    """Else a log that is another one from its first record on would pass for one that a leader overwrote."""
-    newer = copy("3003", {segment_name(0): log(healthy(version=20), epoch=9)})
+    """Else a log that never was the same would pass for one that a leader overwrote."""
+    newer = copy("3003", {segment_name(3): log([leader(3003), *healthy(version=20)], start=3, epoch=9)})
     again = copy("3002", {segment_name(0): DATA}, node_id=3001)
     found = [copy("3001", {segment_name(0): DATA}), again, newer]
     assert said(found, "contradiction")
@@ -172,6 +178,13 @@ def test_a_later_epoch_without_a_leader_change_is_left_out_and_what_others_have_
     ]
     assert 7 in {row["node_id"] for row in rows(found, "node_registrations")}
     assert (history(*found).end, set(history(*found).log.held_until)) == (len(MADE), {"3002", "3003"})
+
+
+def test_a_snapshot_of_another_epoch_does_not_make_up_for_a_leader_change() -> None:
+    at_11 = {snapshot_name(11, 3): snapshot_of(image_of(BLOCKED, 11))}
+    forged = copy("3001", {segment_name(0): with_epochs(MADE[:12], {11: 4}), **at_11})
+    found = [forged, *copies_of(BLOCKED, (3002, 3003))]
+    assert "leader epoch 4 begins at offset 11" in said(found, "contradiction")[0][1]
 
 
 def test_the_only_copy_contradicts_itself() -> None:

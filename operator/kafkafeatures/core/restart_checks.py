@@ -74,14 +74,20 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
             if level in held or not level:
                 continue
             downgrade = UpdateFeature(feature, level, held.max)
-            impossible = undo_of(UpdateFeature(feature, held.max, level)) is Undo.IMPOSSIBLE
+            is_too_low = level < held.min
+            impossible = not is_too_low and undo_of(UpdateFeature(feature, held.max, level)) is Undo.IMPOSSIBLE
+            remedy = f"downgrade {feature} to {held.max} first, with the consent {downgrade.consent}"
+            if is_too_low:
+                remedy = f"raise {feature} to {format_level(feature, held.min)} or higher first"
+            elif impossible:
+                remedy = (
+                    f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"
+                )
             yield Blocker(
                 BlockerKind.NODE_RANGE,
                 f"the new image of {name} supports {feature} {held}, finalized is {format_level(feature, level)}: "
                 "its nodes could not register again",
-                f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"
-                if impossible
-                else f"downgrade {feature} to {held.max} first, with the consent {downgrade.consent}",
+                remedy,
                 feature=feature,
                 wanted=level,
                 supported=held,

@@ -1,0 +1,144 @@
+"""Moments of a roll that chance rarely brings about, each with the one answer that is safe."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.status import Result, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.observation import Known, NodeState, Observation, SourceKind
+from kafkafeatures.core.restarts import Phase, RestartNode
+from kafkafeatures.core.roll import replication_of
+from kafkafeatures.core.settling import Open, Sent
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from kafkafeatures.core.wanted import Availability, MaxParallel
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    CRASHES,
+    PARTITIONS,
+    ROLLED_CONTROLLERS,
+    ROLLOUT,
+    a_node,
+    a_pod,
+    cluster,
+    current,
+    fresh,
+    refused,
+    replaced,
+    rolled,
+    sent,
+    voting,
+    who,
+)
+from tests.kafkafeatures.worlds import NOW
+
+
+def phase(flying: InFlight, told: Observation) -> Phase:
+    assert isinstance(flying.step, RestartNode)
+    return flying.step.state_in(told, replication_of(told)).phase
+
+
+# --- late ---
+
+
+def behind(*ids: int) -> Any:
+    return tuple(replace(one, in_sync=one.isr - {*ids}) for one in PARTITIONS)
+
+
+@pytest.mark.parametrize(
+    ("told", "so_far"),
+    [
+        (cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, terminating=True)}), Phase.STOPPING),
+        (cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), behind(1)), Phase.CATCHING_UP),
+        (cluster({**ROLLED_CONTROLLERS, **replaced(1)}), Phase.STARTING),
+    ],
+)
+def test_a_node_that_stops_starts_or_catches_up_for_longer_than_it_may_halts_the_roll(
+    told: Observation, so_far: Phase
+) -> None:
+    """Only one that recovers its log takes as long as it takes."""
+    assert phase(sent(1), told) is so_far
+    assert "broker 1 is not back after 15 min" in refused(rolled(told, sent(1, minutes=16)), Reason.ROLLOUT_HALTED)
+
+
+# --- back ---
+
+
+def test_a_controller_that_is_behind_the_leader_is_not_back_and_no_other_one_goes() -> None:
+    told = cluster({**replaced(3002)}, fresh(3002), quorum=voting(behind=[3002]))
+    assert phase(sent(3002), told) is Phase.CATCHING_UP
+    assert "controller 3002 is behind" in refused(rolled(told, sent(3002)), Reason.ROLLING_NODES)
+    assert phase(sent(3002), replace(told, quorum=cluster().quorum)) is Phase.BACK
+
+
+def test_a_broker_that_is_fenced_is_not_back_although_it_is_in_sync_by_what_was_written_last() -> None:
+    nodes = {1: replace(fresh(1)[1], state=NodeState.FENCED)}
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, nodes)
+    assert phase(sent(1), told) is Phase.RECOVERING
+    assert phase(sent(1), cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))) is Phase.BACK
+
+
+def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image() -> None:
+    """Its eviction may be on its way: that the pod of before crashes, and is not wanted, does not end it."""
+    crashes = {1: a_pod(1, **CRASHES)}
+    told = cluster({**ROLLED_CONTROLLERS, **crashes}, {1: replace(a_node(1), state=NodeState.GHOST)}, behind(1))
+    one = sent(1, after="in-between")
+    a_moment = Sent(Via.API_SERVER, timedelta(minutes=20))
+    assert isinstance(one.step.settle(told, told, a_moment), Open)
+    new = replace(told, workloads=cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="bad", **CRASHES)}).workloads)
+    assert one.step.settle(new, new, a_moment) is Result.SUPERSEDED
+
+
+# --- who may go beside what is away ---
+
+
+def test_a_controller_goes_beside_no_broker_that_is_in_flight_or_leaves_no_room() -> None:
+    """Its image was changed once more while brokers were restarted."""
+    told = cluster(replaced(1, ready=False, phase="Pending", waiting="ContainerCreating"), fresh(1), behind(1))
+    assert "pod broker-1 does not run" in refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
+    back = cluster(replaced(1), fresh(1))
+    assert "must stay so" in refused(rolled(back, sent(1, stable=True)), Reason.ROLLING_NODES)
+    drained = cluster({1: a_pod(1, terminating=True)}, partitions=behind(1))
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    assert "broker 1" in refused(rolled(drained, rollout=one_at_a_time), Reason.ROLLING_NODES)
+
+
+def test_a_broker_that_is_away_and_may_recover_is_not_restarted_although_no_partition_forbids_it() -> None:
+    away = {1: replace(a_node(1), state=NodeState.FENCED)}
+    told = cluster({**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}, away, behind(1))
+    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
+    assert "it may recover its log for hours" in refused(rolled(told, rollout=rule), Reason.ROLLING_NODES)
+
+
+# --- levels and binaries ---
+
+
+def finalized(told: Observation, **levels: int) -> Observation:
+    named = {name.replace("_", "."): level for name, level in levels.items()}
+    return replace(told, finalized=Known(named, SourceKind.METADATA_LOG, "", NOW))
+
+
+def test_a_binary_that_no_longer_knows_so_low_a_level_is_as_bad_as_one_that_does_not_know_it_yet() -> None:
+    """Kafka 4.x begins at metadata.version 7."""
+    told = finalized(cluster(ROLLED_CONTROLLERS), metadata_version=6)
+    message = refused(rolled(told), Reason.NODES_BEHIND)
+    assert "supports metadata.version 7-" in message
+    assert message.endswith("raise metadata.version to 7 (3.3-IV3) or higher first")
+    assert who(rolled(finalized(cluster(ROLLED_CONTROLLERS), metadata_version=7))) in BROKERS
+
+
+def test_levels_go_first_only_where_their_change_is_what_the_new_binary_waits_for() -> None:
+    """To 4.1, which supports share.version 0-1 and no metadata.version above 27."""
+    to_4_1 = cluster({**current(*CONTROLLERS)}, release="4.1")
+    down = UpdateFeature("share.version", 2, 1)
+    other = UpdateFeature("group.version", 0, 1)
+    assert not rolled(finalized(to_4_1, share_version=1), changes=(other,)).levels_first
+    assert not rolled(finalized(to_4_1, share_version=2), changes=(other,)).levels_first
+    assert rolled(finalized(to_4_1, share_version=2), changes=(down, other)).levels_first
+    both = finalized(to_4_1, share_version=2, metadata_version=28)
+    assert not rolled(both, changes=(down,)).levels_first

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import assert_never
 
 from msgspec import Struct
 
@@ -143,7 +144,7 @@ class PreparedChange:
             said = await self._link.request(ApiVersionsRequest(), timeout=short_timeout(self._pool))
         except KafkaError as error:
             return NotSent(self._told(error))
-        if why := _moved(self._change, self._role, said, self._address):
+        if why := _moved(self._change, self._role, said, self._address) or await self._raised_meanwhile():
             return NotSent(why)
         try:
             reply = await self._link.change(
@@ -152,6 +153,28 @@ class PreparedChange:
         except KafkaError as error:
             return OutcomeUnknown(self._told(error)) if error.sent else NotSent(self._told(error))
         return outcome(reply, self._change, self._address)
+
+    async def _raised_meanwhile(self) -> str:
+        """Why a downgrade does not start from where it was consented to; empty where it does.
+
+        What a node says of its levels comes a moment after they moved. The controller judges by what it has just
+        written: to it, the level of before is no upgrade if there is a higher one by now.
+        """
+        change = self._change
+        if not change.is_downgrade or change.feature == KRAFT_VERSION:
+            return ""
+        still = UpdateFeaturesRequest(updates=((change.feature, change.before, UPGRADE),), validate_only=True)
+        try:
+            verdict = _verdict(await self._link.request(still, timeout=short_timeout(self._pool)), self._address)
+        except KafkaError as error:
+            return self._told(error)
+        match verdict:
+            case DryRunAccepted():
+                return ""
+            case DryRunRejected(message=why) | DryRunUnavailable(why=why):
+                return f"{self._address}: {change.feature} may not be at {change.before} any more: {why}"
+            case _:
+                assert_never(verdict)
 
     def _told(self, error: KafkaError) -> str:
         return str(to_failure(error, str(self._address)))

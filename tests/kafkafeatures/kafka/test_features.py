@@ -299,6 +299,26 @@ async def test_so_it_is_of_a_level_that_moved_while_the_intent_was_written() -> 
     assert updates(cluster) == {}
 
 
+async def test_a_level_that_its_node_does_not_show_yet_stops_a_downgrade_too() -> None:
+    """The controller knows what it has just written; what it says of its levels follows."""
+    cluster = answering(lambda request: REFUSED if request.validate_only else OK)
+    says(cluster, 1, feature="share.version")
+    outcome = await sent(cluster, change=LOWER)
+    assert isinstance(outcome, NotSent)
+    assert "share.version may not be at 1 any more" in outcome.why
+    (asked,) = updates(cluster)[3002]
+    assert asked == UpdateFeaturesRequest((("share.version", 1, UPGRADE),), validate_only=True)
+
+
+@pytest.mark.parametrize("reply", [HANG, Disconnected, UpdateFeaturesResponse(41, "moved", {})])
+async def test_nor_is_it_sent_where_that_cannot_be_told(reply: Any) -> None:
+    cluster = answering(lambda request: reply)
+    says(cluster, 1, feature="share.version")
+    async with cluster.pool(settings(request_timeout=0.1)) as pool:
+        assert isinstance(await update_feature(pool, DIRECT, LOWER), NotSent)
+    assert all(one.validate_only for one in updates(cluster)[3002])
+
+
 async def test_a_feature_that_is_not_there_is_at_0() -> None:
     cluster = answering(OK)
     says(cluster, None)

@@ -359,7 +359,6 @@ class MetadataLog:
             if leader is not None and leader.epoch >= self._leader.epoch:
                 self._leader = leader
             self._leaders.add(response.nodes)
-            self._tail = b""  # what the old leader had not committed may never have been
             raise NoLeader(code, "the leader has changed")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._forget_from(0)

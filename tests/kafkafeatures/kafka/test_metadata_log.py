@@ -169,6 +169,27 @@ async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: 
         await log.catch_up()
 
 
+async def test_an_older_epoch_that_the_leader_itself_names_is_not_gone_back_to(quorum: Quorum) -> None:
+    """It came back without what it had heard, and names the one before it, which looks as if it had a majority."""
+    old, new, third = quorum.controllers.values()
+    for controller in (new, third):
+        controller.leader, controller.epoch, controller.log = 2, 6, list(old.log)
+    new.append(level("metadata.version", 21))
+    old.up = False
+    log = quorum.log()
+    assert (await log.catch_up()).image.features["metadata.version"] == 21
+    old.up = True
+    for controller in (new, third):
+        controller.leader, controller.epoch = 1, 5
+
+    def leave() -> None:
+        old.fetched = {1: 0, 2: 2100, 3: 2100}
+
+    quorum.at_time(quorum.time + 2.0, leave)
+    with pytest.raises(KafkaError):
+        await log.catch_up()
+
+
 async def test_a_leader_that_moved_is_followed(quorum: Quorum) -> None:
     log = quorum.log()
     await log.catch_up()

@@ -5,7 +5,7 @@ that was lost or came out of a backup, a log that did.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,7 +13,7 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Held, Stalled, Wait
 from kafkafeatures.core.readings import EarlierMoves, Failure, FailureKind, Readings
-from kafkafeatures.core.steps import Outcome, OutcomeUnknown, UpdateFeature
+from kafkafeatures.core.steps import DryRun, DryRunRejected, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkasim.readings import Access
@@ -227,6 +227,41 @@ def without_quorum(seen: Readings) -> Readings:
 def of_log(seen: Readings, change: Callable[[Image], Image]) -> Readings:
     assert not isinstance(seen.log, Failure)
     return seen._replace(log=replace(seen.log, image=change(seen.log.image)))
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_used_consent_stays_used_whatever_the_mode_is_meanwhile(mode: Mode) -> None:
+    cluster = Cluster({"metadata.version": 27, **UP})
+    store = Store(cluster, {})
+    store.wanted = Wanted(DOWN, consents=CONSENTS, on_drift=OnDrift.CORRECT)
+    assert isinstance(run(cluster, store).decision, Done)
+    store.wanted = replace(store.wanted, mode=mode)
+    run(cluster, store)
+    assert cluster.move("group.version", 1)
+    run(cluster, store)
+    assert store.status["spentConsents"] == [CONSENT]
+    store.wanted = replace(store.wanted, mode=Mode.APPLY)
+    assert stalled(run(cluster, store)) is Reason.CONSENT_SPENT
+    assert len(cluster.sent) == 1
+
+
+def test_all_changes_are_validated_together_and_none_vouches_for_another() -> None:
+    """Kafka of the controller does not support the second of them."""
+    cluster = Cluster({"metadata.version": 27})
+    store = Store(cluster, {"group.version": 1, "transaction.version": 2})
+    asked: list[tuple[str, ...]] = []
+    validate = cluster.validate
+
+    async def validated(changes: Sequence[UpdateFeature]) -> DryRun:
+        asked.append(tuple(change.feature for change in changes))
+        verdict = await validate(changes)
+        refused = any(change.feature == "transaction.version" for change in changes)
+        return DryRunRejected(95, "transaction.version: no") if refused else verdict
+
+    cluster.validate = validated  # type: ignore[method-assign]
+    assert stalled(once(cluster, store)) is Reason.CONTROLLER_REJECTED
+    assert asked == [("group.version", "transaction.version")]
+    assert cluster.sent == []
 
 
 # --- of what lies before the reading ---

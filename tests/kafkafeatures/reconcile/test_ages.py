@@ -172,6 +172,17 @@ def test_a_fight_is_an_hour_long_whatever_the_clock_says(jump: timedelta) -> Non
     assert isinstance(settled(cluster, store, clocks).decision, Done)
 
 
+def test_after_59_minutes_a_fight_is_still_one_and_after_an_hour_it_is_not() -> None:
+    clocks = Clocks()
+    cluster, store = fighting(clocks)
+    clocks.wait(timedelta(minutes=59))
+    last = settled(cluster, store, clocks)
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.CONFLICT_DETECTED
+    clocks.wait(timedelta(minutes=1))
+    assert isinstance(settled(cluster, store, clocks).decision, Done)
+
+
 def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None:
     clocks = Clocks(NOW + DAY)
     cluster, store = fighting(clocks)

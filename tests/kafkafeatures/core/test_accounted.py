@@ -1,0 +1,140 @@
+"""What a status accounts for of the metadata log: where that begins, which moves are its own, and which log it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, LogPosition, PlanStatus, Stage, Status, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.accounted import missing_in, moved_unremembered, position_of, void_after
+from kafkafeatures.core.observation import Observation, PastLevels, Source, SourceKind
+from kafkafeatures.core.readings import Moves
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+from tests.kafkafeatures.worlds import NOW, observation
+
+AT = Stamp("2026-01-02T03:04:05Z")
+HERE = LogPosition(offset=100, epoch=4)
+RAISE = InFlight(UpdateFeature("group.version", 0, 1), AT, Via.CONTROLLER, offset=100).to_intent()
+
+
+def seen(moves: dict[str, Moves] | None = None, *, offset: int = 120, epoch: int = 4) -> Observation:
+    past = PastLevels({}, None, NOW, 0, moves or {})
+    return replace(observation(), source=Source(SourceKind.METADATA_LOG, offset, epoch, NOW), past_levels=past)
+
+
+def status(**fields: Any) -> Status:
+    return replace(EMPTY, log_position=HERE, **fields)
+
+
+def planned(feature: str = "group.version") -> PlanStatus:
+    stage = Stage(kind="Levels", start={feature: 1}, target={feature: 0})
+    return PlanStatus(hash="sha256:0", created_at=AT, irreversible=False, summary="", stages=(stage,))
+
+
+def unremembered(moves: dict[str, Moves], *, before: Status | None = None, after: Status | None = None) -> set[str]:
+    before = before or status()
+    return set(moved_unremembered(before, after or before, seen(moves), {}))
+
+
+# --- moves ---
+
+
+def test_a_move_that_ends_behind_the_position_is_not_accounted_for_and_one_that_ends_there_is() -> None:
+    assert unremembered({"group.version": ((100, 1),)}) == set()
+    assert unremembered({"group.version": ((101, 1),)}) == {"group.version"}
+    assert unremembered({"group.version": ((90, 1), (101, 0)), "share.version": ((99, 1),)}) == {"group.version"}
+
+
+def test_of_a_status_without_a_position_and_without_the_log_nothing_is_known() -> None:
+    moves: dict[str, Moves] = {"group.version": ((101, 1),)}
+    assert unremembered(moves, before=EMPTY) == set()
+    assert not moved_unremembered(status(), status(), replace(seen(moves), past_levels=None), {})
+
+
+def test_one_move_to_where_an_own_step_went_is_that_step_and_more_or_others_are_not() -> None:
+    sent = status(intents=(RAISE,))
+    for moves, foreign in (
+        (((101, 1),), set()),
+        (((101, 1), (102, 0), (103, 1)), {"group.version"}),
+        (((101, 2),), {"group.version"}),
+        (((101, 0),), {"group.version"}),
+    ):
+        assert unremembered({"group.version": moves}, before=sent, after=status()) == foreign
+
+
+def test_what_is_still_open_is_judged_once_it_is_settled() -> None:
+    sent = status(intents=(RAISE,))
+    moves: dict[str, Moves] = {"group.version": ((101, 1), (102, 0)), "share.version": ((103, 1),)}
+    assert unremembered(moves, before=sent) == {"share.version"}
+
+
+def test_what_was_read_of_earlier_parts_counts_as_well_and_once() -> None:
+    earlier: dict[str, Moves] = {"group.version": ((101, 1), (105, 0)), "share.version": ((102, 1),)}
+    found = moved_unremembered(status(), status(), seen({"group.version": ((105, 0), (110, 1))}), earlier)
+    assert found == {"group.version": ((101, 1), (105, 0), (110, 1)), "share.version": ((102, 1),)}
+
+
+# --- what it voids ---
+
+
+CONSENTS = ("dynamic-quorum", "group.version:1->0", "group.version:2->1", "share.version:1->0")
+
+
+@pytest.mark.parametrize(
+    ("plan", "moves", "spent"),
+    [
+        (planned(), {"group.version": ((101, 2),)}, ("group.version:1->0", "group.version:2->1")),
+        (planned(), {"share.version": ((101, 2),)}, ()),
+        (None, {"group.version": ((101, 0), (102, 1))}, ("group.version:1->0",)),  # its very change was made
+        (None, {"group.version": ((101, 1),)}, ("group.version:2->1",)),  # from which level is not known
+        (None, {"group.version": ((101, 2), (102, 0))}, ()),  # another one was made
+    ],
+)
+def test_consents_end_with_a_plan_of_their_feature_and_else_where_their_change_was_made(
+    plan: PlanStatus | None, moves: dict[str, Moves], spent: tuple[str, ...]
+) -> None:
+    before = status(plan=plan)
+    after = void_after(before, before, CONSENTS, moves)
+    assert after.spent_consents == spent
+
+
+def test_a_plan_whose_level_was_moved_is_over_and_is_counted_once() -> None:
+    before = status(plan=planned(), change_count=3)
+    moves: dict[str, Moves] = {"group.version": ((101, 0),)}
+    after = void_after(before, before, (), moves)
+    assert (after.plan, after.change_count) == (None, 4)
+    counted = replace(before, change_count=4)  # as the end of its own step
+    assert void_after(before, counted, (), moves).change_count == 4
+    others = void_after(before, before, (), {"share.version": ((101, 1),)})
+    assert (others.plan, others.change_count) == (before.plan, 3)
+
+
+# --- which log it is ---
+
+
+@pytest.mark.parametrize(
+    ("now", "is_missing"),
+    [((100, 4), False), ((99, 4), True), ((99, 9), True), ((500, 3), True), ((100, 5), False)],
+)
+def test_a_log_that_ends_sooner_or_in_an_older_epoch_is_not_the_one_that_was_read(
+    now: tuple[int, int], is_missing: bool
+) -> None:
+    offset, epoch = now
+    found = seen(offset=offset, epoch=epoch)
+    assert missing_in(found, status(), None) == (HERE if is_missing else None)
+    assert missing_in(found, EMPTY, HERE) == (HERE if is_missing else None)
+
+
+def test_so_is_one_that_ends_before_a_step_was_sent() -> None:
+    sent = replace(EMPTY, intents=(RAISE,))
+    assert missing_in(seen(offset=99), sent, None) == LogPosition(offset=100, epoch=-1)
+    assert missing_in(seen(offset=100), sent, None) is None
+
+
+def test_where_the_log_was_not_read_nothing_is_known_of_it() -> None:
+    asked = replace(observation(), source=Source(SourceKind.API_REQUESTS, at=NOW))
+    assert position_of(asked) is None
+    assert missing_in(asked, status(), HERE) is None

@@ -1,0 +1,27 @@
+"""How the end of an act is written into a status that remembers others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.status import EMPTY, Intent, Result, Via
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.memory import with_result
+from kafkafeatures.core.steps import InFlight, UpdateFeature
+
+AT = Stamp("2026-01-02T03:04:05Z")
+
+
+@pytest.mark.parametrize("result", [Result.APPLIED, Result.NOT_APPLIED, Result.SUPERSEDED])
+def test_one_act_that_has_ended_closes_its_own_intent_and_no_other(result: Result) -> None:
+    ended, other = (
+        InFlight(UpdateFeature(name, 0, 1), AT, Via.CONTROLLER) for name in ("group.version", "share.version")
+    )
+    unknown = Intent(kind="OfAnotherRelease")
+    before = replace(EMPTY, intents=(other.to_intent(), ended.to_intent(), unknown))
+    after = with_result(before, ended, result, at=AT, age_of=lambda _: timedelta(0))
+    assert after.intents == (other.to_intent(), unknown)
+    assert [one.action for one in after.history] == ["group.version 0 -> 1"]

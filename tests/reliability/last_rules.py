@@ -13,8 +13,8 @@ from tests.reliability.violations import Violation
 
 FRESH = 2.0
 """Seconds from a look to the eviction that was decided on it."""
-KNOWN_WITHIN = 4.5
-"""Seconds by which a resource may be another one and an operator not know it: an answer that is late, and the way."""
+KNOWN_WITHIN = 2.1
+"""Seconds by which a resource may be another one and an operator not know it: its last answer may be late."""
 
 
 def nothing_leaves_that_was_withdrawn(facts: Facts) -> Iterator[Violation]:

@@ -189,8 +189,11 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def gone(self) -> tuple[int, ...]:
-        """Brokers that are away for any other reason than a restart of ours."""
-        return tuple(sorted(id_ for id_ in self.unavailable if not self.is_controller(id_)))
+        """Brokers that are away for any other reason than a restart of ours. One that serves, and of which only the pod
+        is not certain, is none.
+        """
+        serving = (id_ for id_ in self.unconfirmed for node in self.nodes(id_) if node.state is NodeState.LIVE)
+        return tuple(sorted(id_ for id_ in self.unavailable - {*serving} if not self.is_controller(id_)))
 
     @property
     def is_full(self) -> bool:

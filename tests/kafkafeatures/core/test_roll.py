@@ -310,6 +310,9 @@ def hung(*done: int, **of_node: Any) -> Observation:
 def test_a_broker_that_does_not_say_who_it_is_keeps_only_those_from_going_that_share_a_partition_with_it() -> None:
     assert who(rolled(hung())) == 2
     assert who(rolled(hung(state=NodeState.LIVE))) == 2
+    one = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    assert who(rolled(hung(state=NodeState.LIVE), rollout=one)) == 2
+    assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one), Reason.ROLLING_NODES)
     message = refused(rolled(hung(2)), Reason.ROLLING_NODES)
     told = f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
     assert message.startswith(

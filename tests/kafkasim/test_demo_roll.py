@@ -23,8 +23,7 @@ KEY_LINES = (
     "NodeRestarted: controller 102",
     "NodeRestarted: controller 103",
     "NodeRestarted: controller 101",  # it leads the quorum
-    "does not run: CrashLoopBackOff",
-    "RolloutHalted: no other node is restarted: broker 1 is not back after 5 min",
+    "RolloutHalted: no other node is restarted and no level is raised: pod broker-0 crashes on its current revision",
     "3 of 6 nodes are current",
     "image: kafka:4.1.2",
     "RolloutCompleted: all 6 nodes are current",

@@ -32,7 +32,7 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Survey:
     """Batches one behind the other, in order. first: where the first of them begins; base_offset, epoch: its own. end:
-    behind the last one; end_offset, end_epoch: what the next one has at least. is_whole: it goes so far as was asked.
+    behind the last one; end_offset, end_epoch: what the next one has at least.
     """
 
     first: int
@@ -41,7 +41,6 @@ class Survey:
     end: int
     end_offset: int
     end_epoch: int
-    is_whole: bool = True
 
     def moved(self, by: int) -> Survey:
         """Of the same bytes, where they lie elsewhere."""
@@ -60,29 +59,29 @@ def survey(data: Pieces, begin: int, until: int) -> Survey | None:
     while walk.position < until and walk.is_open:
         run = walk.run()
         if run is not None:
-            found = _with(found, run, until)
-            if found is None or not found.is_whole:
+            found, is_whole = _with(found, run, until)
+            if not is_whole:
                 break
         elif found is not None:
-            return replace(found, is_whole=False)
+            break
         else:
             for _ in walk.next():
                 pass
     return found
 
 
-def _with(found: Survey | None, run: Run, until: int) -> Survey | None:
-    """And the batches of a run, as far as they are asked for, and in order."""
+def _with(found: Survey | None, run: Run, until: int) -> tuple[Survey | None, bool]:
+    """And the batches of a run, as far as they are asked for and in order; whether those are the same."""
     asked = bisect_left(run.starts, until - run.position, 0, len(run.starts) - 1)
     count = min([asked, *run.breaks])
     if not count:
-        return found and replace(found, is_whole=False)
+        return found, False
     last = run.batch(count - 1)
     end = run.position + run.starts[count], last.last_offset + 1, last.leader_epoch
     if found is None:
         first = run.batch(0)
-        return Survey(first.position, first.base_offset, first.leader_epoch, *end, is_whole=count == asked)
-    return Survey(found.first, found.base_offset, found.epoch, *end, is_whole=count == asked)
+        return Survey(first.position, first.base_offset, first.leader_epoch, *end), count == asked
+    return Survey(found.first, found.base_offset, found.epoch, *end), count == asked
 
 
 def joined(start: int, size: int, wanted: Sequence[Span], surveys: Iterable[Survey | None]) -> list[tuple[int, int]]:
@@ -96,8 +95,6 @@ def joined(start: int, size: int, wanted: Sequence[Span], surveys: Iterable[Surv
             break
         begins.append(found.first)
         last = found
-        if not last.is_whole:
-            break
     begins = begins or [start]
     return list(zip(begins, [*begins[1:], size], strict=True)) if start < size else []
 

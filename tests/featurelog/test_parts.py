@@ -122,6 +122,11 @@ def test_what_looks_like_a_batch_within_a_batch_is_no_place_to_cut() -> None:
         assert cuts.ranges(memoryview(content), 0, 500) == [(0, len(content))]
 
 
+def test_what_lies_before_the_first_batch_is_of_the_one_piece() -> None:
+    content = b"\xff" * 70 + made_log()
+    assert cuts.ranges(memoryview(content), 0, 500) == [(0, len(content))]
+
+
 def test_no_more_is_looked_at_than_tells_where_to_cut() -> None:
     content = made_log()
     wanted = cuts.spans(0, len(content), 300)

@@ -526,7 +526,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a file is cut behind a gap", "(found.first, found.base_offset) == (last.end, last.end_offset) and",
          "found.first == last.end and"),
         ("a file is cut before an earlier epoch", " and found.epoch >= last.end_epoch", ""),
-        ("a file is cut behind damage", "        if not last.is_whole:\n", "        if False:\n"),
+        ("a file is cut behind a break in the order", "count = min([asked, *run.breaks])", "count = asked"),
         ("a file is cut within a batch", "return found.first == start", "return True"),
     ),
     *_of(

@@ -314,6 +314,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("every way is the direct one", "Via.CONTROLLER if self._role is Role.CONTROLLER else Via.BROKER",
          "Via.CONTROLLER"),
         ("the level of the connection is not asked", "    if level == change.before:\n", "    if True:\n"),
+        ("a level that is not shown yet is not asked for", "if not change.is_downgrade or", "if True or"),
         ("what the kernel keeps goes on", "lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())", "pass"),
         ("every error is a no", "    if code in _NO:\n", "    if code != 0:\n"),
         ("the next stop is tried as well", "way.stops()[: 1 if way.controller else None]", "way.stops()"),

@@ -122,6 +122,12 @@ def test_what_looks_like_a_batch_within_a_batch_is_no_place_to_cut() -> None:
         assert cuts.ranges(memoryview(content), 0, 500) == [(0, len(content))]
 
 
+def test_there_is_no_cut_behind_a_break_in_the_middle_of_a_span() -> None:
+    content = b"".join(batch(offset, no_op()) for offset in (0, 1, 9, *range(10, 20)))
+    size = 3 * len(batch(0, no_op()))
+    assert cuts.ranges(memoryview(content), 0, size) == [(0, len(content))]
+
+
 def test_what_lies_before_the_first_batch_is_of_the_one_piece() -> None:
     content = b"\xff" * 70 + made_log()
     assert cuts.ranges(memoryview(content), 0, 500) == [(0, len(content))]

@@ -169,7 +169,7 @@ def test_every_status_fits_the_schema(name: str) -> None:
 def written(kind: type[StatusRecord], path: str = "") -> Iterator[str]:
     """Every field that this release may write."""
     for attribute, hint in get_type_hints(kind).items():
-        if attribute in ("unknown", "JSON_NAMES"):
+        if attribute in ("unknown", "JSON_NAMES", "KEY"):
             continue
         name = f"{path}.{kind.JSON_NAMES.get(attribute) or json_name(attribute)}"
         yield name
@@ -185,10 +185,20 @@ def test_the_schema_keeps_every_field_of_a_status() -> None:
 
 def test_the_schema_keeps_every_field_of_an_intent() -> None:
     intents = SCHEMA["status"]["properties"]["intents"]["items"]
-    restart = RestartNode(1, "broker 1", "broker-1", "uid", "a", "b", 7, "incarnation", 2)
+    restart = RestartNode(
+        1, "broker 1", "broker-1", "uid", "a", "b", 7, "incarnation", 2, frozenset({"a1b2c3d4"}), "quorum-of-one"
+    )
     now = stamp(NOW)
     sent = InFlight(
-        restart, now, Via.API_SERVER, 1, accepted=True, corrects_drift=True, stable_since=now, unwanted_since=now
+        restart,
+        now,
+        Via.API_SERVER,
+        1,
+        accepted=True,
+        corrects_drift=True,
+        stable_since=now,
+        unwanted_since=now,
+        stopping_since=now,
     )
     assert set(sent.to_intent().as_json()) - set(intents["properties"]) == set()
     assert list(misfits(sent.to_intent().as_json(), intents)) == []

@@ -324,7 +324,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "adapters",
         "kafkafeatures/kafka/metadata_log.py",
         ("what is not committed counts", "below=response.high_watermark)", "below=1 << 62)"),
-        ("an old leader's records stay", '            self._tail = b""  # what', '            pass  # what'),
+        ("a log of an older epoch is asked for what it cannot have", "if end.epoch > self._leader.epoch:", "if False:"),
         ("a single voter is a majority", "if len(current) > len(response.voters) // 2:", "if current:"),
     ),
     *_of(

@@ -316,6 +316,9 @@ class MetadataLog:
     async def _fetch(self, max_wait_ms: int) -> None:
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
         end = end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))
+        if end.epoch > self._leader.epoch:  # restored, or made anew: a leader refuses a position of its own future
+            self._reset()
+            end = OffsetAndEpoch(0, 0)
         full = len(self._tail) >= MAX_TAIL
         response: FetchResponse = await self._link.request(
             FetchRequest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -16,10 +17,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kafkafeatures.core.readings import EarlierMoves, Failure
 from kafkafeatures.core.settling import ON_ITS_WAY
+from kafkafeatures.kafka.cluster import Cluster as Client
+from kafkafeatures.kafka.errors import KafkaError
+from kafkafeatures.kafka.level_history import moves_between
+from kafkafeatures.kafka.settings import ClusterSettings, parse_addresses
 from tests.e2e.kafka.cli import KAFKAFEATURES, run, write_document
 from tests.e2e.kafka.cut import Link
-from tests.e2e.kafka.wire import feature_records, meddle
+from tests.e2e.kafka.wire import feature_records, meddle, send
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import NEWEST
 
@@ -161,6 +167,34 @@ def test_a_level_that_moves_before_the_request_is_not_downgraded_under_the_conse
     assert re.search("transaction.version (is at 2 by now|may not be at 1 any more)", status["history"][0]["message"])
     assert status["spentConsents"] == ["transaction.version:1->0"]  # it ended with its plan, whose level was moved
     assert feature_records(cluster) == before + 1  # by somebody else
+
+
+def test_a_leader_says_what_became_of_levels_since_a_position_and_whether_it_ever_had_that(cluster: Cluster) -> None:
+    """What a status keeps of the log, and what is asked where the reading itself begins later."""
+
+    async def asked() -> tuple[EarlierMoves | KafkaError, ...]:
+        settings = ClusterSettings(parse_addresses(cluster.bootstrap_servers, ""), ())
+        async with Client(settings) as client:
+            first = (await client.read()).log
+            assert not isinstance(first, Failure)
+            offset, epoch = first.image.offset, first.image.epoch
+            for level in (1, 0):
+                await send(cluster.nodes[cluster.leader()], "share.version", level)
+            second = (await client.read()).log
+            assert not isinstance(second, Failure)
+            source = client.followed(cluster.cluster_id)
+            assert source is not None
+            source.until = second.image.offset
+            here = await moves_between(source, offset, epoch, monotonic=time.monotonic)
+            source.until += 20_000
+            beyond = await moves_between(source, second.image.offset + 10_000, epoch, monotonic=time.monotonic)
+            return here, beyond
+
+    here, beyond = asyncio.run(asked())
+    assert isinstance(here, EarlierMoves)
+    assert [level for _, level in here.moves["share.version"]] == [1, 0]
+    assert not here.restored
+    assert beyond == EarlierMoves(restored=True)
 
 
 def test_the_second_of_two_at_once_says_who_holds_the_state(cluster: Cluster, tmp_path: Path) -> None:

@@ -112,6 +112,10 @@ class Controller:
             return replace(nothing, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH, nodes=HOSTS)
         if self.id != self.leader:
             return replace(nothing, partition_error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, nodes=HOSTS)
+        if message.current_leader_epoch > self.epoch:
+            return replace(nothing, partition_error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if message.last_fetched_epoch > message.current_leader_epoch:
+            return replace(nothing, partition_error_code=ErrorCode.INVALID_REQUEST)
         if self.out_of_range and message.fetch_offset:
             self.out_of_range = False
             return replace(nothing, partition_error_code=ErrorCode.OFFSET_OUT_OF_RANGE)

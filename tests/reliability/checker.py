@@ -170,7 +170,8 @@ def a_status_tells_of_one_cluster(facts: Facts) -> Iterator[Violation]:
             pinned = facts.pinned(uid, place)
             if not version.by.startswith(OPERATOR) or not pinned:
                 continue
-            if version.status.get("clusterId") != pinned:
+            taken_away = not earlier.status.get("clusterId") and not version.status.get("clusterId")
+            if version.status.get("clusterId") != pinned and not taken_away:
                 text = f"pinned was {pinned}, now it is {version.status.get('clusterId')}"
                 yield Violation("one cluster", version.at, text)
             look = facts.last_look(place, writer(version), uid)

@@ -20,7 +20,7 @@ from kafkafeatures.core.readings import Role
 from kafkasim.releases import release_named
 from tests.reliability import rolls
 from tests.reliability.kafka import LEVELS, Cluster, Roads
-from tests.reliability.records import Calmed, History
+from tests.reliability.records import Calmed, History, Stored
 from tests.reliability.scene import NAMESPACE, ROLL, Scene
 from tests.reliability.stories import STORIES, without_what_is_not_known
 from tests.reliability.virtual import run
@@ -267,6 +267,11 @@ class Simulation(Scene):
                 await asyncio.sleep(30.0)
                 cluster.catch_up()
 
+    def _first_bound(self, uid: str) -> str:
+        """The cluster that a status told of first; empty where it told of none."""
+        told = (one for one in self.history.records if isinstance(one, Stored) and one.uid == uid)
+        return next((str(found) for one in told if (found := one.status.get("clusterId"))), "")
+
     def _let_all_ask_for_what_can_be_had(self) -> dict[str, tuple[str, dict[str, int]]]:
         """Of each resource that is still there: the cluster that it belongs to, and what it wants of it."""
         found: dict[str, tuple[str, dict[str, int]]] = {}
@@ -276,7 +281,8 @@ class Simulation(Scene):
             if one is None or "deletionTimestamp" in one["metadata"]:
                 continue
             bound = (one.get("status") or {}).get("clusterId")
-            cluster = ids.get(str(bound)) or self.cluster_of(one)
+            was_bound = bool(one.get("status")) and not bound and self._first_bound(one["metadata"]["uid"])
+            cluster = ids.get(str(bound or was_bound)) or self.cluster_of(one)
             levels = cluster.world.levels
             wants = {"metadata.version": max(levels["metadata.version"], self.random.choice((25, 27, 29)))}
             for feature in ("group.version", "transaction.version"):
@@ -290,6 +296,8 @@ class Simulation(Scene):
                 "drift": {"onDrift": "Correct", "checkEvery": "30s"},
             }
 
+            if was_bound:  # as the status asks for where its own id was lost
+                spec["cluster"] = {"bootstrapServers": f"{name}.{cluster.name}:9092", "clusterId": was_bound}
             if cluster.pods is not None:
                 spec |= {**rolls.CALM, "workload": cluster.pods.workload}
 

@@ -180,7 +180,11 @@ async def lost_state(scene: Scene) -> None:
     if one is None or "deletionTimestamp" in one["metadata"]:
         return
     drawn, cluster = random.random(), scene.cluster_of(one)
-    if drawn < 0.3:
+    if drawn < 0.15 and one.get("status"):
+        scene.server.edit_status(NAMESPACE, name, lambda each: each["status"].pop("clusterId", None))
+        elsewhere = f"{name}.{random.choice(sorted(scene.clusters))}:9092"
+        scene.edit(name, _with(cluster={"bootstrapServers": elsewhere}))
+    elif drawn < 0.35:
         scene.server.edit_status(NAMESPACE, name, lambda each: each.pop("status", None))
     elif drawn < 0.6 and not one["metadata"].get("finalizers"):
         scene.server.delete(NAMESPACE, name)

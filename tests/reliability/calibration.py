@@ -44,7 +44,7 @@ DEFECTS = (
         "kafkafeatures.reconcile.evaluate",
         (
             ("    if ours:  # another cluster tells", "    if True:  # another cluster tells"),
-            ("if again is None or not is_ours(resource, again):", "if again is None:"),
+            ("if again is None or not is_ours(resource, again) or missing_in(", "if again is None or missing_in("),
             # The second safeguard: what was concluded of another cluster is not written.
             (
                 "generation=self.resource.generation, previous=self.resource.status, now=self.now",
@@ -117,7 +117,7 @@ DEFECTS = (
         "kept-by-a-broker",
         "a request that a broker may still keep is believed undone",
         "kafkafeatures.core.steps",
-        (("(BROKER_KEEPS if sent.via is Via.BROKER else sent.on_its_way)", "sent.on_its_way"),),
+        (("if sent.via is Via.BROKER and sent.age < BROKER_KEEPS:", "if False:"),),
     ),
     Defect(
         "pause-ignored",

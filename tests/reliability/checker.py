@@ -403,7 +403,8 @@ def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Vi
         if (act.begun.spec.get("drift") or {}).get("onDrift", "Report") != "Correct":
             yield Violation("drift", sent.at, f"{sent} corrects what somebody else changed, without being asked to")
         earlier = corrected.setdefault((sent.uid, sent.feature), [])
-        within = [one for one in earlier if sent.at - one.sent.at < HOUR]
+        lost = facts.lost(sent.uid, act.place)
+        within = [one for one in earlier if sent.at - one.sent.at < HOUR and one.place > lost]
         if len(within) >= CORRECTIONS and not _another_clock(facts, within[0], act):
             yield Violation("drift", sent.at, f"{sent} is the third correction within an hour")
         if sent.number in facts.moved_by:

@@ -257,6 +257,8 @@ class LaggingClient(SimulatedCluster):
         before = self._recorded.levels_before
         if leads or before is None or not isinstance(one.answer, NodeAnswer):
             return None
+        if not self._access.reaches_controllers:  # what nobody but brokers says is believed
+            return None
         is_cut_off = one.id == min(self._recorded.image.brokers, default=-1)
         if not is_cut_off and self.world.now_ms - self._recorded.moved_ms > LAGS_FOR_MS:
             return None

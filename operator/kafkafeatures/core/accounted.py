@@ -83,7 +83,7 @@ def moved_unremembered(
     for feature in {*past.moves, *earlier} - still_open:
         moves = sorted({*past.moves.get(feature, ()), *earlier.get(feature, ())})
         since = tuple(one for one in moves if one[0] > position.offset)
-        own = [one.step.after for one in sent if one.step.target == feature]
+        own = [one.step.after for one in sent if isinstance(one.step, UpdateFeature) and one.step.feature == feature]
         if since and [level for _, level in since] != own:
             found[feature] = since
     return found

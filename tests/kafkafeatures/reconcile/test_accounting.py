@@ -252,9 +252,9 @@ def test_all_changes_are_validated_together_and_none_vouches_for_another() -> No
     asked: list[tuple[str, ...]] = []
     validate = cluster.validate
 
-    async def validated(changes: Sequence[UpdateFeature]) -> DryRun:
+    async def validated(changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         asked.append(tuple(change.feature for change in changes))
-        verdict = await validate(changes)
+        verdict = await validate(changes, directly=directly)
         refused = any(change.feature == "transaction.version" for change in changes)
         return DryRunRejected(95, "transaction.version: no") if refused else verdict
 

@@ -134,6 +134,26 @@ def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_it
     assert life.pods.outdated() == []
 
 
+def test_a_plan_that_makes_topics_unavailable_is_approved_with_them_and_stands_while_nodes_are_restarted() -> None:
+    consents, single = frozenset({"single-replica-topics"}), TopicPlan("one", ((2,),), 1)
+    life = Life(topics=(*TOPICS, single))
+    life.new_image()
+    life.until(Reason.APPROVAL_REQUIRED, Reason.CONSENT_REQUIRED)
+    without = life.approve()
+    life.until(Reason.CONSENT_REQUIRED)
+    life.store.wanted = replace(life.store.wanted, consents=consents)
+    life.until(Reason.APPROVAL_REQUIRED)
+    assert len(life.pods.outdated()) == 6
+    approved = life.approve()
+    assert approved != without
+    life.until(Reason.SOAKING)
+    assert life.pods.outdated() == []
+    assert life.store.status["plan"]["hash"] == approved
+    life.store.wanted = replace(life.store.wanted, consents=frozenset())
+    life.until(Reason.IN_SYNC)
+    assert life.store.status["history"][-1]["planHash"] == approved
+
+
 def test_the_consent_of_one_roll_is_for_the_topics_of_its_plan_and_for_no_other_image() -> None:
     consents = frozenset({"single-replica-topics"})
     life = Life(

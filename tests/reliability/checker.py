@@ -403,12 +403,23 @@ def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Vi
         if (act.begun.spec.get("drift") or {}).get("onDrift", "Report") != "Correct":
             yield Violation("drift", sent.at, f"{sent} corrects what somebody else changed, without being asked to")
         earlier = corrected.setdefault((sent.uid, sent.feature), [])
-        lost = facts.lost(sent.uid, act.place)
+        lost = max(facts.lost(sent.uid, act.place), _history_dropped(facts, act))
         within = [one for one in earlier if sent.at - one.sent.at < HOUR and one.place > lost]
         if len(within) >= CORRECTIONS and not _another_clock(facts, within[0], act):
             yield Violation("drift", sent.at, f"{sent} is the third correction within an hour")
         if sent.number in facts.moved_by:
             earlier.append(act)
+
+
+def _history_dropped(facts: Facts, act: Act) -> int:
+    """Where an older CustomResourceDefinition dropped the history last, and with it the corrections; -1 for never."""
+    versions = [one for one in facts.versions.get(act.sent.uid, ()) if one[0] < act.place]
+    dropped = (
+        place
+        for (_, earlier), (place, one) in pairwise(versions)
+        if earlier.status.get("history") and not one.status.get("history")
+    )
+    return max(dropped, default=-1)
 
 
 def _another_clock(facts: Facts, first: Act, act: Act) -> bool:

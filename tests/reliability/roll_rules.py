@@ -204,7 +204,7 @@ def a_consent_to_unavailable_topics_is_for_one_roll(facts: Facts) -> Iterator[Vi
             rollout = version.status.get("rollout") or {}
             if not _has_consent(version):
                 used = ""
-            elif rollout.get("excused") and restarts_in(version) and version.by.startswith(OPERATOR):
+            elif _excused(version) and restarts_in(version) and version.by.startswith(OPERATOR):
                 if used not in ("", rollout.get("id")):
                     yield Violation("consent", version.at, f"{EXCUSED} of roll {used} is used by {rollout.get('id')}")
                 used = str(rollout.get("id"))

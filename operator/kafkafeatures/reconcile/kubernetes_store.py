@@ -21,7 +21,7 @@ from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.kube.api import Key, KubernetesApi
-from kafkafeatures.kube.errors import Invalid, KubeError
+from kafkafeatures.kube.errors import Conflict, Invalid, KubeError
 from kafkafeatures.reconcile.ports import NotReadable, Resource, needs_write
 
 _ALWAYS = {"spentConsents": [], "clusterId": ""}
@@ -85,12 +85,18 @@ class KubernetesStore:
         return self.resource(read_document(self.raw))
 
     async def read_again(self) -> Resource:
-        """As the port says; what is written next is written on top of it. Raises NotReadable."""
+        """As the port says; what is written next is written on top of it. Raises NotReadable; and Conflict where
+        somebody else wrote the status meanwhile, which would be lost.
+        """
+        ours = self.status
         try:
             self._adopt(await self._api.resource(self._key))
-            return await self.read()
+            found = await self.read()
         except (KubeError, InvalidDocument) as error:
             raise NotReadable(f"the resource could not be read again: {error}") from None
+        if self.status != ours:
+            raise Conflict(f"{self._key}: its status was changed meanwhile")
+        return found
 
     def resource(self, document: KafkaFeatures) -> Resource:
         """The same, of a document that was read before. Raises InvalidDocument."""

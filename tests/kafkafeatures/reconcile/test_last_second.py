@@ -12,10 +12,17 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.names import APPROVE, PAUSE
+from kafkafeatures.api.status import Status
 from kafkafeatures.core.readings import Readings, Role
+from kafkafeatures.core.wanted import Wanted
+from kafkafeatures.kube.errors import Conflict
+from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
 from kafkafeatures.reconcile.last_second import FRESH
+from tests.kafkafeatures.reconcile.simulated import spec_of
 from tests.kafkafeatures.reconcile.test_stateful_sets import OLDER, WORKLOAD, Rig, create_older, lost
+from tests.simulated.kubernetes import ApiServer
 from tests.simulated.orders import KEY
 from tests.simulated.requests import Fault, Request, refusal
 
@@ -317,3 +324,17 @@ async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
     await rig.controller.reconcile(KEY)
     assert left(rig) == []
     assert not rig.api.status.get("intents")
+
+
+async def test_what_somebody_else_wrote_into_the_status_meanwhile_is_not_overwritten() -> None:
+    """Such as an intent of a newer release: it is decided anew on top of it."""
+    server = ApiServer()
+    server.create(*KEY, spec_of(Wanted({"metadata.version": 25})))
+    store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))
+    await store.fetch()
+    await store.write_status(Status(cluster_id="cluster", change_count=1))
+    assert (await store.read_again()).status.change_count == 1
+    theirs = {"kind": "MoveVoters", "at": "2027-01-15T08:00:00Z"}
+    server.edit_status(*KEY, lambda one: one["status"].update(intents=[theirs]))
+    with pytest.raises(Conflict):
+        await store.read_again()

@@ -150,6 +150,15 @@ class Racks:
 
         wait_until(f"{pod} waits in CrashLoopBackOff", waits, step=0.3)
 
+    def restarts(self, pod: str) -> int:
+        """Of its container in this life of the pod."""
+        return int(self._container(pod)["restartCount"])
+
+    def elect(self) -> None:
+        """The first replica of each partition leads it again."""
+        main, where = "org.apache.kafka.tools.LeaderElectionCommand", ("--bootstrap-server", self.addresses("brokers"))
+        self.tool(main, *where, "--election-type", "preferred", "--all-topic-partitions")
+
     def _container(self, pod: str) -> dict[str, Any]:
         (container,) = self.pods()[pod]["status"]["containerStatuses"]
         return dict(container)

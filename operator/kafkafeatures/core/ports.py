@@ -53,7 +53,9 @@ class KafkaPort(Protocol):
         """
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """Of levels, from this position of the metadata log up to where the last reading of it knows them."""
+        """Of levels, from this position of the metadata log up to where the last reading of it knows them; and whether
+        the log ever had it.
+        """
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         """One validateOnly of all the changes together; nothing is changed. Never with kraft.version.

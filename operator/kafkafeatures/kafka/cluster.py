@@ -90,7 +90,7 @@ class Cluster:
         )
         self._identities: Identities | None = None  # which nobody asks for before partitions
         self._levels = LevelHistory()
-        self._earlier: tuple[tuple[str | Failure, int, int], EarlierMoves] | None = None  # from which position
+        self._earlier: tuple[tuple[object, ...], EarlierMoves] | None = None  # from which position
         self._last: ClusterProbe | None = None
         self._as_read: LogReading | None = None  # the log of the last reading, as it came; None where it was not read
         self._committed = -1  # the end of the log, as of the last look at it
@@ -227,11 +227,13 @@ class Cluster:
         return None
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """As the port says. What was read once is not read again: what came after it is in each reading."""
+        """As the port says. What was read once is not read again: what came after it is in each reading. A log that was
+        restored has another leader.
+        """
         leader = self._log.leader()
         if self._as_read is None or self._last is None or leader is None:
             return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
-        asked = self._last.cluster_id, offset, epoch
+        asked = self._last.cluster_id, leader[1], offset, epoch
         if self._earlier is None or self._earlier[0] != asked:
             source = LogSource(
                 leader[0],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.readings import EarlierMoves, Failure, LogReading
 from kafkafeatures.kafka.errors import ErrorCode, KafkaError, NoLeader, ServerError, TimedOut
+from kafkafeatures.kafka.metadata_log import PART
 from kraftlog import KraftLogError, Replay, Section
 
 if TYPE_CHECKING:
@@ -46,14 +47,17 @@ class LevelHistory:
 async def moves_between(
     source: LogSource, offset: int, epoch: int, *, monotonic: Callable[[], float]
 ) -> EarlierMoves | KafkaError:
-    """Of levels, from a position of the log to where the source ends; none where the log begins later by now."""
+    """Of levels, from a position of the log to where the source ends; none where the log begins later by now. That the
+    log has the position is asked also where the source ends before it.
+    """
     replay, deadline = Replay(sections=[Section.FEATURES], at=offset), monotonic() + WITHIN
     try:
-        while (before := replay.offset) < source.until:
-            reply = await source.fetch(before, replay.epoch if replay.epoch >= 0 else epoch)
+        while (before := replay.offset) < source.until or before == offset:
+            most = PART if before < source.until else 1
+            reply = await source.fetch(before, replay.epoch if replay.epoch >= 0 else epoch, most=most)
             if reply.diverging is not None:
                 return EarlierMoves(restored=True)
-            if reply.snapshot_id is not None:
+            if reply.snapshot_id is not None or before >= source.until:
                 return EarlierMoves()
             replay.append(reply.records, below=min(source.until, reply.high_watermark))
             if replay.offset == before:

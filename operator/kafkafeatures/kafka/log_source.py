@@ -45,8 +45,8 @@ class LogSource:
         self._timeout = min(ATTEMPT, timeout)
         self.until = until
 
-    async def fetch(self, offset: int, epoch: int) -> FetchResponse:
-        """What follows this position. Raises KafkaError."""
+    async def fetch(self, offset: int, epoch: int, *, most: int = PART) -> FetchResponse:
+        """What follows this position, so many bytes of it. Raises KafkaError."""
         reply: FetchResponse = await self._request(
             FetchRequest(
                 cluster_id=self._cluster_id,
@@ -54,7 +54,7 @@ class LogSource:
                 last_fetched_epoch=epoch,
                 current_leader_epoch=self.leader_epoch,
                 max_wait_ms=0,
-                max_bytes=PART,
+                max_bytes=most,
             )
         )
         _judge(reply)

@@ -63,14 +63,16 @@ async def held_against_the_log(
 
 async def _earlier_moves(kafka: KafkaPort, resource: Resource, seen: Observation) -> EarlierMoves | Failure:
     """Between what the status accounts for and the beginning of the reading, where something depends on it: all of a
-    log may be large.
+    log may be large. Where there is nothing in between, it is asked all the same whether this log ever had the
+    position: one that came out of a backup soon goes on past its former end.
     """
     status, past = resource.status, seen.past_levels
     position = status.log_position
-    if position is None or past is None or past.since_offset <= position.offset:
+    if position is None or past is None:
         return EarlierMoves()
     unspent = resource.wanted.consents - {*status.spent_consents}
-    if status.plan is None and not any(map(is_downgrade, unspent)):
+    depends = status.plan is not None or any(map(is_downgrade, unspent))
+    if past.since_offset > position.offset and not depends:
         return EarlierMoves()
     return await kafka.moves_since(position.offset, position.epoch)
 

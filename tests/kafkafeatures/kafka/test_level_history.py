@@ -87,6 +87,13 @@ async def test_a_log_that_parted_before_the_position_is_another_log() -> None:
     assert await moves(serving(), 102, 7) == EarlierMoves(restored=True)
 
 
+@pytest.mark.parametrize("until", [90, 104])
+async def test_so_it_is_where_nothing_has_to_be_read_from_there(until: int) -> None:
+    assert await moves(serving(), 104, 7, until=until) == EarlierMoves(restored=True)
+    assert await moves(serving(), 104, 9, until=until) == EarlierMoves()
+    assert await moves(serving(), 107, 9, until=until) == EarlierMoves()  # the end of the log
+
+
 async def test_a_log_that_begins_behind_the_position_shows_nothing_of_it() -> None:
     assert await moves(serving(), 90, 5) == EarlierMoves()
 

@@ -12,7 +12,7 @@ import pytest
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.decisions import Done, Held, Stalled, Wait
-from kafkafeatures.core.readings import EarlierMoves, Failure, FailureKind, Readings
+from kafkafeatures.core.readings import EarlierMoves, Failure, FailureKind, Readings, Role
 from kafkafeatures.core.steps import DryRun, DryRunRejected, Outcome, OutcomeUnknown, UpdateFeature
 from kafkafeatures.core.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.reconcile.act import Reconciliation
@@ -315,12 +315,15 @@ def test_it_is_not_read_where_nothing_depends_on_it() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     run(cluster, store)
+    begins = store.status["logPosition"]["offset"]
+    asyncio.run(cluster.sleep(60))
     reading_from(cluster)
 
-    async def fails(offset: int, epoch: int) -> EarlierMoves | Failure:
-        raise AssertionError
+    async def later(offset: int, epoch: int) -> EarlierMoves | Failure:
+        assert offset > begins
+        return EarlierMoves()
 
-    cluster.moves_since = fails  # type: ignore[method-assign]
+    cluster.moves_since = later  # type: ignore[method-assign]
     goes_on(store, levels=UP)
     assert isinstance(run(cluster, store).decision, Done)
 
@@ -489,6 +492,24 @@ def test_what_this_process_read_counts_also_where_no_status_was_written_since() 
     assert stalled(clocks.reconcile(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
     clocks.restart()
     assert isinstance(clocks.reconcile(cluster, store).decision, Done | Held)
+
+
+def test_a_restored_log_that_went_on_past_its_former_end_stays_another_one() -> None:
+    cluster, store = waiting(UP, {})
+    goes_on(store)
+    end = cluster.world.image.offset + 100
+    epoch = cluster.world.image.epoch
+    restored(cluster, store, offset=end, epoch=epoch)
+    assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+    assert cluster.world.active is not None
+    cluster.world.stop(Role.CONTROLLER, cluster.world.active)
+    asyncio.run(cluster.sleep(120))
+    assert cluster.world.image.offset > end
+    for _ in range(2):
+        assert stalled(once(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
+    assert cluster.sent == []
+    accept(store, acceptance(cluster))
+    assert isinstance(run(cluster, store).decision, Done)
 
 
 def test_a_log_that_never_had_the_position_is_another_one_however_far_it_goes_by_now() -> None:
